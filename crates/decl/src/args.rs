@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use wire::Uuid;
 
-/// Why a command line was refused: one sentence for its author.
+/// The reason why a command line was refused: one sentence for its author.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArgError(pub String);
 
@@ -58,7 +58,7 @@ impl Args {
         self.opt_str("format").unwrap_or("plain")
     }
 
-    /// A text.
+    /// A text argument, if given.
     pub fn opt_str(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(Value::as_str)
     }
@@ -103,7 +103,7 @@ impl Args {
         self.values.get(name).and_then(as_float)
     }
 
-    /// Whether a flag is there. Old clients send it as a text.
+    /// True if a flag is given. Old clients send it as a text.
     pub fn flag(&self, name: &str) -> bool {
         match self.values.get(name) {
             Some(Value::Bool(b)) => *b,

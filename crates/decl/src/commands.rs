@@ -3,16 +3,16 @@
 
 use crate::sig::{Word, parse};
 
-/// What is declared of a command.
+/// The declaration of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command {
     /// Prefix and arguments, in the notation of [`crate::sig`].
     pub signature: &'static str,
-    /// Which service's capability it needs.
+    /// The service whose capability it needs.
     pub module: &'static str,
     /// `r`, `rw`, `rx`, `rwx`.
     pub perm: &'static str,
-    /// Not shown in help: old spellings.
+    /// True for old spellings, which help does not show.
     pub hidden: bool,
     /// One line for people.
     pub help: &'static str,
@@ -22,15 +22,15 @@ macro_rules! commands {
     ($(
         $name:ident = $module:literal $perm:literal $signature:literal $help:literal $(, $hidden:ident)?;
     )*) => {
-        /// A command.
+        /// The commands of the monitor.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Cmd { $( #[doc = $help] $name ),* }
 
         impl Cmd {
-            /// Every command.
+            /// All commands, in order of declaration.
             pub const ALL: &'static [Self] = &[ $( Self::$name ),* ];
 
-            /// Its declaration.
+            /// Declaration of the command.
             pub fn decl(self) -> &'static Command {
                 match self { $( Self::$name => &Command {
                     signature: $signature,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use wire::{AddrType, EntityAddr, EntityName};
 
-/// The port of monitors where none is given.
+/// Port of a monitor whose address gives none.
 pub const MON_PORT: u16 = 3300;
 
 /// A parsed file.
@@ -17,9 +17,9 @@ pub struct Conf {
 /// A line that can't be read, or a value that can't be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfError {
-    /// Counted from 1; 0 where it is not one line's fault.
+    /// Line number, counted from 1; 0 if no single line is at fault.
     pub line: usize,
-    /// What was expected.
+    /// The expected syntax.
     pub what: String,
 }
 
@@ -114,7 +114,8 @@ impl Conf {
         Ok(out)
     }
 
-    /// Whether `name` is to prove itself by cephx, as is the default, or trusts everybody (`none`).
+    /// True if `name` must authenticate by cephx, which is the default; false if it trusts everybody
+    /// (`none`).
     pub fn uses_cephx(&self, name: &EntityName) -> bool {
         let value =
             self.get(name, "auth_client_required").or_else(|| self.get(name, "auth_cluster_required"));
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn says_which_line_is_wrong() {
         assert_eq!(Conf::parse("[global]\nnonsense\n").expect_err("no value").line, 2);
-        // What stands there may be a key.
+        // The offending text may be a key.
         let error = Conf::parse("[global]\nkey AQAr8AFr\n").expect_err("no value").to_string();
         assert!(!error.contains("AQAr8AFr"), "{error}");
         let none = Conf::parse("[global]\nfsid = 1\n").expect("parses");

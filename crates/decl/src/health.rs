@@ -1,6 +1,6 @@
 //! Health codes: each with how bad it is, what it means for users and what to do.
 
-/// How bad.
+/// Severity of a health code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
     /// Service is degraded or at risk.
@@ -10,7 +10,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// `HEALTH_WARN`, `HEALTH_ERR`.
+    /// Overall status of this severity: `HEALTH_WARN`, `HEALTH_ERR`.
     pub fn status(self) -> &'static str {
         match self {
             Self::Warn => "HEALTH_WARN",
@@ -18,7 +18,7 @@ impl Severity {
         }
     }
 
-    /// As `health detail` marks it.
+    /// Tag of a line in `health detail`.
     pub fn tag(self) -> &'static str {
         match self {
             Self::Warn => "[WRN]",
@@ -35,7 +35,7 @@ macro_rules! codes {
         pub enum Code { $( #[doc = $advice] $name ),* }
 
         impl Code {
-            /// Every code.
+            /// All health codes.
             pub const ALL: &'static [Self] = &[ $( Self::$name ),* ];
 
             /// Its name in Ceph's vocabulary.
@@ -43,12 +43,12 @@ macro_rules! codes {
                 match self { $( Self::$name => $text ),* }
             }
 
-            /// How bad.
+            /// Severity of the code.
             pub fn severity(self) -> Severity {
                 match self { $( Self::$name => Severity::$severity ),* }
             }
 
-            /// What to do about it.
+            /// Advice to an administrator.
             pub fn advice(self) -> &'static str {
                 match self { $( Self::$name => $advice ),* }
             }

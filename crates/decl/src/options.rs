@@ -1,5 +1,4 @@
-//! Options of daemons, each with type, default and meaning; names and defaults are Ceph's where it has the
-//! option.
+//! Options of daemons with type, default and meaning. Names and defaults are Ceph's if Ceph has the option.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -11,30 +10,30 @@ pub enum OptionType {
     Uint,
     /// A decimal number.
     Float,
-    /// Seconds, decimal.
+    /// Decimal number of seconds.
     Secs,
     /// `true` or `false`.
     Bool,
     /// Bytes, with an optional K, M, G or T.
     Size,
-    /// Any text.
+    /// Any text value.
     Str,
 }
 
-/// What is declared of an option.
+/// The declaration of an option.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OptionDecl {
-    /// Its name.
+    /// Name of the option.
     pub name: &'static str,
-    /// Its type.
+    /// Type of its value.
     pub ty: OptionType,
-    /// Where nobody sets it.
+    /// Its default, as text.
     pub default: &'static str,
     /// `basic`, `advanced`, `dev`.
     pub level: &'static str,
-    /// One sentence.
+    /// Meaning in one sentence.
     pub help: &'static str,
-    /// Whether a running daemon takes a new value over.
+    /// True if a running daemon adopts a new value.
     pub runtime: bool,
 }
 
@@ -51,7 +50,7 @@ const READ_ONCE: &[&str] = &[
     "osd_max_object_size",
 ];
 
-/// Whether `name` is in `list`; usable in constants.
+/// True if `list` contains `name`; usable in constants.
 const fn is_in(list: &[&str], name: &str) -> bool {
     let mut i = 0;
     while i < list.len() {
@@ -73,7 +72,7 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
 
 macro_rules! options {
     ($($name:literal $ty:ident $default:literal $level:literal $help:literal;)*) => {
-        /// All options.
+        /// All declared options.
         pub const ALL: &[OptionDecl] = &[ $( OptionDecl {
             name: $name, ty: OptionType::$ty, default: $default, level: $level, help: $help,
             runtime: !is_in(READ_ONCE, $name),
@@ -169,7 +168,7 @@ pub fn find(name: &str) -> Option<&'static OptionDecl> {
     ALL.iter().find(|o| o.name == name)
 }
 
-/// Whether this is an option that we hand to clients without knowing it.
+/// True for options of clients, which monitors pass on without knowing them.
 pub fn is_clients(name: &str) -> bool {
     CLIENT_PREFIXES.iter().any(|p| name.starts_with(p))
 }
@@ -202,7 +201,7 @@ impl OptionDecl {
         }
     }
 
-    /// As `ceph config help -f json` gives it.
+    /// The JSON that `ceph config help -f json` prints.
     pub fn describe(&self) -> Value {
         let flags: &[&str] = if self.runtime { &["runtime"] } else { &["startup"] };
         json!({
@@ -212,7 +211,7 @@ impl OptionDecl {
         })
     }
 
-    /// Whether `value` is one of the type; else what is expected.
+    /// Checks that `value` is one of the type; the error names what is expected.
     pub fn check(&self, value: &str) -> Result<(), String> {
         let ok = match self.ty {
             OptionType::Uint => value.trim().parse::<u64>().is_ok(),
@@ -234,7 +233,7 @@ impl OptionDecl {
     }
 }
 
-/// Seconds.
+/// Parses a decimal number of seconds.
 pub fn parse_secs(text: &str) -> Option<Duration> {
     let secs: f64 = text.trim().parse().ok()?;
     Duration::try_from_secs_f64(secs).ok()

@@ -44,15 +44,15 @@ impl Settings {
         [("override", &self.told), ("file", &self.file), ("mon", &self.central)]
     }
 
-    /// What is set for an option, and by which layer. A value that is not of the option's type does not
-    /// count.
+    /// The configured value of an option, and the layer that it comes from. Values that do not fit the
+    /// option's type are ignored.
     pub fn set_value(&self, name: &str) -> Option<(&str, &'static str)> {
         let fits = |value: &str| options::find(name).is_none_or(|o| o.check(value).is_ok());
         let found = self.layers().into_iter().filter_map(|(layer, values)| Some((values.get(name)?, layer)));
         found.map(|(value, layer)| (value.as_str(), layer)).find(|(value, _)| fits(value))
     }
 
-    /// What is set for an option of a size or a number.
+    /// The configured value of a size or number.
     pub fn size(&self, name: &str) -> Option<u64> {
         options::parse_size(self.set_value(name)?.0)
     }
@@ -62,7 +62,7 @@ impl Settings {
         usize::try_from(self.size(name)?).ok()
     }
 
-    /// What is set for an option of a time.
+    /// The configured value of a duration.
     pub fn secs(&self, name: &str) -> Option<Duration> {
         options::parse_secs(self.set_value(name)?.0)
     }
@@ -79,7 +79,7 @@ impl Settings {
         changed
     }
 
-    /// What is set in this process alone: by its file and by `config set`, which wins.
+    /// The options set in this process alone: by its file, and by `config set`, which takes precedence.
     pub fn local(&self) -> Layer {
         let mut out = self.file.clone();
         out.extend(self.told.clone());
@@ -94,8 +94,8 @@ impl Settings {
         out
     }
 
-    /// A command of the admin socket or `ceph tell`; `None` where it is none on options. [`Self::get`] may
-    /// give other values afterwards.
+    /// Runs a command of the admin socket or `ceph tell`; `None` if it is no command on options. Afterwards
+    /// [`Self::get`] may return other values.
     pub fn command(&mut self, command: &Value) -> Option<Outcome> {
         let prefix = command["prefix"].as_str()?;
         let var = options::normalize(command["var"].as_str().unwrap_or_default());

@@ -12,7 +12,7 @@ pub enum Kind {
     Int,
     /// A decimal number.
     Float,
-    /// Any text.
+    /// Any text value.
     Str,
     /// One of the listed words.
     Choices,
@@ -20,7 +20,7 @@ pub enum Kind {
     Pool,
     /// An object's name.
     Object,
-    /// `POOL.SEED`.
+    /// A placement group, `POOL.SEED`.
     Pg,
     /// A daemon: `osd.0`, `mon.a`.
     Name,
@@ -28,14 +28,14 @@ pub enum Kind {
     Osd,
     /// An address with a nonce.
     Addr,
-    /// A uuid.
+    /// A uuid in hexadecimal.
     Uuid,
     /// A flag that is there or not.
     Bool,
 }
 
 impl Kind {
-    /// As clients call it.
+    /// The type's name in Ceph's descriptions.
     pub fn ceph_name(self) -> &'static str {
         match self {
             Self::Int => "CephInt",
@@ -77,7 +77,7 @@ impl Kind {
 pub struct Param {
     /// Its name in the command's JSON.
     pub name: &'static str,
-    /// Its type.
+    /// Type of the argument.
     pub kind: Kind,
     /// May be left out.
     pub optional: bool,
@@ -85,7 +85,7 @@ pub struct Param {
     pub many: bool,
     /// `min` or `min|max`.
     pub range: Option<&'static str>,
-    /// `a|b|c`.
+    /// Permitted values, `a|b|c`.
     pub choices: Option<&'static str>,
     /// A set of characters, as clients want it written.
     pub chars: Option<&'static str>,
@@ -96,7 +96,7 @@ pub struct Param {
 pub enum Word {
     /// Part of the prefix.
     Literal(&'static str),
-    /// An argument.
+    /// An argument of the command.
     Param(Param),
 }
 

@@ -108,7 +108,7 @@ fn a_metadata_server_whose_place_is_given_away_begins_anew() {
     let gid = |status: &serde_json::Value| status["fsmap"]["by_rank"][0]["gid"].as_u64();
     let first = gid(&cluster.status()).expect("a server has the rank");
     cluster.client("ceph", &["mds", "fail", "a"]).ok();
-    cluster.wait_for("another life of mds.a", |status| {
+    cluster.wait_for("another incarnation of mds.a", |status| {
         let rank = &status["fsmap"]["by_rank"][0];
         rank["status"] == "up:active" && gid(status).is_some_and(|gid| gid != first)
     });

@@ -163,8 +163,8 @@ impl FileData<'_> {
         self.written(attempt, fh, Range { offset, len: data.len() as u64 })
     }
 
-    /// The data are buffered. The writer waits while too much is, and until they have arrived if it opened the
-    /// file with `O_DIRECT` or there is no `Fb`.
+    /// The data are buffered. The writer waits while too much is, and until they have arrived if it opened
+    /// the file with `O_DIRECT` or there is no `Fb`.
     fn written(&mut self, attempt: &mut Attempt<'_>, fh: Fh, Range { offset, len }: Range) -> Step {
         let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
         let inode = self.cache.open_inode(file.key());

@@ -1,5 +1,5 @@
-//! The authority over directory fragments: which rank may change an entry, and answers for it (the paper's
-//! section 4.3). Every read of an operation asks; with one rank the answer is always [`Auth::Here`].
+//! Authority over directory fragments: the rank that may change an entry and answers for it (the paper's
+//! section 4.2). Every read of an operation asks for it; with one rank the answer is always [`Auth::Here`].
 
 use crate::types::Need;
 use fsfmt::{DirFrag, Subtree};
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 /// The authority over a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Auth {
-    /// This rank.
+    /// This rank has the authority.
     Here,
-    /// Another rank.
+    /// Another rank has it.
     Rank(MdsRank),
-    /// Nobody for the moment: a migration is not decided.
+    /// No rank at present: a migration is undecided.
     Frozen,
 }
 
@@ -28,13 +28,13 @@ pub struct SubtreeMap {
 }
 
 impl SubtreeMap {
-    /// The map of a rank that knows of no others.
+    /// The partition as seen by a rank that knows no others.
     pub fn new(own: MdsRank) -> Self {
         Self { own, roots: BTreeMap::new(), is_sole: true }
     }
 
-    /// Takes over the journal's subtrees. One that is not this rank's is an error: no version serves several
-    /// ranks yet.
+    /// Sets the journal's subtrees. A subtree of another rank is an error: no version serves several ranks
+    /// yet.
     pub fn set(&mut self, subtrees: Vec<Subtree>) -> Result<(), String> {
         let is_own = |s: &Subtree| s.rank == self.own && s.other.is_none();
         if let Some(foreign) = subtrees.iter().find(|s| !is_own(s)) {

@@ -1,15 +1,15 @@
-//! One holder's capability on one inode: the bits that it was told, may still hold and wants
+//! A holder's capability on an inode: the bits that were issued, may still be held, and are wanted
 //! (docs/protocol.md 6.5).
 //!
-//! Each message about a cap carries the next `seq`. Until the client has confirmed a message, it may hold
-//! what any message since the last confirmed one gave it; so a revocation is complete only when its `seq` is
+//! Each message about a cap carries the next `seq`. Until the client confirms a message, it may hold the bits
+//! of any message since the last confirmed one. A revocation is therefore complete only when its `seq` is
 //! confirmed.
 
 use msgs::cap;
 use std::collections::VecDeque;
 use stdx::Instant;
 
-/// A capability.
+/// The capability of one holder.
 #[derive(Clone, Debug)]
 pub struct Cap {
     /// Its number, new for each grant to a client that had none.
@@ -22,18 +22,18 @@ pub struct Cap {
     pub seq: u32,
     /// `seq` of the last reply that carried the cap.
     pub issue_seq: u32,
-    /// What was given before, oldest first, each with its `seq`: possibly still held.
+    /// Bits of earlier messages, oldest first, each with its `seq`: the holder may still have them.
     history: VecDeque<(u32, u32)>,
-    /// When the oldest revocation that is not confirmed was sent.
+    /// Send time of the oldest unconfirmed revocation.
     pub revoked_at: Option<Instant>,
-    /// Counts moves of the authority that issues it; filled by migration of subtrees.
+    /// Number of moves between authorities; set by migration of subtrees.
     pub migrate_seq: u32,
-    /// Nobody has claimed it: a client that is missing after our restart may have it.
+    /// Not claimed yet: a client that is absent after our restart may hold it.
     pub is_presumed: bool,
 }
 
 impl Cap {
-    /// A new cap with nothing in it.
+    /// A new cap without bits.
     pub fn new(id: u64) -> Self {
         Self {
             id,
@@ -48,12 +48,12 @@ impl Cap {
         }
     }
 
-    /// What a client that has not come back yet may hold, and want.
+    /// Bits that a client which has not reconnected yet may hold and want.
     pub fn presumed(bits: u32) -> Self {
         Self { pending: bits, wanted: bits, is_presumed: true, ..Self::new(0) }
     }
 
-    /// A cap that a client claims after a restart of ours. Its counters begin anew at both ends.
+    /// A cap that a client claims after this daemon restarted. Its counters restart at both ends.
     pub fn claimed(id: u64, held: u32, wanted: u32) -> Self {
         Self { pending: held, wanted, ..Self::new(id) }
     }
@@ -63,12 +63,12 @@ impl Cap {
         self.history.iter().fold(self.pending, |all, (_, bits)| all | bits)
     }
 
-    /// Whether bits were revoked that it may still hold.
+    /// True if the holder may still have revoked bits.
     pub fn is_revoking(&self) -> bool {
         self.held() & !self.pending != 0
     }
 
-    /// Gives exactly `bits` from the next message on; true where that takes something away.
+    /// Sets the bits from the next message on; true if that takes some away.
     pub fn give(&mut self, bits: u32, now: Instant) -> bool {
         let revokes = self.pending & !bits != 0;
         if revokes {
@@ -80,13 +80,13 @@ impl Cap {
         revokes
     }
 
-    /// The client says that it holds `bits` as of message `seq`; true where that ends a revocation.
+    /// Notes that the client holds `bits` as of message `seq`; true if that ends a revocation.
     pub fn confirm(&mut self, seq: u32, bits: u32) -> bool {
         let (was_revoking, held) = (self.is_revoking(), self.held());
         self.history.retain(|(sent, _)| *sent >= seq);
         if seq == self.seq {
-            // It may say so with something else before it has let go of everything: what it still holds stays
-            // held.
+            // The client may report other changes before it has given everything up: bits that it still holds
+            // stay held.
             let left = bits & held & !self.pending;
             self.history.clear();
             if left != 0 {
@@ -141,12 +141,12 @@ pub fn conflicts(others: u32) -> u32 {
     out
 }
 
-/// Bits under which a client changes something without asking. They are given only to clients that are
-/// recorded in the inode (its `ranges`), so that they are known to be held after a restart of ours.
+/// Bits under which a client makes changes without asking. They are given only to clients that the inode
+/// records (`ranges`), so that their holders are known after a restart.
 pub const STRONG: u32 =
     cap::AUTH_EXCL | cap::LINK_EXCL | cap::XATTR_EXCL | cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
 
-/// Everything that a client alone with a file may have.
+/// Bits of a client that is alone with a file.
 pub const LONER: u32 = cap::PIN
     | cap::AUTH_SHARED
     | cap::AUTH_EXCL
@@ -160,9 +160,9 @@ pub const LONER: u32 = cap::PIN
     | cap::FILE_WR
     | cap::FILE_BUFFER
     | cap::FILE_LAZYIO;
-/// What all may have of a file that nobody changes.
+/// Bits that all may have of a file that nobody changes.
 pub const SHARED: u32 = cap::PIN | cap::ANY_RD | cap::FILE_LAZYIO;
-/// What all may have of a file that several have open and one may change.
+/// Bits that all may have of a file that several have open and one may change.
 pub const MIXED: u32 = cap::PIN
     | cap::AUTH_SHARED
     | cap::LINK_SHARED
@@ -170,20 +170,20 @@ pub const MIXED: u32 = cap::PIN
     | cap::FILE_RD
     | cap::FILE_WR
     | cap::FILE_LAZYIO;
-/// What all may have of a directory: its entries and attributes stay what they are until revoked.
+/// Bits that all may have of a directory: its entries and attributes do not change until revoked.
 pub const DIRECTORY: u32 = cap::PIN | cap::ANY_SHARED;
-/// Wanting one of these is having the file open.
+/// A client that wants one of these has the file open.
 const OPEN_WRITE: u32 = cap::FILE_WR | cap::FILE_BUFFER;
 const OPEN: u32 = OPEN_WRITE | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_LAZYIO;
 
-/// The clients that have a capability on an inode, by what they want.
+/// The holders of capabilities on an inode, counted by their wants.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Wants {
-    /// All of them.
+    /// Number of all holders.
     pub holders: u32,
-    /// Those that have it open.
+    /// Number of those that have it open.
     pub openers: u32,
-    /// Those that have it open for writing.
+    /// Number of those that have it open for writing.
     pub writers: u32,
 }
 
@@ -195,7 +195,7 @@ impl Wants {
         self.writers += u32::from(bits & OPEN_WRITE != 0);
     }
 
-    /// The same without a client that wants `bits`.
+    /// The counts without a client that wants `bits`.
     pub fn without(self, bits: u32) -> Self {
         Self {
             holders: self.holders - 1,
@@ -205,15 +205,15 @@ impl Wants {
     }
 }
 
-/// Bits that a client that wants `wanted` may have by policy, before conflicts with what others still hold:
-/// `others` gives what each other client wants.
+/// Bits that policy allows a client that wants `wanted`, before conflicts with bits that others still hold;
+/// `others` are the wants of the other clients.
 pub fn policy(is_dir: bool, wanted: u32, others: impl Iterator<Item = u32>) -> u32 {
     let mut wants = Wants::default();
     others.for_each(|bits| wants.add(bits));
     policy_beside(is_dir, wanted, wants)
 }
 
-/// The same, given the number of others.
+/// Like [`policy`], given the counts of the others.
 pub fn policy_beside(is_dir: bool, wanted: u32, others: Wants) -> u32 {
     if is_dir {
         return DIRECTORY;
@@ -222,7 +222,7 @@ pub fn policy_beside(is_dir: bool, wanted: u32, others: Wants) -> u32 {
     let writes = wanted & OPEN_WRITE != 0;
     match (others.holders, others.openers, others.writers) {
         (0, ..) => LONER,
-        // Others only remember it; they will ask again.
+        // The others only remember it; they will ask again.
         (_, 0, 0) if writes => LONER,
         (_, _, 0) if !writes => SHARED,
         (_, 1, 1) if !open => cap::PIN,
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn policies_never_conflict_with_one_another() {
-        // Any three clients with any wants: what policy allows them together is without conflict.
+        // Bits that policy allows any three clients never conflict, whatever they want.
         let wants = [0, wanted_by_open(true, false), wanted_by_open(false, true), wanted_by_open(true, true)];
         for a in wants {
             for b in wants {

@@ -10,19 +10,19 @@ use wire::{AddrVec, EntityAddr};
 pub struct MdsConfig {
     /// The part after the dot of `mds.a`.
     pub name: String,
-    /// The addresses it listens on, with the nonce of this incarnation.
+    /// Its addresses, with the nonce of this incarnation.
     pub addrs: AddrVec,
     /// Its name `mds.NAME` and key; no key for the method `none`.
     pub credentials: Credentials,
     /// Accepted authentication methods, the preferred one first.
     pub methods: Vec<Method>,
-    /// Addresses to look for monitors at.
+    /// Addresses of the monitors.
     pub monitors: Vec<EntityAddr>,
     /// The host's name, for the cluster log.
     pub hostname: String,
     /// The answer to `ceph mds metadata`.
     pub metadata: BTreeMap<String, String>,
-    /// Limits.
+    /// Limits and intervals.
     pub options: MdsOptions,
 }
 
@@ -45,16 +45,16 @@ pub struct RankConfig {
     pub max_file_size: u64,
     /// Epoch of the MDS map, for replies.
     pub map_epoch: Epoch,
-    /// True if the cluster is full: nothing new is made.
+    /// True if the cluster is full: nothing new may be created.
     pub full: bool,
-    /// Limits.
+    /// Limits and intervals.
     pub options: MdsOptions,
 }
 
 /// Limits of one MDS daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MdsOptions {
-    /// Directory entries to keep in memory; clients are asked to return capabilities that pin more.
+    /// Maximum directory entries in memory; clients are asked to return capabilities that pin more.
     pub cache_inodes: usize,
     /// Bytes of journal at which changes wait until directories are written back.
     pub journal_bytes: u64,

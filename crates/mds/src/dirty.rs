@@ -1,10 +1,10 @@
-//! An index of what is changed and not stored, by the journal segment of its oldest such change.
+//! An index of unsaved changes, by the journal segment of the oldest one.
 
 use crate::types::Segment;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Things with changes that are not stored yet. Both maps always have the same pairs: one finds a thing, the
-/// other the oldest segment, so that journal expiry never walks over all that is dirty.
+/// Items with changes that are not stored yet. Both maps hold the same pairs: one finds an item, the other
+/// the oldest segment, so that journal expiry never walks over everything dirty.
 #[derive(Clone, Debug)]
 pub struct DirtyIndex<K> {
     since: BTreeMap<K, Segment>,
@@ -32,7 +32,7 @@ impl<K: Ord + Copy> DirtyIndex<K> {
         self.by_segment.insert((segment, key));
     }
 
-    /// Everything of it is stored, or it is gone.
+    /// Removes an item: all of it is stored, or it is gone.
     pub fn remove(&mut self, key: &K) -> Option<Segment> {
         let segment = self.since.remove(key)?;
         self.by_segment.remove(&(segment, *key));
@@ -64,7 +64,7 @@ impl<K: Ord + Copy> DirtyIndex<K> {
         self.since.is_empty()
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.since.clear();
         self.by_segment.clear();

@@ -1,18 +1,17 @@
-//! POSIX and flock locks on one file. Each owner holds at most one mode on a byte; what it sets replaces what
-//! it had.
+//! POSIX and flock locks on one file. An owner holds at most one mode on each byte; a new lock replaces its
+//! old ones.
 
 use crate::types::ClientId;
 use msgs::FileLock;
 
-/// Who holds a lock: client, owner within it, process.
+/// Holder of a lock: client, owner within the client, and process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Owner {
-    /// The client.
+    /// The client that locks.
     pub client: ClientId,
-    /// Within the client.
+    /// Its number within the client.
     pub owner: u64,
-    /// Process; told to others, and part of the identity only where `owner` is of the old kind (top bit
-    /// clear).
+    /// Its process, shown to others; part of the identity only if `owner` is of the old kind (top bit clear).
     pub pid: u64,
 }
 
@@ -28,10 +27,10 @@ impl Owner {
 
 /// An exclusive lock, in the protocol's numbers; 1 is a shared one.
 pub const EXCLUSIVE: u8 = 2;
-/// None.
+/// Code that releases a lock.
 pub const UNLOCK: u8 = 4;
 
-/// A range: first byte, and the last one.
+/// A byte range: first and last byte, inclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Held {
     first: u64,
@@ -46,27 +45,27 @@ pub struct LockSet {
     held: Vec<Held>,
 }
 
-/// Both kinds.
+/// The POSIX and flock locks of a file.
 #[derive(Clone, Default, Debug)]
 pub struct FileLocks {
-    /// fcntl.
+    /// Locks set by fcntl.
     pub posix: LockSet,
-    /// flock.
+    /// Locks set by flock.
     pub flock: LockSet,
 }
 
 impl FileLocks {
-    /// Whether nobody holds anything.
+    /// True if nobody holds a lock.
     pub fn is_empty(&self) -> bool {
         self.posix.held.is_empty() && self.flock.held.is_empty()
     }
 
-    /// Whether a client holds anything.
+    /// True if a client holds a lock.
     pub fn has_client(&self, client: ClientId) -> bool {
         [&self.posix, &self.flock].iter().any(|set| set.held.iter().any(|h| h.owner.client == client))
     }
 
-    /// Removes what a client holds.
+    /// Removes all locks of a client.
     pub fn drop_client(&mut self, client: ClientId) {
         for set in [&mut self.posix, &mut self.flock] {
             set.held.retain(|h| h.owner.client != client);
@@ -80,7 +79,7 @@ fn ends(start: u64, length: u64) -> (u64, u64) {
 }
 
 impl LockSet {
-    /// The lock that stands in the way, if any.
+    /// The conflicting lock, if any.
     pub fn conflict(&self, owner: &Owner, kind: u8, start: u64, length: u64) -> Option<FileLock> {
         let (first, last) = ends(start, length);
         let clash = |h: &&Held| {
@@ -99,7 +98,7 @@ impl LockSet {
         })
     }
 
-    /// Sets a range of `owner`, or frees it.
+    /// Sets or frees a range of `owner`.
     pub fn set(&mut self, owner: Owner, kind: u8, start: u64, length: u64) {
         let (first, last) = ends(start, length);
         let mut next = Vec::with_capacity(self.held.len() + 2);
@@ -122,7 +121,7 @@ impl LockSet {
         self.held = next;
     }
 
-    /// Takes over locks that a client claims.
+    /// Restores locks that a client claims.
     pub fn claim(&mut self, client: ClientId, locks: &[FileLock]) {
         for l in locks {
             self.set(Owner { client, owner: l.owner, pid: l.pid }, l.kind, l.start, l.length);

@@ -1,38 +1,38 @@
-//! Object operations that the rank asks for and what comes of them. Each request is one atomic vector on one
-//! object. The daemon carries them out with `rados`, tests with maps in memory.
+//! Object operations of the rank, and their results. Each request is one atomic vector on one object. The
+//! daemon executes them with `rados`, tests with maps in memory.
 
 use crate::types::IoId;
 use std::collections::BTreeMap;
 use wire::Errno;
 
-/// An object.
+/// Full name of an object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ObjectId {
-    /// Pool.
+    /// Its pool.
     pub pool: i64,
-    /// Namespace.
+    /// Its namespace.
     pub ns: String,
-    /// Name.
+    /// Its name.
     pub name: String,
 }
 
 /// One operation of a vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjOp {
-    /// Make it if it is not there.
+    /// Create it if it does not exist.
     Create,
-    /// Read bytes; all where `len` is 0.
+    /// Read bytes; all if `len` is 0.
     Read {
-        /// From.
+        /// Offset to read from.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: u64,
     },
-    /// Write bytes.
+    /// Writes bytes at an offset.
     Write {
-        /// From.
+        /// Offset to write at.
         offset: u64,
-        /// What.
+        /// Bytes to write.
         data: Vec<u8>,
     },
     /// Replace all bytes.
@@ -41,14 +41,14 @@ pub enum ObjOp {
     Truncate(u64),
     /// Remove the object.
     Delete,
-    /// Omap entries behind a key.
+    /// List omap entries after a key.
     OmapList {
         /// The key before the first.
         after: Vec<u8>,
-        /// At most so many.
+        /// Maximum number of entries.
         max: u64,
     },
-    /// Omap entries of these keys.
+    /// Get the omap entries of these keys.
     OmapGet(Vec<Vec<u8>>),
     /// Set omap entries.
     OmapSet(BTreeMap<Vec<u8>, Vec<u8>>),
@@ -59,49 +59,49 @@ pub enum ObjOp {
 }
 
 impl ObjOp {
-    /// Whether it changes the object.
+    /// True if it changes the object.
     pub fn writes(&self) -> bool {
         !matches!(self, Self::Read { .. } | Self::OmapList { .. } | Self::OmapGet(_))
     }
 }
 
-/// What one operation of a vector returns.
+/// Result of one operation of a vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjReply {
-    /// Nothing.
+    /// No result.
     None,
-    /// Bytes read.
+    /// The bytes that were read.
     Data(Vec<u8>),
     /// Omap entries, and whether more follow.
     Omap(BTreeMap<Vec<u8>, Vec<u8>>, bool),
 }
 
-/// How a request ended: a reply for each operation, or the error.
+/// Result of a request: a reply for each operation, or the error.
 pub type IoResult = Result<Vec<ObjReply>, Errno>;
 
-/// A request.
+/// A request to the object store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IoRequest {
-    /// Its number.
+    /// Number of the request.
     pub id: IoId,
-    /// The object.
+    /// The object concerned.
     pub object: ObjectId,
-    /// What to do, in order.
+    /// Operations, in order.
     pub ops: Vec<ObjOp>,
 }
 
-/// What the requests in flight are for.
+/// Purposes of the requests in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IoWhy {
     /// Write of journal bytes.
     Journal,
-    /// Journal header.
+    /// Reads or writes the journal's header.
     JournalHeader,
     /// Removal of an expired journal object.
     JournalTrim,
     /// Reading the journal or a table at start.
     Boot,
-    /// A load.
+    /// Loads what an operation lacks.
     Load,
     /// Write-back of a directory.
     Dir(fsfmt::DirFrag),

@@ -1,5 +1,5 @@
-//! The journal's write side (the paper's section 4.2): events join a batch, one batch is in flight, an event
-//! is durable when its batch is.
+//! The write side of the journal (the paper's section 4.1): events join a batch, one batch is in flight, and
+//! an event is durable with its batch.
 //!
 //! An object of the journal is a segment. A segment expires when everything that its events changed is stored
 //! elsewhere; `rank/write_back/expiry.rs` finds the first segment that is still needed and removes those
@@ -30,12 +30,12 @@ pub struct Batch {
 /// The write side.
 ///
 /// Invariants: `durable <= in_flight <= last`; segments are numbered without gaps and the last one is being
-/// filled; what is queued lies behind what is in flight.
+/// filled; queued bytes follow those in flight.
 #[derive(Debug)]
 pub struct Journal {
     /// Bytes after which a segment is full.
     object_size: u64,
-    /// Bytes of live segments at which changes wait.
+    /// Bytes of live segments from which changes must wait.
     limit: u64,
     /// The last event appended.
     last: Lsn,
@@ -65,7 +65,7 @@ impl Journal {
         out
     }
 
-    /// The size of a segment, so that a full journal has several.
+    /// Size of a segment, chosen so that a full journal has several.
     pub fn object_size(limit: u64) -> u64 {
         (limit / 16).clamp(16 << 10, 4 << 20)
     }
@@ -90,7 +90,7 @@ impl Journal {
         self.segments.get(&segment).map_or(self.last + 1, |(_, first)| *first)
     }
 
-    /// Asserts what holds between inputs.
+    /// Asserts the invariants.
     pub fn check(&self) {
         assert!(self.durable <= self.last, "nothing is durable that was not appended");
         assert!(self.in_flight.is_none_or(|lsn| self.durable < lsn && lsn <= self.last));
@@ -115,7 +115,7 @@ impl Journal {
         self.bytes() >= self.limit
     }
 
-    /// The last of the oldest segments that should expire: all that is beyond half the limit.
+    /// The last of the segments that should expire now: those that exceed half the limit.
     pub fn wants_expired(&self) -> Option<Segment> {
         if self.bytes() * 2 <= self.limit {
             return None;
@@ -132,7 +132,7 @@ impl Journal {
         last
     }
 
-    /// Appends an event: its number and segment.
+    /// Appends an event; returns its number and segment.
     pub fn append(&mut self, event: &Event) -> (Lsn, Segment) {
         let (used, _) = self.segments[&self.current()];
         if used >= self.object_size {
@@ -165,7 +165,7 @@ impl Journal {
         Some(batch)
     }
 
-    /// The batch in flight is durable.
+    /// Notes that the batch in flight is durable.
     pub fn written(&mut self) {
         self.durable = self.in_flight.take().expect("a batch in flight");
     }
@@ -175,7 +175,7 @@ impl Journal {
         self.durable == self.last
     }
 
-    /// Forgets segments below `first`; gives those that are gone.
+    /// Removes segments below `first` and returns them.
     pub fn expire(&mut self, first: Segment) -> Vec<Segment> {
         let first = first.min(self.current());
         let kept = self.segments.split_off(&first);

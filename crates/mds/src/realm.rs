@@ -1,6 +1,6 @@
-//! Snapshot realms: which snapshots cover an inode. A realm begins at a directory that has, or had, snapshots
-//! of its own; an inode belongs to the nearest realm above it. There are no snapshots yet, so the root's
-//! realm, which is empty, is the answer for all.
+//! Snapshot realms: the sets of snapshots that cover inodes. A realm begins at a directory that has, or had,
+//! snapshots of its own; an inode belongs to the nearest realm above it. There are no snapshots yet, so all
+//! inodes are in the root's realm, which is empty.
 
 use crate::cache::{Cache, Inode};
 use fsfmt::Ino;
@@ -33,7 +33,7 @@ impl Cache {
             if inode.data.own_realm.is_some() {
                 return inode.data.ino;
             }
-            // Ancestors of what is cached are cached.
+            // Ancestors of cached inodes are cached.
             at = inode.place.as_ref().and_then(|(dir, _)| self.inodes.get(&dir.inode()));
         }
         Ino::ROOT

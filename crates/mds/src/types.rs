@@ -16,9 +16,9 @@ stdx::ids! {
 /// Another rank of the file system, as a message of it comes in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RankPeer {
-    /// Its number.
+    /// Number of the rank.
     pub rank: MdsRank,
-    /// Counts the servers that have had it.
+    /// Number of servers that have held it.
     pub incarnation: i32,
 }
 
@@ -27,13 +27,13 @@ pub type Lsn = u64;
 /// The number of a journal object.
 pub type Segment = u64;
 
-/// Where a dentry is: the directory's fragment, and the key in it.
+/// Place of a dentry: the directory's fragment, and the key in it.
 pub type Place = (DirFrag, DentryKey);
 
 /// A holder of a capability: a client, or a rank that keeps a replica of the inode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Holder {
-    /// A client.
+    /// A client's session.
     Client(ClientId),
     /// A rank; there is none yet that keeps replicas.
     Rank(MdsRank),
@@ -67,22 +67,22 @@ impl From<&ClientId> for Holder {
     }
 }
 
-/// Something that an operation lacks before it can be decided.
+/// Something that an operation lacks for its decision.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// One entry of a fragment.
     Dentry(DirFrag, DentryKey),
-    /// The entries of a fragment behind an omap key.
+    /// The entries of a fragment after an omap key.
     Page(DirFrag, Vec<u8>),
     /// An inode, found through the inode index.
     Inode(InodeKey),
-    /// All holders but one must give cap bits of an inode back.
+    /// All holders but one must give up cap bits of an inode.
     Revoke {
-        /// The inode.
+        /// The inode concerned.
         ino: InodeKey,
         /// The holder that may keep them.
         except: Option<Holder>,
-        /// The bits.
+        /// Bits to be given back.
         mask: u32,
     },
     /// The truncation of a file's objects must end.
@@ -103,7 +103,7 @@ pub enum Need {
 pub enum Stop {
     /// It lacks something.
     Need(Vec<Need>),
-    /// It fails.
+    /// The operation fails.
     Fail(Errno),
 }
 

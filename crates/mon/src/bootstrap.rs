@@ -40,7 +40,7 @@ pub fn changes(config: &MonConfig, now: Now, rng: &mut Rng) -> Result<Vec<Change
     Ok(out)
 }
 
-/// How long each rotating key of a service is in use.
+/// Time for which each rotating key of a service is in use.
 pub fn ttl(config: &MonConfig, state: &State, service: EntityType) -> Duration {
     let name = if service == EntityType::AUTH { "auth_mon_ticket_ttl" } else { "auth_service_ticket_ttl" };
     option(config, state, name)

@@ -1,6 +1,6 @@
-//! What is said to the cluster log: by monitors, and by daemons and clients (`MLog`). Lines are replicated
-//! state ([`crate::state::ClusterLog`]); here each is cut to a size and each sender held to a rate, because
-//! every line is written by every monitor.
+//! Incoming lines of the cluster log, from monitors, daemons and clients (`MLog`). The lines themselves are
+//! replicated state ([`crate::state::ClusterLog`]). This module truncates each line and rate-limits each
+//! sender, because every line is written by every monitor.
 
 use msgs::{LogAck, LogEntry};
 use node::ConnId;
@@ -9,54 +9,54 @@ use std::time::Duration;
 use stdx::Instant;
 use wire::EntityName;
 
-/// Longest text of a line, and longest name of a channel.
+/// Maximum bytes of a line's text and of a channel's name.
 pub(crate) const MAX_TEXT_BYTES: usize = 1024;
 
 pub(crate) const MAX_CHANNEL_BYTES: usize = 32;
 
-/// Bytes of the whole log, however many lines `mon_log_max` allows.
+/// Maximum bytes of the whole log, no matter how many lines `mon_log_max` allows.
 pub(crate) const MAX_LOG_BYTES: usize = 4 << 20;
 
-/// Lines of daemons wait so long for others: one entry serves many.
+/// Lines of daemons wait this long for more: one log entry then carries many.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// Lines that one sender may say at once and each second, …
+/// Rate limit of each sender.
 pub(crate) const SENDER_LIMIT: Limit = Limit { burst: 200, per_second: 10 };
 
-/// … and all together.
+/// Rate limit of all senders together.
 const TOTAL_LIMIT: Limit = Limit { burst: 2000, per_second: 100 };
 
-/// Senders that are counted; beyond it the ones longest silent are forgotten.
+/// Maximum number of senders whose rates are tracked; beyond it, those silent longest are forgotten.
 const MAX_SENDERS: usize = 1024;
 
-/// Between two lines about lines that were left out, for each sender.
+/// Minimum interval between reports about one sender's suppressed lines.
 const TELL_DROPPED: Duration = Duration::from_secs(10);
 
-/// A line about what somebody does again and again is said once in this time.
+/// A recurring line is logged at most once in this time.
 const REPEAT_AFTER: Duration = Duration::from_secs(600);
 
-/// How far back a line is looked for that comes again because its sender heard nothing.
+/// Number of recent lines searched for a duplicate: a sender that got no answer sends its line again.
 pub(crate) const RESENT_WITHIN_LINES: usize = 2000;
 
-/// How loud a line is, by Ceph's numbers.
+/// Severity of a line, with Ceph's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogLevel {
-    /// 1.
+    /// Ceph's level 1.
     Info = 1,
-    /// 3.
+    /// Ceph's level 3.
     Warn = 3,
-    /// 4.
+    /// Ceph's level 4.
     Error = 4,
 }
 
 impl LogLevel {
-    /// As `log last` takes it.
+    /// Parses the level argument of `log last`.
     pub fn parse(text: &str) -> Option<u16> {
         ["debug", "info", "sec", "warn", "error"].iter().position(|l| *l == text).map(|i| i as u16)
     }
 }
 
-/// As a line shows it.
+/// The tag of a level in a printed line.
 fn tag(prio: u16) -> &'static str {
     ["[DBG]", "[INF]", "[SEC]", "[WRN]", "[ERR]"].get(usize::from(prio)).copied().unwrap_or("[UNKNOWN]")
 }
@@ -75,7 +75,7 @@ pub fn format_line(l: &LogEntry) -> String {
     )
 }
 
-/// How many lines may be said.
+/// A rate limit on log lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     /// Lines at once.
@@ -90,7 +90,7 @@ struct Rate {
     left: u64,
     at: Instant,
     dropped: u64,
-    /// When it was last told of lines left out.
+    /// Time of the last report about suppressed lines.
     told: Option<Instant>,
 }
 
@@ -112,7 +112,7 @@ impl Rate {
     }
 }
 
-/// Lines on their way to the log, and the rates of their senders.
+/// Pending lines, and the rates of their senders.
 #[derive(Debug, Default)]
 pub(crate) struct PendingLines {
     lines: Vec<LogEntry>,
@@ -121,7 +121,7 @@ pub(crate) struct PendingLines {
     due: Option<Instant>,
     /// The number of this monitor's last own line.
     seq: u64,
-    /// When each rate-limited line of this monitor was last logged, by text.
+    /// Time at which each rate-limited line of this monitor was last logged, by text.
     rate_limited: BTreeMap<String, Instant>,
     senders: BTreeMap<EntityName, Rate>,
     all: Option<Rate>,
@@ -170,7 +170,7 @@ impl PendingLines {
         }
     }
 
-    /// Adds the acknowledgement of a sender's message, `left_out` of whose lines were not looked at.
+    /// Adds the acknowledgement of a sender's message. `left_out` of its lines were discarded unread.
     pub fn acknowledge(&mut self, now: Instant, name: &EntityName, left_out: u64, ack: Ack) {
         if let Some(rate) = self.senders.get_mut(name) {
             rate.dropped += left_out;

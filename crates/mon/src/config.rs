@@ -1,4 +1,4 @@
-//! What a monitor is told when it is made, and how options are looked up.
+//! Configuration of a monitor, and the lookup of options.
 
 use maps::MonMap;
 use std::collections::BTreeMap;
@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 pub struct MonConfig {
     /// `a` of `mon.a`.
     pub name: String,
-    /// The first map of monitors: fsid, names and addresses. An existing store's own map wins over all but
-    /// the fsid.
+    /// The initial monitor map: fsid, names and addresses. An existing store's own map takes precedence,
+    /// except for the fsid.
     pub monmap: MonMap,
     /// Keys that a new cluster begins with: at least `mon.` and `client.admin`, with their capabilities.
     pub keyring: auth::Keyring,
     /// Methods that clients and daemons may authenticate with, the preferred one first.
     pub methods: Vec<auth::Method>,
-    /// Options of the configuration file and command line, which win over those set with `ceph config set`.
+    /// Options from the configuration file and command line, which take precedence over `ceph config set`.
     pub options: BTreeMap<String, String>,
     /// Name of this host, for `mon metadata` and `node ls`.
     pub hostname: String,
     /// The device that the store is on.
     pub disk: node::DiskInfo,
-    /// Where that is, for messages to people.
+    /// Path of the store, for messages to people.
     pub store_path: String,
-    /// The file that says that this monitor was in a cluster before, where it is there: then it never makes a
-    /// new one. On an empty store it waits for monitors that have the cluster's state.
+    /// Marker file of a monitor that has been in a cluster, if the file exists. Such a monitor never founds a
+    /// new cluster: with an empty store it waits for monitors that have the cluster's state.
     pub joined: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! The CRUSH map as the monitor sees it: the first one, where items are, and devices put into place. The
-//! changes themselves are `crush`'s: they keep sums of weights, shadow trees of device classes and weight
-//! sets right.
+//! The monitor's operations on the CRUSH map: the first map, locations of items, placement of devices. The
+//! changes themselves are implemented in `crush`, which keeps sums of weights, shadow trees of device classes
+//! and weight sets consistent.
 
 use crush::{CrushError, CrushMap};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub fn initial(failure_domain: u16) -> CrushMap {
     map
 }
 
-/// Where an item is: type name to bucket name, from its parent up.
+/// The location of an item: pairs of type name and bucket name, from its parent up.
 pub fn location(map: &CrushMap, item: i32) -> Vec<(String, String)> {
     let mut out = map.location(item);
     out.reverse();
@@ -27,8 +27,8 @@ pub fn weight(map: &CrushMap, item: i32) -> Option<u32> {
     map.parent_of(item).map(|_| map.weight_of(item))
 }
 
-/// Puts a device with `weight` where `location` (type to name) says; buckets that are missing are made. One
-/// that is elsewhere is moved.
+/// Puts a device with `weight` at `location` (type to name), creating missing buckets. If the device is
+/// elsewhere, it is moved.
 pub fn place(
     map: &mut CrushMap,
     item: i32,
@@ -39,7 +39,7 @@ pub fn place(
     map.place(item, weight, &pairs)
 }
 
-/// The name of a device's class, empty where it has none.
+/// Device class of an item; empty if it has none.
 pub fn class(map: &CrushMap, item: i32) -> &str {
     map.class_name_of(item).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A decision in the making: handlers read the proposed state and describe the next one; nothing takes effect
+//! A change being prepared: handlers read the proposed state and describe the next one. Nothing takes effect
 //! before the log has committed it.
 
 use crate::config::MonConfig;
@@ -11,27 +11,27 @@ use maps::{FsMap, Fscid, NacreMap, OsdMap, OsdMapIncremental, Pool};
 use stdx::{Now, Rng};
 use wire::{Utime, Writer};
 
-/// Bytes of a name that is part of a key of the store.
+/// Maximum bytes of a name that is part of a stored key.
 const NAME: usize = 1024;
 
-/// What handlers of changes work with.
+/// Working context of handlers that change the state.
 pub struct Edit<'a> {
     /// The state with everything proposed so far.
     pub base: &'a State,
-    /// The same state with what this monitor knows besides.
+    /// The same state together with this monitor's volatile knowledge.
     pub view: View<'a>,
     /// This monitor's configuration.
     pub config: &'a MonConfig,
     /// The time of the decision.
     pub now: Now,
-    /// For keys.
+    /// Randomness for new keys.
     pub rng: &'a mut Rng,
     changes: Vec<Change>,
     osd: Option<(Box<OsdMapIncremental>, NacreMap)>,
-    /// The CRUSH map of the next OSD map, where it is another one; encoded once, at the end.
+    /// CRUSH map of the next OSD map, if it changes; encoded once, at the end.
     crush: Option<Box<CrushMap>>,
     fs: Option<Box<FsMap>>,
-    /// Lines for the cluster log once it is committed.
+    /// Lines for the cluster log, written when the change is committed.
     pub notes: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The stamp of what is made now.
+    /// Timestamp for anything created by this edit.
     pub fn stamp(&self) -> Utime {
         self.now.wall.into()
     }
@@ -62,27 +62,27 @@ impl<'a> Edit<'a> {
         self.base.osdmap()
     }
 
-    /// An option as monitors see it.
+    /// An option as it applies to monitors.
     pub fn option<T: FromOption>(&self, name: &str) -> T {
         self.view.option(name)
     }
 
-    /// Adds a change that is no map.
+    /// Adds a change other than a new map.
     pub fn push(&mut self, change: Change) {
         self.changes.push(change);
     }
 
-    /// The difference that makes the next OSD map.
+    /// The incremental that makes the next OSD map.
     pub fn osd(&mut self) -> &mut OsdMapIncremental {
         &mut self.osd_and_nacre().0
     }
 
-    /// Our own map that goes with the next OSD map.
+    /// Nacre's own map that accompanies the next OSD map.
     pub fn nacre(&mut self) -> &mut NacreMap {
         &mut self.osd_and_nacre().1
     }
 
-    /// The servers' own map with what was decided so far.
+    /// The servers' own map with all changes decided so far.
     pub fn nacre_now(&self) -> &NacreMap {
         self.osd.as_ref().map_or(&**self.base.osd.nacre(), |(_, nacre)| nacre)
     }
@@ -100,12 +100,12 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// The CRUSH map of the next OSD map, as far as it is decided, to change a copy of it.
+    /// A copy of the next OSD map's CRUSH map as decided so far, to be changed.
     pub fn crush(&self) -> CrushMap {
         self.crush_now().clone()
     }
 
-    /// The same, to look at.
+    /// The next OSD map's CRUSH map as decided so far, to be read.
     pub fn crush_now(&self) -> &CrushMap {
         self.crush.as_deref().unwrap_or(&self.base.osdmap().crush)
     }
@@ -116,7 +116,7 @@ impl<'a> Edit<'a> {
         self.crush = Some(Box::new(crush));
     }
 
-    /// A pool of the next OSD map, to change. Panics where there is no such pool.
+    /// A pool of the next OSD map, to be changed. Panics if there is no such pool.
     pub fn pool(&mut self, id: i64) -> &mut Pool {
         let old = self.base.osdmap().pools.get(&id);
         let epoch = self.base.osdmap().epoch.next();
@@ -125,7 +125,7 @@ impl<'a> Edit<'a> {
         pool
     }
 
-    /// The next map of file systems, to change.
+    /// The next map of file systems, to be changed.
     pub fn fsmap(&mut self) -> &mut FsMap {
         let base = &self.base.fsmap;
         self.fs.get_or_insert_with(|| {
@@ -135,12 +135,12 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// The map of file systems as far as it is decided.
+    /// The map of file systems as decided so far.
     pub fn fsmap_now(&self) -> &FsMap {
         self.fs.as_deref().unwrap_or(&self.base.fsmap)
     }
 
-    /// One file system of the next map, to change; its own epoch moves too. Panics where there is none.
+    /// A file system of the next map, to be changed; its own epoch advances too. Panics if there is none.
     pub fn filesystem(&mut self, id: Fscid) -> &mut maps::MdsMap {
         let modified = self.stamp();
         let map = self.fsmap();
@@ -151,18 +151,18 @@ impl<'a> Edit<'a> {
         fs
     }
 
-    /// Whether nothing is to be proposed.
+    /// True if there is nothing to propose.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.osd.is_none() && self.fs.is_none()
     }
 
-    /// Forgets what was decided: the request failed half way.
+    /// Discards all changes: the request failed half way.
     pub fn discard(&mut self) {
         (self.changes, self.osd, self.crush, self.fs) = (Vec::new(), None, None, None);
         self.notes.clear();
     }
 
-    /// A name that the store has no room for in a key.
+    /// A name that is too long for a stored key.
     pub fn too_long_name(&self) -> Option<&str> {
         self.changes.iter().find_map(|change| {
             let names = match change {
@@ -175,7 +175,7 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// What to propose.
+    /// The changes to propose.
     pub fn into_changes(self) -> Vec<Change> {
         let mut changes = self.changes;
         if let Some((mut inc, mut nacre)) = self.osd {

@@ -1,4 +1,4 @@
-//! What the monitors agree on: log entries, each a list of changes that take effect together.
+//! Log entries, the unit of agreement among monitors: each is a list of changes that take effect together.
 
 use auth::{EntityAuth, RotatingKeys};
 use maps::{FsMap, MonMap, NacreMap};
@@ -13,31 +13,31 @@ wire_structs! {
     pub struct LogEntry[v 1/1] {
         /// Position, from 1 without gaps.
         pub index: u64,
-        /// Of the leader that proposed it.
+        /// Term of the leader that proposed it.
         pub term: u64,
-        /// When it was proposed.
+        /// Time of the proposal.
         pub stamp: Utime,
-        /// Applied in order, all or nothing.
+        /// Changes, applied in order, all or nothing.
         pub changes: Vec<Change>,
     }
 }
 
-/// One change of the replicated state. Each holds the new content, not the request that led to it: applying
-/// needs no decision, so replicas can't differ.
+/// One change of the replicated state. It holds the new content and not the request behind it: applying it
+/// requires no decision, so replicas cannot diverge.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
     /// The next OSD map, as an encoded incremental, and the map of our own that belongs to the same epoch.
     OsdMap {
-        /// Encoded `maps::OsdMapIncremental`.
+        /// An encoded `maps::OsdMapIncremental`.
         inc: Vec<u8>,
-        /// Of the same epoch.
+        /// Nacre's own map of the same epoch.
         nacre: NacreMap,
     },
     /// The map of monitors.
     MonMap(Box<MonMap>),
     /// All file systems.
     FsMap(Box<FsMap>),
-    /// A principal's key and capabilities, or its removal.
+    /// Key and capabilities of an entity, or their removal.
     Auth(EntityName, Option<EntityAuth>),
     /// The rotating keys of a service.
     Rotating(EntityType, RotatingKeys),
@@ -47,21 +47,21 @@ pub enum Change {
     Config(String, String, Option<String>),
     /// A stored value of `config-key`, or its removal.
     Kv(String, Option<Vec<u8>>),
-    /// What a daemon said of itself and its host, or that it is forgotten.
+    /// Metadata that a daemon reported about itself and its host; `None` forgets it.
     Metadata(EntityName, Option<BTreeMap<String, String>>),
-    /// Which stores vote, with the names of the monitors that they belong to.
+    /// The voting stores, with the names of their monitors.
     Voters(BTreeMap<u64, String>),
-    /// The entry carries out the command with this tid of the client with this global id: sent again, it is
-    /// not carried out again.
+    /// The entry completes the command with this tid of the client with this global id. If the command is
+    /// sent again, it is not executed again.
     Done(u64, u64),
     /// The command with this tid of the client with this global id was refused, with this error
-    /// and text: sent again, it is not carried out either.
+    /// and text. If it is sent again, it is not executed either.
     Refused(u64, u64, Errno, String),
-    /// Lines of the cluster log; then those with numbers before `first` are dropped.
+    /// Lines of the cluster log. Lines with numbers before `first` are dropped.
     Log {
         /// The oldest line that is kept.
         first: u64,
-        /// New lines.
+        /// New lines of the cluster log.
         lines: Vec<msgs::LogEntry>,
     },
 }

@@ -2,12 +2,12 @@
 
 use wire::Errno;
 
-/// Why it did not do it.
+/// The reason why a command failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     /// The error number.
     pub errno: Errno,
-    /// One sentence.
+    /// One sentence for the user.
     pub text: String,
 }
 
@@ -17,12 +17,12 @@ impl Failure {
     }
 }
 
-/// `EINVAL`.
+/// Fails with `EINVAL`.
 pub(crate) fn invalid<T>(text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::new(Errno::EINVAL, text))
 }
 
-/// `ENOENT`.
+/// Fails with `ENOENT`.
 pub(crate) fn missing<T>(text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::new(Errno::ENOENT, text))
 }

@@ -1,23 +1,23 @@
-//! What a monitor knows of the OSD maps that a session has beside those that it was sent.
+//! The OSD maps that a session has beyond those that this monitor sent it.
 
 use maps::Epoch;
 
-/// The change that an OSD has asked for is in one of this many maps that follow.
+/// A change that an OSD asked for is in one of this many following maps.
 const AWAITED: u8 = 2;
 
-/// What a session has of OSD maps beside what its monitor sends it.
+/// Knowledge about an OSD's maps, for the decision whether to send it new ones.
 #[derive(Debug, Default)]
 pub(crate) struct MapShare {
     /// It exchanges heartbeats with other OSDs, which bring it new maps.
     has_peers: bool,
-    /// It has asked for a change, and waits for this many maps.
+    /// Number of maps that it still waits for after it asked for a change.
     awaits: u8,
-    /// The newest map that there was when it last reported.
+    /// The newest map in existence when it last reported.
     newest_at_report: Epoch,
 }
 
 impl MapShare {
-    /// It has reported whether it exchanges heartbeats.
+    /// Notes whether it exchanges heartbeats.
     pub fn peers(&mut self, any: bool) {
         self.has_peers = any;
     }
@@ -27,7 +27,7 @@ impl MapShare {
         self.has_peers
     }
 
-    /// It has asked for a change.
+    /// Notes that it asked for a change.
     pub fn asked(&mut self) {
         self.awaits = AWAITED;
     }
@@ -37,13 +37,13 @@ impl MapShare {
         self.awaits > 0
     }
 
-    /// It was sent the newest map.
+    /// Notes that it was sent the newest map.
     pub fn told(&mut self) {
         self.awaits = self.awaits.saturating_sub(1);
     }
 
-    /// It has reported with map `has`, while `newest` is the newest. Returns true if it lacks a map that was
-    /// there at its last report.
+    /// Notes that it reported with map `has` while `newest` is the newest. Returns true if it lacks a map
+    /// that already existed at its last report.
     pub fn reported(&mut self, has: Epoch, newest: Epoch) -> bool {
         has < std::mem::replace(&mut self.newest_at_report, newest)
     }

@@ -7,8 +7,8 @@ use decl::options;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Whom options are for: an entity, and where it is, as masks of sections (`osd/class:ssd`, `osd/rack:r1`)
-/// ask.
+/// The entity whose options are looked up, and its location, since masks of sections (`osd/class:ssd`,
+/// `osd/rack:r1`) refer to it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Target {
     /// `osd.3`, or a kind or `global` alone.
@@ -20,14 +20,14 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// An entity of which nothing more is known.
+    /// An entity without a known location or class.
     pub fn named(entity: &str) -> Self {
         Self { entity: entity.to_owned(), ..Self::default() }
     }
 
-    /// How well a section fits: `None` where it is not for this entity. The largest wins: the entity's own
-    /// section over its kind's over `global`; in each, an inner place over an outer one over none, then a
-    /// device class over none.
+    /// Specificity of a section; `None` if it does not apply to this entity. The largest wins: the entity's
+    /// own section over its kind's over `global`; within each, an inner location over an outer one over none,
+    /// then a device class over none.
     fn fit(&self, who: &str) -> Option<(usize, usize, bool)> {
         let mut parts = who.split('/');
         let section = parts.next().unwrap_or_default();
@@ -65,7 +65,7 @@ pub(crate) fn resolve<'a>(
     best.into_iter().map(|(name, (_, value, who))| (name, (value, who))).collect()
 }
 
-/// An option as one daemon sees it: file and command line, then what is set centrally, then the default.
+/// An option as one daemon sees it: local settings, then central ones, then the default.
 pub(crate) fn lookup(
     local: &BTreeMap<String, String>,
     central: &BTreeMap<(String, String), String>,
@@ -97,7 +97,7 @@ pub(crate) fn sections(entity: &str) -> Vec<String> {
     out
 }
 
-/// The value of an option with its type.
+/// An option's value, converted to its type.
 pub(crate) trait FromOption: Sized {
     /// Parses a value that was checked when it was set.
     fn from_option(text: &str) -> Option<Self>;
@@ -138,7 +138,7 @@ pub fn option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T
     option_of(config, state, &own_target(config), name)
 }
 
-/// An option of Ceph's manager, whose work the leader does.
+/// An option of Ceph's manager, whose work the leading monitor does.
 pub(crate) fn mgr_option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T {
     option_of(config, state, &Target::named("mgr"), name)
 }
@@ -151,7 +151,7 @@ fn option_of<T: FromOption>(config: &MonConfig, state: &State, target: &Target, 
 
 /// The options that are set for an entity: the most specific value of each.
 pub(crate) fn config_for(state: &State, entity: &str) -> BTreeMap<String, String> {
-    // Where an entity is matters to masks alone, and is not found at once on a large map.
+    // Only masks need the entity's location, and finding it is slow on a large map.
     let masked = state.config.keys().any(|(who, _)| who.contains('/'));
     let target = if masked { target_of(state, entity) } else { Target::named(entity) };
     resolve(&state.config, &target)
@@ -160,7 +160,7 @@ pub(crate) fn config_for(state: &State, entity: &str) -> BTreeMap<String, String
         .collect()
 }
 
-/// An entity with the places that the maps and its metadata know of it.
+/// An entity with its location as the maps and its metadata tell.
 pub(crate) fn target_of(state: &State, entity: &str) -> Target {
     let mut target = Target::named(entity);
     let name = wire::EntityName::parse(entity);
@@ -176,7 +176,7 @@ pub(crate) fn target_of(state: &State, entity: &str) -> Target {
     target
 }
 
-/// This monitor as an entity that options are for.
+/// This monitor as a target of options.
 fn own_target(config: &MonConfig) -> Target {
     Target {
         entity: format!("mon.{}", config.name),

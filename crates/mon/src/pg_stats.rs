@@ -1,4 +1,4 @@
-//! Statistics that OSDs report: of PGs by their primaries, of devices by each OSD; and sums of them.
+//! Statistics that OSDs report (primaries report their PGs, each OSD its device), and their sums.
 
 use maps::{Epoch, ObjectStatSum, OsdId, OsdMap, PgId, StoreStatfs};
 use peer::{PgStat, pg_state};
@@ -40,7 +40,7 @@ const STATE_ORDER: [&str; 31] = [
     "failed_repair",
 ];
 
-/// Whether a PG's state can have a part of this name.
+/// True if `name` can be part of a PG's state.
 pub fn is_state(name: &str) -> bool {
     name == "unknown" || STATE_ORDER.contains(&name)
 }
@@ -53,35 +53,35 @@ pub fn state_name(state: u64) -> String {
     parts.join("+")
 }
 
-/// What one OSD said of itself.
+/// Statistics that one OSD reported about itself.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OsdStat {
-    /// Of its device.
+    /// Usage of its device.
     pub store: StoreStatfs,
-    /// By pool.
+    /// Space used by each pool.
     pub pools: BTreeMap<i64, StoreStatfs>,
-    /// In milliseconds.
+    /// Mean commit latency in milliseconds.
     pub commit_latency_ms: u32,
     /// OSDs that it exchanges heartbeats with.
     pub heartbeat_peers: Vec<OsdId>,
-    /// Requests that wait for too long, and seconds that the oldest has waited.
+    /// Requests that have waited too long, and the age of the oldest in seconds.
     pub slow_ops: (u32, u32),
     /// Damaged objects that it has replaced since its start.
     pub repaired: u32,
-    /// How its device does.
+    /// Latency and errors of its device.
     pub disk: DiskStat,
-    /// Reports that it has sent to this monitor.
+    /// Number of reports from it to this monitor.
     pub reports: u64,
-    /// The map that it had when it sent the last one.
+    /// Its map when it sent the last report.
     pub epoch: Epoch,
 }
 
-/// How a device does.
+/// Latency and errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskStat {
-    /// What half of the transactions of late took at least, in milliseconds.
+    /// Median commit time of recent transactions, in milliseconds.
     pub commit_ms: u32,
-    /// How many those were.
+    /// Number of those transactions.
     pub commits: u32,
     /// Reads that it has refused since its OSD's start.
     pub errors: u32,
@@ -92,11 +92,11 @@ pub struct DiskStat {
 pub struct PoolSum {
     /// Objects and bytes.
     pub stats: ObjectStatSum,
-    /// Log entries.
+    /// Entries in the PGs' logs.
     pub log_size: u64,
-    /// PG shards up and acting.
+    /// PG copies by up set; `acting` counts them by acting set.
     pub up: i32,
-    /// See `up`.
+    /// PG copies by acting set.
     pub acting: i32,
     /// PGs that were reported.
     pub pgs: usize,
@@ -106,9 +106,8 @@ pub struct PoolSum {
     pub num_store: u32,
 }
 
-/// What was read, written and recovered since this monitor began to count. A PG's first report says what
-/// happened before, which is no part of it: a monitor that starts would else show the whole past as if it had
-/// happened now.
+/// Totals read, written and recovered since this monitor began to count. A PG's first report only sets its
+/// baseline: otherwise a monitor that starts would show the PG's whole past as current load.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Done {
     rd_kb: i64,
@@ -120,7 +119,7 @@ struct Done {
 }
 
 impl Done {
-    /// Adds what a PG did between two reports; counters that went back count nothing.
+    /// Adds the difference between two reports of a PG; counters that went back count as nothing.
     fn add(&mut self, old: &ObjectStatSum, new: &ObjectStatSum) {
         let more = |old: i64, new: i64| new.saturating_sub(old).max(0);
         self.rd_kb += more(old.num_rd_kb, new.num_rd_kb);
@@ -132,41 +131,40 @@ impl Done {
     }
 }
 
-/// What goes on, per second.
+/// Current load, per second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rates {
-    /// Bytes read.
+    /// Bytes read per second.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes written per second.
     pub write_bytes: u64,
-    /// Reads.
+    /// Reads per second.
     pub read_ops: u64,
-    /// Writes.
+    /// Writes per second.
     pub write_ops: u64,
-    /// Bytes recovered.
+    /// Bytes recovered per second.
     pub recover_bytes: u64,
-    /// Objects recovered.
+    /// Objects recovered per second.
     pub recover_objects: u64,
 }
 
-/// All statistics.
+/// The latest statistics of all PGs and OSDs.
 #[derive(Debug, Default)]
 pub struct PgTable {
     pgs: BTreeMap<PgId, PgStat>,
     osds: BTreeMap<OsdId, OsdStat>,
     done: Done,
-    /// What was done until then.
+    /// Totals at recent points in time.
     history: VecDeque<(Instant, Done)>,
-    /// Counts changes.
+    /// Number of changes so far.
     version: u64,
 }
 
-/// Rates are taken over about so many seconds.
+/// Length of the window over which rates are averaged.
 const RATE_WINDOW_S: u64 = 10;
 
 impl PgTable {
-    /// Takes a report. PGs that the reporter is not primary of any more may come from the new primary at the
-    /// same time: the newer (epoch, seq) wins.
+    /// Takes a report. During a change of primary, both may report the same PG: the newer (epoch, seq) wins.
     pub fn report(&mut self, now: Instant, report: peer::PgStats) {
         self.version += 1;
         for pg in report.pgs {
@@ -206,8 +204,8 @@ impl PgTable {
         self.sample(now);
     }
 
-    /// Whether what is known of a PG is as of this epoch or a later one: an OSD that had that map and said
-    /// nothing new of a PG had nothing new to say.
+    /// True if the state of a PG is known as of `epoch` or later. An OSD that has reached that map and
+    /// reported nothing new about a PG had nothing new to report.
     pub fn is_seen(&self, pg: PgId, epoch: Epoch) -> bool {
         let reporter = |stat: &PgStat| self.osds.get(stat.acting.first()?).map(|osd| osd.epoch);
         self.pgs.get(&pg).is_some_and(|s| s.reported_epoch.max(reporter(s).unwrap_or_default()) >= epoch)
@@ -220,7 +218,7 @@ impl PgTable {
         }
     }
 
-    /// Forgets what the map has not any more; marks PGs stale whose primary is down.
+    /// Drops PGs and OSDs that the map no longer has; marks PGs stale whose primary is down.
     pub fn follow(&mut self, map: &OsdMap) {
         self.version += 1;
         self.osds.retain(|osd, _| map.exists(*osd));
@@ -234,17 +232,17 @@ impl PgTable {
         }
     }
 
-    /// Counts changes.
+    /// Number of changes so far; equal versions mean equal contents.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Reported PGs.
+    /// Statistics of all PGs that were reported.
     pub fn pgs(&self) -> &BTreeMap<PgId, PgStat> {
         &self.pgs
     }
 
-    /// What an OSD reported.
+    /// Statistics that an OSD reported.
     pub fn osd(&self, osd: OsdId) -> Option<&OsdStat> {
         self.osds.get(&osd)
     }
@@ -254,7 +252,7 @@ impl PgTable {
         &self.osds
     }
 
-    /// How many PGs are in each state, most common first; those of which nobody reported are `unknown`.
+    /// Number of PGs in each state, most common first; PGs that nobody reported are `unknown`.
     pub fn by_state(&self, map: &OsdMap) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for stat in self.pgs.values() {
@@ -321,7 +319,7 @@ impl PgTable {
         }
     }
 
-    /// What goes on at `now`.
+    /// The load at `now`.
     pub fn rates(&self, now: Instant) -> Rates {
         let recent = |(at, _): &&(Instant, Done)| now.since(*at).as_secs() <= RATE_WINDOW_S;
         let (Some((began, first)), Some((ended, last))) =

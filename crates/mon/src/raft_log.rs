@@ -1,11 +1,11 @@
-//! The replicated log: consensus, what it agreed on, and the store that both are kept in. Entries are
-//! committed in order, a committed one is never lost, and [`RaftLog::state`] shows only what is committed.
+//! The replicated log: consensus, the state that it agreed on, and the store that holds both. Entries are
+//! committed in order, a committed entry is never lost, and [`RaftLog::state`] shows committed entries only.
 //!
-//! On the store (private pool -1) there are three objects: `mon.ident` says whose store it is and holds term
+//! The store (private pool -1) holds three objects: `mon.ident` names the owner of the store and holds term
 //! and vote, `mon.log` has one omap entry for each log entry (key: index, big-endian), `mon.state` has the
-//! rows of a checkpoint of the state. A checkpoint rides in the transaction of later entries: it writes the
-//! rows that changed and drops the entries that it covers. A snapshot from a leader is gathered in
-//! `mon.incoming` and takes the place of `mon.state` in one step.
+//! rows of a checkpoint of the state. A checkpoint is part of the transaction of later entries: it writes the
+//! rows that changed and drops the entries that it covers. A snapshot from a leader is collected in
+//! `mon.incoming` and replaces `mon.state` in one step.
 
 use crate::consensus::{Effect, Entry, Message, Position, Raft, Restored, Timing, VoterId, Voters};
 use crate::entry::{Change, LogEntry};
@@ -28,28 +28,28 @@ const KEPT_ENTRIES: u64 = 512;
 const OPENING_PAGE_ENTRIES: usize = 512;
 /// Bytes of one read while opening.
 const OPENING_PAGE_BYTES: usize = 1 << 20;
-/// Bytes of the rows or entries of one transaction, but for a single one that is longer, and where the store
-/// takes as many.
+/// Most bytes of rows or entries in one transaction. A longer single one is written alone; the store may
+/// allow fewer.
 const MAX_TXN_BYTES: usize = 1 << 20;
-/// What the store needs for a row beside key and value.
+/// Bytes that the store needs for a row beside its key and value.
 const ROW_OVERHEAD_BYTES: usize = 100;
 /// Version of this layout.
 const FORMAT: u32 = 1;
 
 wire_structs! {
-    /// Whose store it is.
+    /// Identity of a store: its cluster and its monitor.
     pub struct Ident[v 2/1] {
-        /// Layout version.
+        /// Version of the store's layout.
         pub format: u32,
-        /// Of the cluster.
+        /// Id of the cluster.
         pub fsid: Uuid,
-        /// Of the monitor.
+        /// Name of the monitor.
         pub name: String,
-        /// Drawn when the store was made.
+        /// Random number of the store, drawn when it was created.
         pub store: u64 = since 2,
     }
 
-    /// What a voter must not forget.
+    /// Raft's durable state of a voter (Raft's `currentTerm` and `votedFor`).
     struct Hard[v 1/1] {
         term: u64,
         /// 0 for none.
@@ -57,20 +57,20 @@ wire_structs! {
     }
 }
 
-/// What the log tells its owner.
+/// Events from the log to its owner.
 #[derive(Debug)]
 pub enum LogEvent {
-    /// Carry this out for the store.
+    /// A disk operation of the store, to be carried out.
     Disk(DiskOpId, DiskOp),
-    /// The store is open; empty where nothing was ever written to it.
+    /// The store is open; `None` if nothing was ever written to it.
     Opened(Option<Ident>),
-    /// More is committed: [`RaftLog::state`] has moved.
+    /// Entries were committed: [`RaftLog::state`] has moved.
     Committed,
-    /// For another monitor's store.
+    /// A message for another monitor's store.
     Send(VoterId, Message),
     /// Another monitor needs the whole state.
     Snapshot(VoterId),
-    /// It has stopped for good.
+    /// The log has stopped for good.
     Failed(String),
 }
 
@@ -87,9 +87,9 @@ pub struct RaftLog<S> {
     /// Rows of `state` that the stored checkpoint has not.
     dirty: BTreeSet<Row>,
     checkpoint: u64,
-    /// To be written with the first entries.
+    /// Identity to write with the first entries.
     ident: Option<Ident>,
-    /// A snapshot that was taken over and is not yet written.
+    /// An installed snapshot that is not yet written.
     incoming: Option<(u64, Rows)>,
 }
 
@@ -140,12 +140,12 @@ impl<S: Storage> RaftLog<S> {
         }
     }
 
-    /// What is committed.
+    /// The committed state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// What will be committed if nothing fails. Nothing of it may be shown to anyone before it is committed.
+    /// The state including proposals that are not yet committed. Nothing of it may be shown to anyone.
     pub fn tail(&self) -> &State {
         &self.tail
     }
@@ -155,7 +155,7 @@ impl<S: Storage> RaftLog<S> {
         self.tail.version
     }
 
-    /// Whether something proposed is not committed yet.
+    /// True if a proposal is not yet committed.
     pub fn is_proposing(&self) -> bool {
         self.proposed() != self.state().version
     }
@@ -165,7 +165,7 @@ impl<S: Storage> RaftLog<S> {
         self.raft.as_ref()
     }
 
-    /// Whether this monitor decides.
+    /// True if this monitor leads and may decide.
     pub fn leads(&self) -> bool {
         self.raft.as_ref().is_some_and(Raft::is_active)
     }
@@ -178,12 +178,12 @@ impl<S: Storage> RaftLog<S> {
         self.store_outs(Now::default(), out, events);
     }
 
-    /// Names the store; written with what is written next.
+    /// Sets the store's identity; it is written with the next transaction.
     pub fn set_ident(&mut self, ident: Ident) {
         self.ident = Some(ident);
     }
 
-    /// Begins to take part as the store `own`. A store of before there were voters has this one alone.
+    /// Joins consensus as the store `own`. A store that predates voters has itself as the only one.
     pub fn begin(&mut self, now: Instant, own: VoterId, name: &str, rng: Rng) {
         let blank = self.is_blank();
         let mut restored = std::mem::take(&mut self.restored);
@@ -194,7 +194,7 @@ impl<S: Storage> RaftLog<S> {
         self.raft = Some(Raft::new(own, Timing::default(), rng, restored, now));
     }
 
-    /// Whether neither a state nor an entry is there.
+    /// True if the log holds neither a state nor an entry.
     pub fn is_blank(&self) -> bool {
         self.state.is_empty()
             && self.raft.as_ref().is_none_or(|r| r.last().index == 0)
@@ -243,17 +243,17 @@ impl<S: Storage> RaftLog<S> {
         self.with_raft(events, |raft, out| raft.tick(now.mono, out));
     }
 
-    /// Leads no more, and lets another one lead at once.
+    /// Gives up leadership and lets another monitor take it at once.
     pub fn resign(&mut self, now: Now, events: &mut Vec<LogEvent>) {
         self.with_raft(events, |raft, out| raft.resign(now.mono, out));
     }
 
-    /// When [`Self::tick`] is wanted.
+    /// Time at which [`Self::tick`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.raft.as_ref()?.deadline()
     }
 
-    /// Lets the owner steer consensus where that has no effects of its own.
+    /// Lets the owner steer consensus in ways that have no effects of their own.
     pub fn steer<T>(&mut self, steer: impl FnOnce(&mut Raft) -> T) -> Option<T> {
         self.raft.as_mut().map(steer)
     }
@@ -299,14 +299,14 @@ impl<S: Storage> RaftLog<S> {
         Ok(())
     }
 
-    /// The state for a monitor that is too far behind: what it covers, and its rows.
+    /// The state for a monitor that is too far behind: its position, and its rows.
     pub fn snapshot(&self) -> (Position, Rows) {
         let rows = self.state.all_rows().into_iter();
         let rows = rows.filter_map(|row| self.state.row(&row).map(|value| (row.key(), value)));
         (Position { term: self.state.term, index: self.state.version }, rows.collect())
     }
 
-    /// Takes over the state that a leader sent, whole. `Err` where it is none.
+    /// Installs the complete state that a leader sent. `Err` if it does not decode.
     pub fn install(
         &mut self,
         base: Position,
@@ -330,7 +330,7 @@ impl<S: Storage> RaftLog<S> {
         Ok(())
     }
 
-    /// Sends and writes what has come together, unless a write is under way: the disk sets the pace.
+    /// Sends and writes what has accumulated, unless a write is in progress: the disk sets the pace.
     pub fn flush(&mut self, now: Now, events: &mut Vec<LogEvent>) {
         self.with_raft(events, |raft, out| raft.flush(now.mono, out));
         let Some(raft) = &mut self.raft else { return };
@@ -387,12 +387,12 @@ impl<S: Storage> RaftLog<S> {
         self.submit(now, ops, unsaved.mark, checkpoint, events);
     }
 
-    /// Bytes of a piece; a transaction has at most two and little else.
+    /// Maximum bytes of a piece; a transaction has at most two and little else.
     fn piece_bytes(&self) -> usize {
         MAX_TXN_BYTES.min(self.store.largest_txn() / 3)
     }
 
-    /// Submits what another transaction completes.
+    /// Submits a transaction that a later one completes.
     fn submit_piece(&mut self, now: Now, ops: Vec<TxnOp>, events: &mut Vec<LogEvent>) -> Result<(), String> {
         let mut out = Vec::new();
         self.store.submit(Transaction { ops }, &mut out)?;
@@ -423,7 +423,8 @@ impl<S: Storage> RaftLog<S> {
         self.store_outs(now, out, events);
     }
 
-    /// Writes a snapshot beside the old state and leaves in `ops` what puts it in its place.
+    /// Writes a snapshot beside the old state, and leaves in `ops` the operations that replace the one by the
+    /// other.
     fn submit_incoming(
         &mut self,
         index: u64,
@@ -449,8 +450,8 @@ impl<S: Storage> RaftLog<S> {
         Ok(())
     }
 
-    /// Leaves in `ops` what makes a checkpoint of the state: the rows that changed, or, where those are too
-    /// long for one transaction, a whole state that was written beside the old one.
+    /// Appends to `ops` a checkpoint of the state: the changed rows or, if those exceed one transaction, a
+    /// whole state that was written beside the old one.
     fn checkpoint_ops(
         &mut self,
         ops: &mut Vec<TxnOp>,
@@ -486,15 +487,15 @@ impl<S: Storage> RaftLog<S> {
         Ok(self.state.version)
     }
 
-    /// Brings the store to rest, so that the next start can tell damage from an unfinished write. Nothing is
-    /// proposed or taken after that.
+    /// Shuts the store down, so that the next start can tell damage from an unfinished write. Nothing is
+    /// proposed or received afterwards.
     pub fn close(&mut self, now: Now, events: &mut Vec<LogEvent>) {
         let mut out = Vec::new();
         self.store.close(&mut out);
         self.store_outs(now, out, events);
     }
 
-    /// Whether the store is at rest.
+    /// True if the store has shut down.
     pub fn is_closed(&self) -> bool {
         self.store.is_closed()
     }
@@ -621,7 +622,7 @@ pub fn parse_entry(data: Arc<Vec<u8>>) -> Result<Entry, DecodeError> {
     Ok(Entry { at, voters: voters_of(&entry).map(Arc::new), data })
 }
 
-/// Parts of at most so many bytes, but for a single row that is longer.
+/// Splits rows into parts of at most `most` bytes; a longer row is a part of its own.
 fn pieces(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>, most: usize) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
     let (mut pieces, mut bytes) = (Vec::<Vec<_>>::new(), 0);
     for row in rows {
@@ -679,7 +680,7 @@ impl Opening {
 }
 
 impl Ident {
-    /// Of a new store.
+    /// Identity of a new store.
     pub fn new(fsid: Uuid, name: &str, store: VoterId) -> Self {
         Self { format: FORMAT, fsid, name: name.to_owned(), store: store.0 }
     }

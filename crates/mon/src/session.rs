@@ -12,52 +12,52 @@ use wire::{EntityName, EntityType};
 /// One authenticated connection.
 #[derive(Debug)]
 pub struct Session {
-    /// Who.
+    /// Identity of the peer.
     pub peer: Box<Peer>,
-    /// What it may do; nothing where its capabilities can't be read.
+    /// Its capabilities; none if they can't be parsed.
     pub caps: MonCap,
-    /// By name: `osdmap`, `mdsmap.1`, …
+    /// Subscriptions by name: `osdmap`, `mdsmap.1`, …
     pub subs: BTreeMap<String, Sub>,
     /// The options that it was sent last.
     pub config: Option<BTreeMap<String, String>>,
-    /// What it has of OSD maps that this monitor did not send.
+    /// The OSD maps that it has from elsewhere.
     pub(crate) map_share: MapShare,
 }
 
-/// A subscription.
+/// A subscription to one kind of map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sub {
-    /// The oldest version that is still of interest.
+    /// The oldest version that the subscriber still wants.
     pub next: u64,
-    /// How it ends.
+    /// Its end.
     pub end: SubEnd,
 }
 
-/// How a subscription ends.
+/// Duration of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SubEnd {
-    /// With the session.
+    /// Ends with the session.
     Never,
-    /// With the first answer.
+    /// Ends with the first answer.
     Once,
-    /// It was answered; what comes before then is told as well.
+    /// It was answered, but maps that follow before this time are sent as well.
     At(Instant),
-    /// Never, and nobody has asked: from this time on it tells where an OSD has gone down.
+    /// Never, but not requested: since this time it announces OSDs that have gone down.
     Unasked(Instant),
 }
 
 impl Session {
-    /// Whether this is a daemon of kind `ty`, or an administrator.
+    /// True if the peer is a daemon of kind `ty`, or an administrator.
     pub fn is(&self, ty: EntityType) -> bool {
         self.peer.name.ty == ty
     }
 
-    /// Whether it may know of this file system.
+    /// True if it may see this file system.
     pub fn sees_fs(&self, name: &str) -> bool {
         !self.caps.hides_fs() || self.caps.allows_fs(name, Perm::R)
     }
 
-    /// The file systems that it may know of.
+    /// The file systems that it may see.
     pub fn fsmap(&self, all: &Arc<FsMap>) -> Arc<FsMap> {
         match self.caps.hides_fs() {
             true => Arc::new(all.only(|name| self.sees_fs(name))),
@@ -65,13 +65,13 @@ impl Session {
         }
     }
 
-    /// Its name.
+    /// Name of the peer.
     pub fn name(&self) -> &EntityName {
         &self.peer.name
     }
 }
 
-/// All sessions.
+/// All sessions of this monitor.
 #[derive(Debug, Default)]
 pub struct Sessions {
     by_conn: FastMap<ConnId, Session>,

@@ -1,24 +1,25 @@
-//! What the monitor needs of an object store, so that tests can put one in its place that completes at once
-//! or crashes where they want.
+//! The monitor's view of an object store. Tests substitute one that completes at once or crashes at a chosen
+//! point.
 
 use node::{DiskOpId, DiskResult};
 use store::{Read, ReadId, StoreOut, Transaction, TxnId};
 
 /// The part of the store's interface that the log uses. Outputs are appended in order.
 pub trait Storage {
-    /// Opens the store, or makes one where the device is empty; ends in `Opened` or `Failed`.
+    /// Opens the store, or creates it on an empty device; ends in `Opened` or `Failed`.
     fn open(&mut self, out: &mut Vec<StoreOut>);
-    /// Submits a transaction; ends in `Committed` when it is durable. `Err` says why it can't be (no space).
+    /// Submits a transaction; ends in `Committed` when it is durable. `Err` gives the reason for a refusal
+    /// (no space).
     fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String>;
-    /// So many bytes a transaction may have, keys with 100 more each counted; only once it is open.
+    /// Largest transaction in bytes, counting 100 extra bytes for each key. Valid once the store is open.
     fn largest_txn(&self) -> usize;
     /// Starts a read; ends in `Read`, possibly within this call.
     fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId;
     /// A disk operation of the store has ended.
     fn disk_done(&mut self, id: DiskOpId, result: DiskResult, out: &mut Vec<StoreOut>);
-    /// Brings everything to its place; nothing is submitted any more.
+    /// Shuts the store down: writes everything to its final place. Nothing is submitted afterwards.
     fn close(&mut self, out: &mut Vec<StoreOut>);
-    /// Whether that is done, and the device says so.
+    /// True if the store has shut down and the device has confirmed it.
     fn is_closed(&self) -> bool;
 }
 

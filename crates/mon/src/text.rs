@@ -13,7 +13,7 @@ pub fn pretty(json: &Value) -> String {
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
-/// A number that is whole where it can be: `1`, not `1.0`.
+/// Prints a number without a fraction if it has none: `1`, not `1.0`.
 pub fn number(x: f64) -> Value {
     if x.fract() == 0.0 && x.abs() < 9e15 { Value::from(x as i64) } else { Value::from(x) }
 }
@@ -92,7 +92,7 @@ pub fn addrvec(addrs: &AddrVec) -> Value {
     json!({ "addrvec": addrs.0.iter().map(one).collect::<Vec<_>>() })
 }
 
-/// The address that Ceph prints where it has room for one.
+/// The single address that Ceph prints for an address list.
 pub fn legacy_addr(addrs: &AddrVec) -> String {
     addrs.0.last().map_or_else(|| ":/0".into(), EntityAddr::legacy_string)
 }
@@ -129,7 +129,7 @@ pub(crate) fn cut(mut text: String, max: usize) -> String {
     text
 }
 
-/// What `ceph version` prints, and what daemons say of themselves.
+/// The version as `ceph version` prints it and daemons report it.
 pub fn version() -> String {
     format!("nacre version {}", env!("CARGO_PKG_VERSION"))
 }

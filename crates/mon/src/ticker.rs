@@ -6,7 +6,7 @@ use stdx::Instant;
 /// The time between two ticks.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// When to look next.
+/// Time of the next tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ticker {
     last: Option<Instant>,

@@ -9,34 +9,34 @@ use crate::state::State;
 use std::collections::BTreeMap;
 use stdx::Now;
 
-/// What reading commands see.
+/// The cluster as commands that read see it.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
-    /// Committed.
+    /// The committed state.
     pub state: &'a State,
-    /// What OSDs reported of PGs and devices.
+    /// Statistics of PGs and devices, as reported by OSDs.
     pub pgs: &'a PgTable,
     /// The monitors in quorum.
     pub quorum: &'a QuorumInfo,
     /// The leader's balancer.
     pub balancer: &'a Balancer,
-    /// What this monitor tells of its host.
+    /// Metadata of this monitor's host.
     pub host: &'a BTreeMap<String, String>,
-    /// Who is connected.
+    /// The connected sessions.
     pub sessions: &'a Sessions,
-    /// Of this monitor.
+    /// Configuration of this monitor.
     pub config: &'a MonConfig,
-    /// Now.
+    /// The current time.
     pub now: Now,
 }
 
 impl View<'_> {
-    /// An option as monitors see it.
+    /// An option as it applies to monitors.
     pub fn option<T: crate::options::FromOption>(&self, name: &str) -> T {
         crate::options::option(self.config, self.state, name)
     }
 
-    /// An option of Ceph's manager, whose work the leader does.
+    /// An option of Ceph's manager, whose work the leading monitor does.
     pub fn mgr_option<T: crate::options::FromOption>(&self, name: &str) -> T {
         crate::options::mgr_option(self.config, self.state, name)
     }

@@ -81,7 +81,7 @@ fn a_leader_that_is_asked_to_end_is_followed_at_once() {
     let mut w = three();
     let leader = w.leader(0);
     let other = (leader + 1) % 3;
-    w.wind_up(leader);
+    w.shut_down(leader);
     let write = w.ask(other, &set("k", "v"));
     w.pass(Duration::from_millis(100));
     assert_eq!(w.answer(write).map(|a| a.code), Some(0), "a silent one takes a second and a half");

@@ -39,6 +39,6 @@ pub struct MoncConfig {
     pub rotating_keys: bool,
     /// Our share of the node's connection numbers.
     pub space: u8,
-    /// For the monitor's log.
+    /// Name of this host, for the monitor's log.
     pub hostname: String,
 }

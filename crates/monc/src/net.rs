@@ -44,14 +44,14 @@ pub enum Net {
     },
     /// [`Output::Send`].
     Send {
-        /// The connection.
+        /// The connection to send on.
         conn: ConnId,
-        /// The message.
+        /// The message to send.
         msg: Msg,
     },
     /// [`Output::Close`].
     Close {
-        /// The connection.
+        /// The connection to close.
         conn: ConnId,
     },
 }

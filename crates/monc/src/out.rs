@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// One output of [`crate::Monc`].
 #[derive(Debug)]
 pub enum MoncOut {
-    /// For the world.
+    /// An output for the world.
     Net(Net),
-    /// For the owner.
+    /// News for the owner.
     Told(Told),
 }
 
@@ -50,7 +50,7 @@ pub enum Told {
     Reply {
         /// The owner's number.
         token: u64,
-        /// The answer.
+        /// The monitor's answer.
         body: msgs::Body,
     },
     /// Any other message of the monitor: maps, configuration, what daemons exchange with monitors.

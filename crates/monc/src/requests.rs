@@ -8,7 +8,7 @@ use wire::{Message as _, Uuid};
 /// Messages that may wait for a session; beyond that the oldest is dropped, as a lost session would have.
 const MAX_QUEUED: usize = 1024;
 
-/// Both kinds.
+/// Requests that wait for an answer, and messages that wait for a session.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     next_tid: u64,

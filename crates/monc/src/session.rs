@@ -101,7 +101,7 @@ impl Monc {
         self.keeper.tickets.global_id
     }
 
-    /// Our tickets.
+    /// The tickets that it holds.
     pub fn tickets(&self) -> &Tickets {
         &self.keeper.tickets
     }
@@ -111,7 +111,7 @@ impl Monc {
         Box::new(Initiator::service(self.config.credentials.clone(), self.keeper.tickets.clone(), service))
     }
 
-    /// The time at which [`Self::timer`] is wanted.
+    /// The time at which [`Self::timer`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Paused(at) | State::Connecting(_, _, at) | State::Opening(_, _, at) => Some(at),

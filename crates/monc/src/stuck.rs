@@ -5,7 +5,7 @@ use maps::Epoch;
 use std::time::Duration;
 use stdx::Instant;
 
-/// A request without an answer for so long waits for a map.
+/// A request without an answer for this long waits for a newer map.
 const STUCK: Duration = Duration::from_secs(2);
 
 /// The oldest request without an answer, and since when it is that, under which map.

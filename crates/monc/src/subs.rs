@@ -1,4 +1,4 @@
-//! Subscriptions: what is wanted, from which epoch on.
+//! Subscriptions: the maps to follow, and the epochs from which on.
 
 use msgs::{MonSubscribe, SUBSCRIBE_ONCE, SubscribeItem};
 use std::collections::BTreeMap;

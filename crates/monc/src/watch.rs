@@ -13,7 +13,7 @@ const QUICK_FOR: Duration = Duration::from_secs(30);
 const DAEMON: Duration = Duration::from_secs(2);
 /// … and clients, who may be many, as Ceph's do.
 const CLIENT: Duration = Duration::from_secs(10);
-/// A monitor that leaves the question unanswered for so long is given up.
+/// A monitor that does not answer the question within this time is given up.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// Each monitor given up doubles that, so that a slow link or busy monitors do not send everybody from one to
 /// the next …
@@ -26,7 +26,7 @@ const LATE: Duration = Duration::from_millis(500);
 /// The owner's wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// Nothing.
+    /// No question is outstanding.
     Nothing,
     /// An answer that will come, however long it takes.
     Answer,
@@ -37,7 +37,7 @@ pub(crate) enum Wait {
 /// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
-    /// Nothing.
+    /// The monitor is alive.
     Fine,
     /// Ask the monitor for a sign of life.
     Ask,

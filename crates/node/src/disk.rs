@@ -25,20 +25,20 @@ pub struct DiskInfo {
 pub enum DiskOp {
     /// Read `len` bytes at `offset`, both multiples of [`stdx::BLOCK`].
     Read {
-        /// Device.
+        /// The device to use.
         disk: DiskId,
-        /// Byte offset.
+        /// Byte offset on the device.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// Write at `offset`; offset and length are multiples of [`stdx::BLOCK`]. Completion does **not** mean
     /// durability: until a later flush has completed, a power loss may keep, lose or tear each sector on its
     /// own.
     Write {
-        /// Device.
+        /// The device to use.
         disk: DiskId,
-        /// Byte offset.
+        /// Byte offset on the device.
         offset: u64,
         /// Bytes to write.
         data: Bufs,
@@ -48,16 +48,16 @@ pub enum DiskOp {
     },
     /// Make durable all writes that had **ended** before this was issued.
     Flush {
-        /// Device.
+        /// The device to use.
         disk: DiskId,
     },
     /// Discard a range: reads of it return anything until it is written again.
     Discard {
-        /// Device.
+        /// The device to use.
         disk: DiskId,
-        /// Byte offset.
+        /// Byte offset on the device.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: u64,
     },
 }

@@ -7,27 +7,27 @@ pub enum Level {
     Error,
     /// Something is wrong that heals by itself or degrades service; an unlisted one fails a test.
     Warn,
-    /// A milestone.
+    /// A milestone of the node.
     Info,
-    /// Detail.
+    /// Detail for debugging.
     Debug,
 }
 
-/// One event.
+/// An event that a node reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Severity.
+    /// Severity of the event.
     pub level: Level,
     /// The counter's name, `snake_case`, past tense: `pg_peered`, `slow_disk_seen`.
     pub name: &'static str,
     /// Details, for people.
     pub detail: String,
-    /// True if strangers can cause as many as they like: the world counts all of them and logs some.
+    /// True if strangers can cause any number of them: the world counts all and logs some.
     pub may_flood: bool,
 }
 
 impl Event {
-    /// An event.
+    /// Creates an event that is logged each time.
     pub fn new(level: Level, name: &'static str, detail: impl Into<String>) -> Self {
         Self { level, name, detail: detail.into(), may_flood: false }
     }

@@ -61,7 +61,7 @@ pub trait Node {
     /// Asks the node to shut down. A node that has to leave something consistent goes on handling inputs;
     /// every node emits [`Output::Stop`] when it is done. The world may kill it before that, as a crash
     /// would.
-    fn wind_up(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
+    fn shut_down(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
         let _ = now;
         out.push(Output::Stop(Ok(())));
     }
@@ -80,7 +80,7 @@ pub enum Input<Request> {
     Timer,
     /// A connection is authenticated and ready: accepted, or asked for by [`Output::Connect`].
     Connected {
-        /// The connection.
+        /// The opened or accepted connection.
         conn: ConnId,
         /// The peer at the other end.
         peer: Box<Peer>,
@@ -90,37 +90,37 @@ pub enum Input<Request> {
     Message {
         /// The connection that it came on.
         conn: ConnId,
-        /// The message.
+        /// The received message.
         msg: Msg,
     },
     /// The connection is closed, and no more input comes from it; unanswered messages on it are lost. A
     /// connection that could not be opened ends in the same way. A lossless session (client and MDS) survives
     /// a broken socket unnoticed, and is closed only when it can't be resumed.
     Closed {
-        /// The connection.
+        /// The connection that ended.
         conn: ConnId,
-        /// Why.
+        /// Reason of the end.
         reason: CloseReason,
     },
     /// A disk operation has ended.
     Disk {
-        /// The operation.
+        /// The completed operation.
         id: DiskOpId,
         /// Its result.
         result: DiskResult,
     },
     /// A command from the daemon's admin socket.
     Admin {
-        /// To be answered by [`Output::AdminReply`].
+        /// Number to use in [`Output::AdminReply`].
         id: AdminId,
         /// JSON object with `prefix` and arguments, as `ceph daemon` sends it.
         command: String,
     },
     /// A local caller's request.
     Request {
-        /// To be answered by [`Output::Reply`].
+        /// Number to use in [`Output::Reply`].
         id: RequestId,
-        /// The request.
+        /// The local caller's request.
         request: Request,
     },
 }
@@ -138,20 +138,20 @@ pub enum Output<Reply> {
     },
     /// Send a message, in order, at most once. Ignored if the connection is closed.
     Send {
-        /// The connection.
+        /// The connection to send on.
         conn: ConnId,
-        /// The message.
+        /// The message to send.
         msg: Msg,
     },
     /// Close a connection after what was sent on it has left. No [`Input::Closed`] follows.
     Close {
-        /// The connection.
+        /// The connection to close.
         conn: ConnId,
     },
     /// Use these credentials from now on when a lossless connection is dialled again: the ticket that it was
     /// opened with expires.
     Renew {
-        /// The connection.
+        /// The lossless connection.
         conn: ConnId,
         /// Our half of the authentication.
         auth: Box<auth::Initiator>,
@@ -160,12 +160,12 @@ pub enum Output<Reply> {
     Disk {
         /// The node's number for it.
         id: DiskOpId,
-        /// The operation.
+        /// The operation to start.
         op: DiskOp,
     },
     /// Answer an [`Input::Admin`].
     AdminReply {
-        /// The command.
+        /// The command to answer.
         id: AdminId,
         /// 0 or a negative errno.
         code: i32,
@@ -195,9 +195,9 @@ pub enum Output<Reply> {
     /// and no memory. For a daemon whose place the cluster has given away while it was silent; the text gives
     /// the reason.
     Restart(String),
-    /// Shut the node down by [`Node::wind_up`], as on a signal to the process: an administrator's command
+    /// Shut the node down by [`Node::shut_down`], as on a signal to the process: an administrator's command
     /// asked for it.
-    WindUp,
+    ShutDown,
 }
 
 /// Target of a connection, and the credentials to use.
@@ -235,7 +235,7 @@ pub struct Peer {
     pub tickets: Option<Box<auth::Tickets>>,
 }
 
-/// Why a connection ended.
+/// Reason for which a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseReason {
     /// The other end closed it, or the network broke.

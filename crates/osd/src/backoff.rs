@@ -1,34 +1,34 @@
-//! Backoffs: a client is told to keep to itself what it wants of objects that can't be served for long, so
-//! that it does not take the memory that other requests need (docs/protocol.md 5.7).
+//! Backoffs: a client is told to hold requests for objects that can't be served for long, so that they do not
+//! occupy memory that other requests need (docs/protocol.md 5.7).
 //!
-//! What was dropped is sent again when the client is told that the backoff has ended. Until the client has
-//! acknowledged a backoff, what comes of the range was sent before the client knew, and is dropped too, even
-//! if the backoff has ended meanwhile: what was dropped before it comes again behind it, and must not be
+//! Dropped requests are sent again when the client is told that the backoff has ended. Until the client
+//! acknowledges a backoff, its requests of the range were sent before it knew, and are dropped too, even if
+//! the backoff has ended meanwhile: the requests dropped earlier are sent again after them, and must not be
 //! overtaken.
 
 use maps::{HObject, Spg};
 use node::ConnId;
 use std::collections::BTreeMap;
 
-/// Bits of whoever understands backoffs.
+/// Feature bits of peers that understand backoffs.
 const FEATURE: u64 = 1 << 21 | 1 << 57;
 
-/// Whether a peer with these features understands backoffs.
+/// True if a peer with these features understands backoffs.
 pub fn are_understood(features: u64) -> bool {
     features & FEATURE == FEATURE
 }
 
-/// Objects of one PG: those from the first to the second, exclusive, or the one that both are.
+/// Objects of one PG: from the first, inclusive, to the second, exclusive, or the single one that both name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// The first.
+    /// First object of the range.
     pub begin: HObject,
-    /// Behind the last.
+    /// End of the range, exclusive.
     pub end: HObject,
 }
 
 impl Range {
-    /// One object.
+    /// The range of one object.
     pub fn of(object: HObject) -> Self {
         Self { begin: object.clone(), end: object }
     }
@@ -38,7 +38,7 @@ impl Range {
     }
 }
 
-/// What one client was told.
+/// A backoff that one client was sent.
 #[derive(Debug)]
 struct Backoff {
     id: u64,
@@ -55,7 +55,7 @@ pub struct Backoffs {
 }
 
 impl Backoffs {
-    /// Whether what a client wants of an object is to be dropped: it will be sent again.
+    /// True if a client's request for an object must be dropped: it will be sent again.
     pub fn holds(&self, pgid: Spg, conn: ConnId, at: &HObject) -> bool {
         if stdx::mutants::is_active("osd_takes_what_is_held_back") {
             return false;
@@ -63,12 +63,12 @@ impl Backoffs {
         self.told.get(&(pgid, conn)).is_some_and(|told| told.iter().any(|b| b.range.has(at)))
     }
 
-    /// Whether no client has been told of any.
+    /// True if no client has a backoff.
     pub fn is_empty(&self) -> bool {
         self.told.is_empty()
     }
 
-    /// One begins: gives its number.
+    /// Starts a backoff and returns its number.
     pub fn begin(&mut self, pgid: Spg, conn: ConnId, range: Range) -> u64 {
         self.last += 1;
         let backoff = Backoff { id: self.last, range, acknowledged: false, ended: false };
@@ -76,14 +76,14 @@ impl Backoffs {
         self.last
     }
 
-    /// A client has understood.
+    /// Notes that a client has acknowledged a backoff.
     pub fn acknowledged(&mut self, pgid: Spg, conn: ConnId, id: u64) {
         let told = self.told.get_mut(&(pgid, conn)).into_iter().flatten();
         told.filter(|b| b.id == id).for_each(|b| b.acknowledged = true);
         self.tidy(pgid, conn);
     }
 
-    /// Those of a PG end, or only that of one object: whom to tell of which.
+    /// Ends the backoffs of a PG, or of one object: returns the connections to inform.
     pub fn end(&mut self, pgid: Spg, object: Option<&HObject>) -> Vec<(ConnId, u64, Range)> {
         let (first, last) = ((pgid, ConnId(0)), (pgid, ConnId(u64::MAX)));
         let mut over = Vec::new();
@@ -100,7 +100,7 @@ impl Backoffs {
         over
     }
 
-    /// A connection is gone, and all that was said on it.
+    /// Forgets a closed connection.
     pub fn forget(&mut self, conn: ConnId) {
         self.told.retain(|(_, c), _| *c != conn);
     }

@@ -8,50 +8,50 @@ use store::ObjectKey;
 /// The action that follows when a transaction is durable.
 #[derive(Debug)]
 pub enum CommitFor {
-    /// None.
+    /// No owner.
     Nothing,
     /// Send a message to the primary, or to whoever asked.
     Send {
-        /// Where it goes.
+        /// Connection for the message.
         conn: ConnId,
-        /// What is sent.
+        /// The message to send.
         msg: Box<Msg>,
     },
-    /// As primary: count our own copy of an update that we ordered.
+    /// As primary: counts our own copy of an update that we ordered.
     Update {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// The round of peering in which it was ordered.
         round: u64,
         /// The update's version.
         version: EVersion,
     },
-    /// As primary: count our own part of an activation.
+    /// As primary: counts our own part of an activation.
     Activated {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// The round of peering that ended with it.
         round: u64,
     },
-    /// Count a part of an object that we pulled.
+    /// Counts a part of an object that we pulled.
     Pulled {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// The round of peering in which it was asked for.
         round: u64,
-        /// The object.
+        /// The object concerned.
         key: Box<ObjectKey>,
     },
     /// Our own copy is complete: its backfill has ended.
     SelfBackfilled {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// The round of peering in which it ran.
         round: u64,
     },
-    /// Remove the next objects of a PG that goes.
+    /// Removes the next objects of a PG that is being removed.
     Removed {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
     },
 }
@@ -61,7 +61,7 @@ pub enum CommitFor {
 pub enum ReadFor {
     /// A client's request.
     Op {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// Number of the request.
         id: u64,
@@ -72,7 +72,7 @@ pub enum ReadFor {
     },
     /// A listing for a client.
     List {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// Number of the request.
         id: u64,
@@ -81,67 +81,67 @@ pub enum ReadFor {
     },
     /// A head of a listing, which may be a whiteout.
     ListedHead {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// Number of the request.
         id: u64,
         /// Number of the request's attempt.
         attempt: u32,
-        /// The head.
+        /// Head of the object.
         head: Box<ObjectKey>,
     },
     /// The next part of an object that is sent to another OSD.
     Part {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// Transaction id of the transfer.
         tid: u64,
     },
     /// Keys for a comparison, as its owner (primary) or on request.
     Scan {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// Number of the scan.
         id: u64,
     },
     /// The version of one object for a comparison.
     ScanVersion {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// Number of the scan.
         id: u64,
-        /// The object.
+        /// The object concerned.
         key: Box<ObjectKey>,
     },
     /// Clones of a snapshot that is trimmed.
     SnapIndex {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// The round of peering.
         round: u64,
     },
     /// The primary's state of an object whose newest version is given up.
     Reverted {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// The round of peering.
         round: u64,
-        /// The object.
+        /// The object concerned.
         key: Box<ObjectKey>,
     },
-    /// Keys of a PG that goes.
+    /// Keys of a PG that is being removed.
     Removal {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
     },
     /// A part of a scrubbed chunk.
     Scrub {
-        /// The PG.
+        /// The PG concerned.
         pgid: Spg,
         /// Number of the scan.
         id: u64,
     },
-    /// The superblock.
+    /// The superblock at start.
     Superblock,
     /// A stored map.
     Map(Epoch),
@@ -149,6 +149,6 @@ pub enum ReadFor {
     Pgs,
     /// A page of one PG's stored records.
     PgMeta(Spg),
-    /// Objects that were only partly here.
+    /// Partly received objects of an earlier start.
     Temps,
 }

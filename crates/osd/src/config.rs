@@ -1,4 +1,4 @@
-//! What an OSD is started with.
+//! Configuration of an OSD.
 
 use crate::ops::Limits;
 use maps::OsdId;
@@ -9,94 +9,92 @@ use wire::{AddrVec, EntityAddr, Uuid};
 /// Identity, addresses and options of one OSD process.
 #[derive(Clone, Debug)]
 pub struct OsdConfig {
-    /// Its number.
+    /// Number of the OSD.
     pub id: OsdId,
-    /// Of its store; a blank one is given it, another one's is refused.
+    /// Uuid of its store. A blank store gets it; a store with another one is refused.
     pub uuid: Uuid,
-    /// Of the cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// Where clients, other OSDs and heartbeats reach it; the nonce is new at each start.
+    /// Addresses for clients, other OSDs and heartbeats; the nonce is new at each start.
     pub addrs: AddrVec,
-    /// How it proves who it is: its name (`osd.ID`) and key; no key for the method `none`.
+    /// Its name (`osd.ID`) and key; no key for the method `none`.
     pub credentials: auth::Credentials,
     /// Authentication methods that it accepts, the preferred one first.
     pub methods: Vec<auth::Method>,
-    /// Where monitors may be.
+    /// Addresses of the monitors.
     pub monitors: Vec<EntityAddr>,
-    /// For the monitor's log.
+    /// Name of this host, for the monitor's log.
     pub hostname: String,
     /// CRUSH weight to be added with, in 1/65536 (TiB); 0 to derive it from the device's size.
     pub crush_weight: u32,
-    /// Where to be put in the CRUSH tree: type to name.
+    /// Its location in the CRUSH tree: type to name.
     pub crush_location: BTreeMap<String, String>,
-    /// `hdd`, `ssd`, `nvme`; empty where unknown.
+    /// `hdd`, `ssd`, `nvme`; empty if unknown.
     pub device_class: String,
-    /// What `ceph osd metadata` tells.
+    /// Metadata that `ceph osd metadata` shows.
     pub metadata: BTreeMap<String, String>,
-    /// Tunables.
+    /// Tunable options.
     pub options: OsdOptions,
 }
 
-/// What this version understands. 2: PGs are merged. 3: data of updates goes ahead. 4: log entries undo
+/// Feature level of this version. 2: merges of PGs. 3: pre-shipped data of updates. 4: log entries that undo
 /// others.
 const FEATURE_LEVEL: u32 = 4;
 
 /// Tunables of an OSD.
 #[derive(Clone, Debug)]
 pub struct OsdOptions {
-    /// Between two pings of a peer (`osd_heartbeat_interval`).
+    /// Interval between pings of a peer (`osd_heartbeat_interval`).
     pub heartbeat_interval: Duration,
-    /// Silence after which a peer is reported (`osd_heartbeat_grace`). With what the monitors and peering
-    /// take after it, clients are to wait for no more than 5 s.
+    /// Silence after which a peer is reported (`osd_heartbeat_grace`). Together with the times of monitors
+    /// and peering, clients should wait for no more than 5 s.
     pub heartbeat_grace: Duration,
-    /// For how long a replica promises its primary that no other primary serves reads; must be longer than
-    /// `heartbeat_interval` and shorter than `heartbeat_grace`, so that it is over when a silent OSD is
+    /// Time for which an OSD promises its peer that no other primary serves. Longer than
+    /// `heartbeat_interval`, and shorter than `heartbeat_grace` so that it is over when a silent OSD is
     /// marked down.
     pub read_lease: Duration,
-    /// Between two reports of statistics to the monitors (`osd_mon_report_interval`).
+    /// Interval between reports of statistics to the monitors (`osd_mon_report_interval`).
     pub report_interval: Duration,
-    /// Before a peer that could not be reached is tried again.
+    /// Delay before an unreachable peer is tried again.
     pub reconnect_delay: Duration,
     /// Log entries that all PGs keep together (`osd_target_pg_log_entries_per_osd`).
     pub log_entries_total: usize,
-    /// The fewest and the most that one PG keeps.
+    /// Minimum and maximum log entries of one PG.
     pub log_entries: (usize, usize),
     /// Objects that are being recovered at once (`osd_recovery_max_active`).
     pub recovery_max_active: usize,
     /// Bytes of one part of a recovered object (`osd_recovery_max_chunk`).
     pub recovery_chunk: u64,
-    /// An update that writes more bytes has them sent ahead of it.
+    /// Updates that write more bytes than this have them sent in advance.
     pub update_whole: u64,
     /// Bytes of one part of them.
     pub update_part: u64,
-    /// What it says that it understands; less where an older version is to be imitated.
+    /// Feature level that it reports; lower to imitate an older version.
     pub feature_level: u32,
-    /// PGs that one OSD recovers at a time as primary, and as many whose copy it has is filled
+    /// PGs that one OSD recovers at a time as primary, and again as many that are backfilled here
     /// (`osd_max_backfills`).
     pub max_backfills: usize,
-    /// Before an object is sent again to an OSD that was out of space for it.
+    /// Delay before an object is sent again to an OSD without space.
     pub space_retry: Duration,
-    /// Objects that one round of a resync compares.
+    /// Objects that one step of backfill compares.
     pub scan_max: usize,
-    /// Old maps kept beyond those that a PG needs.
+    /// Old maps kept beyond those that any PG needs.
     pub maps_kept: u32,
     /// Limits of operations.
     pub limits: Limits,
-    /// When and how PGs are scrubbed.
+    /// Schedule and limits of scrubs.
     pub scrub: crate::scrub_options::ScrubOptions,
     /// Memory for the store's cache of its index, bytes.
     pub store_cache: u64,
     /// Memory for the store's cache of data, bytes.
     pub data_cache: u64,
-    /// OSDs that share `osd_memory_target` in equal parts: those of one process. Not an option; it stays as
-    /// it was made.
+    /// OSDs of this process, which share `osd_memory_target` equally. Not an option; fixed at start.
     pub memory_shares: u64,
 }
 
-/// What an OSD takes about beside the store's caches: changes that are not in their places yet, logs of PGs,
-/// connections.
+/// Typical memory of an OSD beside the store's caches: changes not yet in the index, PG logs, connections.
 const BESIDE_CACHES: u64 = 32 << 20;
-/// Less memory than this is not aimed at.
+/// Minimum memory target.
 const LEAST_MEMORY: u64 = 16 << 20;
 
 impl Default for OsdOptions {
@@ -128,8 +126,8 @@ impl Default for OsdOptions {
 }
 
 impl OsdOptions {
-    /// Takes over what is set of the options that may change while an OSD runs. Those of heartbeats and
-    /// leases are not among them: a lease that was promised must stay shorter than every peer's grace.
+    /// Applies options that may change while an OSD runs. Those of heartbeats and leases may not: a promised
+    /// lease must stay shorter than every peer's grace.
     pub fn apply(&mut self, settings: &decl::Settings) {
         let default = Self::default();
         let size = |name: &str| settings.size(name);
@@ -151,8 +149,7 @@ impl OsdOptions {
             .filter(|n| *n >= LEAST_MEMORY)
             .map(|n| n / self.memory_shares.max(1))
             .map_or(default.store_cache + default.data_cache, |n| n.saturating_sub(BESIDE_CACHES).max(n / 4));
-        // Neither is of use without the other: what an object's data is read by is the index, which each
-        // write needs too.
+        // Neither cache is of use without the other: reads of data and all writes need the index.
         self.store_cache = caches / 8 * 5;
         self.data_cache = caches - self.store_cache;
         self.scrub.apply(settings);

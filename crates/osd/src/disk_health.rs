@@ -1,9 +1,9 @@
-//! How well the device does: what the monitors compare with other OSDs' to find one that is half dead.
+//! Measures the device, so that the monitors can compare OSDs and find a failing one.
 
 use std::time::Duration;
 use stdx::Instant;
 
-/// So long one measurement takes.
+/// Length of one measurement.
 const WINDOW: Duration = Duration::from_secs(30);
 
 /// Measures how long transactions take to be durable, and counts errors.
@@ -12,18 +12,18 @@ pub struct DiskHealth {
     /// Commits of this window by the binary logarithm of their microseconds.
     took: [u32; 40],
     began: Instant,
-    /// Of the window before.
+    /// Result of the previous window.
     last: Commits,
     /// Reads that the device refused, since the start.
     errors: u32,
 }
 
-/// The commits of some time.
+/// Commits of a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Commits {
-    /// How many.
+    /// Number of transactions.
     pub count: u32,
-    /// Half of them took about as long or longer, at most by half more.
+    /// Median commit time, rounded up by at most half.
     pub median: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Default for DiskHealth {
 }
 
 impl DiskHealth {
-    /// The device has refused a read.
+    /// Notes a read that the device refused.
     pub fn refused(&mut self) {
         self.errors += 1;
     }
@@ -44,15 +44,15 @@ impl DiskHealth {
         self.errors
     }
 
-    /// A transaction has become durable.
+    /// Notes a durable transaction.
     pub fn committed(&mut self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let class = (u64::BITS - us.leading_zeros()) as usize;
         self.took[class.min(self.took.len() - 1)] += 1;
     }
 
-    /// The commits of the last whole window. What has waited longer than they took counts in their place: a
-    /// device that does nothing any more commits nothing either.
+    /// The commits of the last complete window. Transactions that have waited longer count instead: a device
+    /// that hangs commits nothing.
     pub fn report(&mut self, now: Instant, oldest: Option<Duration>) -> Commits {
         if now.since(self.began) >= WINDOW {
             self.began = now;
@@ -71,7 +71,7 @@ fn median(took: &[u32]) -> Commits {
     let mut left = count / 2;
     for (class, n) in took.iter().enumerate() {
         if left < *n {
-            // Three quarters of what ends the class.
+            // Three quarters of the class's upper bound.
             let us = (1u64 << class) / 4 * 3;
             return Commits { count, median: Duration::from_micros(us) };
         }

@@ -1,5 +1,5 @@
-//! Connections to other OSDs. Each OSD opens its own for what it asks; answers come back on it. What was
-//! asked on a connection that is lost is asked again by a new round of peering.
+//! Connections to other OSDs. Each OSD opens its own for its questions, and answers come back on it.
+//! Questions on a lost connection are repeated by a new round of peering.
 
 use maps::{Epoch, OsdId, OsdMap};
 use monc::{ConnSpace, Monc};
@@ -11,15 +11,15 @@ use wire::{EntityId, EntityType, Uuid};
 
 use crate::outbox::{Out, Outbox};
 
-/// Our share of the node's connection numbers, beside the session's to the monitors.
+/// Our share of the node's connection numbers, beside that of the monitor session.
 const LINKS_SPACE: u8 = 2;
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Purpose {
     /// Replication, peering, recovery.
     Data,
-    /// Heartbeats.
+    /// Heartbeats only.
     Ping,
 }
 
@@ -27,7 +27,7 @@ pub enum Purpose {
 struct Link {
     conn: Option<ConnId>,
     up_from: Epoch,
-    /// Messages until a connection can be made.
+    /// Messages queued until a connection is open.
     queue: Vec<Msg>,
     retry_at: Instant,
 }
@@ -42,7 +42,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// None yet.
+    /// Creates an owner without connections.
     pub fn new(retry_delay: Duration) -> Self {
         Self {
             conns: ConnSpace::new(LINKS_SPACE),
@@ -52,12 +52,12 @@ impl Links {
         }
     }
 
-    /// Whether a connection is one of these.
+    /// True if a connection is one of these.
     pub fn owns(&self, conn: ConnId) -> bool {
         self.conns.owns(conn)
     }
 
-    /// To whom a connection leads, and for what.
+    /// The OSD and the purpose of a connection.
     pub fn of(&self, conn: ConnId) -> Option<(Purpose, OsdId)> {
         self.by_conn.get(&conn).copied()
     }
@@ -67,23 +67,23 @@ impl Links {
         self.by_osd.entry((Purpose::Data, osd)).or_default().queue.push(msg);
     }
 
-    /// Sends a ping. Nothing queues up behind a connection that can't be made.
+    /// Sends a ping. Pings do not queue for a connection that can't be opened.
     pub fn ping(&mut self, osd: OsdId, msg: Msg) {
         let link = self.by_osd.entry((Purpose::Ping, osd)).or_default();
         link.queue.clear();
         link.queue.push(msg);
     }
 
-    /// Drops heartbeat connections to OSDs that are no peers any more.
+    /// Drops heartbeat connections to OSDs that are no longer peers.
     pub fn keep_pings(&mut self, peers: &[OsdId], out: &mut Outbox) {
         let gone: Vec<_> =
             self.by_osd.keys().filter(|(p, o)| *p == Purpose::Ping && !peers.contains(o)).copied().collect();
         gone.into_iter().for_each(|key| self.remove(key, out));
     }
 
-    /// After a new map: ends what leads to OSDs that are down or have restarted. What was sent there is void.
-    /// Gives those of which something may be awaited: for the PGs that they are members of the map begins new
-    /// intervals, not for those that they have copies of.
+    /// Closes connections to OSDs that a new map has down or restarted; messages sent there are void. Returns
+    /// the OSDs from which something may be awaited: the map begins new intervals for PGs with them as
+    /// members, but not for PGs of which they merely have copies.
     pub fn map_changed(&mut self, map: &OsdMap, out: &mut Outbox) -> Vec<OsdId> {
         let stale = |((_, osd), link): (&(Purpose, OsdId), &Link)| {
             let up = map.osd(*osd).filter(|o| o.is_up()).map(|o| o.info.up_from);
@@ -93,7 +93,7 @@ impl Links {
         let ended =
             gone.iter().filter(|(purpose, _)| *purpose == Purpose::Data).map(|(_, osd)| *osd).collect();
         for key in gone {
-            // A queue that has no connection yet was written for the incarnation that is up now.
+            // Messages queued without a connection are for the incarnation that is up now.
             let queue = self.by_osd.get_mut(&key).map(|l| std::mem::take(&mut l.queue)).unwrap_or_default();
             self.remove(key, out);
             if map.is_up(key.1) && !queue.is_empty() {
@@ -110,19 +110,19 @@ impl Links {
         }
     }
 
-    /// A connection is gone: to whom it led.
+    /// Handles a closed connection and returns its OSD and purpose.
     pub fn closed(&mut self, now: Instant, conn: ConnId, reason: CloseReason) -> Option<(Purpose, OsdId)> {
         let key = self.by_conn.remove(&conn)?;
         let link = self.by_osd.get_mut(&key)?;
         link.conn = None;
         link.queue.clear();
-        // A connection that broke is made again at once, to see whether the process is still there.
+        // A connection that broke is reopened at once, to check that the process is still there.
         let wait = if reason == CloseReason::Lost { Duration::ZERO } else { self.retry_delay };
         link.retry_at = now + wait;
         Some(key)
     }
 
-    /// Makes connections that are needed and sends what waits.
+    /// Opens connections that are needed and sends the queued messages.
     pub fn flush(&mut self, ctx: &LinkCtx<'_>, out: &mut Outbox) {
         for (key @ (purpose, osd), link) in &mut self.by_osd {
             if link.queue.is_empty() {
@@ -155,24 +155,24 @@ impl Links {
         }
     }
 
-    /// When a connection that something waits for may be tried again.
+    /// Time at which a connection with queued messages may be retried.
     pub fn deadline(&self) -> Option<Instant> {
         self.by_osd.values().filter(|l| l.conn.is_none() && !l.queue.is_empty()).map(|l| l.retry_at).min()
     }
 }
 
-/// What making connections needs.
+/// Context for opening connections.
 pub struct LinkCtx<'a> {
-    /// Time.
+    /// The current time.
     pub now: Instant,
-    /// Addresses.
+    /// The map, for addresses.
     pub map: &'a OsdMap,
-    /// Tickets.
+    /// The session to the monitor, for tickets.
     pub monc: &'a Monc,
-    /// Whether there are tickets, or none are needed.
+    /// True if there are tickets, or none are needed.
     pub may_connect: bool,
-    /// Who we are.
+    /// Number of this OSD.
     pub id: OsdId,
-    /// Of the cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
 }

@@ -1,9 +1,8 @@
-//! How OSDs spread new maps among themselves (section 5.1 of the paper): the incrementals that one passes on,
-//! what it knows of the others' maps, and how long it waits for a map that another has.
+//! Sharing of new maps among OSDs (section 5.1 of the paper): the incrementals to pass on, the known epochs
+//! of others, and the wait for a map that another OSD has.
 //!
-//! Monitors tell a few OSDs of a new map. An OSD that has a newer map than the one it talks to sends the
-//! incrementals ahead of its message, on the same connection; heartbeats make it known to those who exchange
-//! nothing else.
+//! Monitors send a new map to a few OSDs. An OSD with a newer map than its peer sends the incrementals ahead
+//! of its message, on the same connection. Heartbeats announce the map to OSDs that exchange nothing else.
 
 use maps::{Epoch, OsdId};
 use std::collections::BTreeMap;
@@ -12,13 +11,13 @@ use stdx::{Buf, Instant};
 
 /// Incrementals kept in memory for clients and other OSDs.
 const RECENT: usize = 64;
-/// The most bytes of incrementals that another OSD is sent at once. One that lacks more asks a monitor.
+/// Maximum bytes of incrementals sent to another OSD at once. An OSD that lacks more asks a monitor.
 const MAX_SHARED_BYTES: usize = 512 << 10;
-/// An OSD of which nothing was heard is taken to lack this many epochs: it is a peer since one of the last
-/// maps.
+/// An OSD with an unknown epoch is assumed to lack this many epochs, because it became a peer with one of the
+/// last maps.
 const ASSUMED_LAG: u32 = 4;
-/// What was sent is not sent again within this time, whatever the receiver says that it has: that may have
-/// crossed it.
+/// Maps are not sent again within this time, whatever epoch the receiver reports: its report may have crossed
+/// them.
 const RESEND_AFTER: Duration = Duration::from_secs(1);
 
 /// The newest incrementals, up to the map that this OSD has.
@@ -52,13 +51,13 @@ impl RecentMaps {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     has: Epoch,
-    /// When we last sent it maps.
+    /// Time at which we last sent it maps.
     sent_at: Option<Instant>,
 }
 
-/// The newest map that each other OSD has, as far as its messages say and as we have sent.
+/// The newest map of each other OSD, according to its messages and to maps that we sent.
 ///
-/// An epoch here may be too high, after a connection broke or an OSD started anew: the receiver then waits in
+/// An epoch here may be too high after a connection broke or an OSD restarted. The receiver then waits in
 /// vain and asks a monitor ([`AwaitedMap`]).
 #[derive(Debug, Default)]
 pub struct PeerEpochs {
@@ -66,13 +65,13 @@ pub struct PeerEpochs {
 }
 
 impl PeerEpochs {
-    /// A message about a PG has named a map that its sender has; it may have a newer one.
+    /// Notes that a message about a PG named a map that its sender has; it may have a newer one.
     pub fn has_at_least(&mut self, osd: OsdId, epoch: Epoch) {
         let known = self.known.entry(osd).or_insert(Known { has: epoch, sent_at: None });
         known.has = known.has.max(epoch);
     }
 
-    /// An OSD has said which map is its newest.
+    /// Notes the newest map of an OSD.
     pub fn heard(&mut self, osd: OsdId, epoch: Epoch, now: Instant) {
         let known = self.known.entry(osd).or_insert(Known { has: epoch, sent_at: None });
         let may_have_crossed = known.sent_at.is_some_and(|at| now.since(at) < RESEND_AFTER);
@@ -81,13 +80,13 @@ impl PeerEpochs {
         }
     }
 
-    /// A connection to an OSD broke, or it has started anew: what was sent may not have arrived.
+    /// Forgets an OSD's epoch after a broken connection or a restart: maps sent may not have arrived.
     pub fn forget(&mut self, osd: OsdId) {
         self.known.remove(&osd);
     }
 
-    /// The incrementals that an OSD lacks of `newest`, which are taken to be sent now. `None` if it has that
-    /// map, or lacks more than is shared.
+    /// The incrementals up to `newest` that an OSD lacks; they count as sent now. `None` if it has that map,
+    /// or lacks more than is shared.
     pub fn take_lacking(
         &mut self,
         osd: OsdId,
@@ -115,12 +114,12 @@ impl PeerEpochs {
 #[derive(Debug, Default)]
 pub struct AwaitedMap {
     newest: Epoch,
-    /// When a monitor is asked for it, if it has not come by then.
+    /// Time at which a monitor is asked for the map if it has not come.
     ask_at: Option<Instant>,
 }
 
 impl AwaitedMap {
-    /// Somebody has map `epoch`, and we have `ours`: it should come within `patience`.
+    /// Notes that somebody has map `epoch` while we have `ours`: it should come within `patience`.
     pub fn heard_of(&mut self, epoch: Epoch, ours: Epoch, patience: Duration, now: Instant) {
         if epoch > ours {
             self.newest = self.newest.max(epoch);
@@ -129,14 +128,14 @@ impl AwaitedMap {
         }
     }
 
-    /// Map `epoch` is here.
+    /// Notes that map `epoch` is here.
     pub fn have(&mut self, epoch: Epoch) {
         if epoch >= self.newest {
             self.ask_at = None;
         }
     }
 
-    /// True if a monitor is to be asked now; the next time it is so after another `again`.
+    /// True if a monitor should be asked now; becomes true again after `again`.
     pub fn is_due(&mut self, again: Duration, now: Instant) -> bool {
         let due = self.ask_at.is_some_and(|at| at <= now);
         if due {
@@ -145,7 +144,7 @@ impl AwaitedMap {
         due
     }
 
-    /// When [`Self::is_due`].
+    /// Time of the next [`Self::is_due`].
     pub fn deadline(&self) -> Option<Instant> {
         self.ask_at
     }

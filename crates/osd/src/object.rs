@@ -1,4 +1,4 @@
-//! What an OSD keeps beside an object's data: its versions and truncation state, in one xattr of the store.
+//! An object's info: its versions and truncation state, kept in one xattr of the store.
 
 use crate::snapset::SnapSet;
 use maps::{EVersion, HObject, SnapId};
@@ -7,7 +7,7 @@ use wire::{Reader, Utime, Writer, wire_structs};
 
 /// The store's xattr that holds the [`ObjectInfo`].
 pub const INFO_ATTR: &[u8] = b"_";
-/// What the store's name of a client's xattr begins with, so that none collides with [`INFO_ATTR`].
+/// Prefix of clients' xattrs in the store, so that none collides with [`INFO_ATTR`].
 const USER_ATTR_PREFIX: u8 = b'_';
 
 wire_structs! {
@@ -15,25 +15,25 @@ wire_structs! {
     pub struct ObjectInfo[v 2/1] {
         /// The PG's version of its last change.
         pub version: EVersion,
-        /// What clients know as its version.
+        /// The version that clients see.
         pub user_version: u64,
-        /// When its last change was made, by the client's clock.
+        /// Time of the last change, by the client's clock.
         pub mtime: Utime,
         /// The number of the last truncation of its file (CephFS).
         pub truncate_seq: u32,
         /// The size at that truncation.
         pub truncate_size: u64,
-        /// Of a head: its clones.
+        /// Heads only: the clones.
         pub snapset: SnapSet = since 2,
-        /// Of a head: it was deleted and is here for its clones' sake only.
+        /// Heads only: it was deleted and remains for its clones.
         pub whiteout: bool = since 2,
-        /// Of a clone: the snapshots that it shows, ascending.
+        /// Clones only: the snapshots that it shows, ascending.
         pub snaps: Vec<SnapId> = since 2,
     }
 }
 
 impl ObjectInfo {
-    /// Reads the xattr; `None` where it is damaged.
+    /// Parses the xattr; `None` if it is damaged.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         Reader::new(bytes).get().ok()
     }
@@ -44,7 +44,7 @@ impl ObjectInfo {
     }
 }
 
-/// What an OSD keeps beside an object that was read with its xattrs.
+/// The info of an object that was read with its xattrs.
 pub fn object_info(view: &ObjectView) -> Option<ObjectInfo> {
     let (_, value) = view.attrs.iter().find(|(name, _)| name == INFO_ATTR)?;
     ObjectInfo::parse(value)
@@ -82,7 +82,7 @@ pub fn at_snap(key: &ObjectKey, snap: u64) -> ObjectKey {
     ObjectKey { snap, ..key.clone() }
 }
 
-/// A key before those of all clones of the object; its head is the last. [`head_of`] it is that head.
+/// A key before those of all clones of the object, whose head is the last. [`head_of`] it is that head.
 pub fn first_of(key: &ObjectKey) -> ObjectKey {
     at_snap(key, 0)
 }

@@ -1,5 +1,5 @@
-//! What tools need to know of the store of an OSD that is stopped: which objects are what, and how a copy of
-//! a PG goes on at another OSD.
+//! Knowledge for tools about the store of a stopped OSD: the meaning of its objects, and how a PG's copy
+//! continues at another OSD.
 
 use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::info::{Info, add_past};
@@ -12,26 +12,26 @@ use maps::{Epoch, OsdMap, SnapId, Spg};
 use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Uuid, Writer};
 
-/// Whose a store is, and which maps are in it.
+/// Owner of a store, and the maps in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
     /// The OSD's number.
     pub osd: i32,
     /// The oldest map stored.
     pub oldest: Epoch,
-    /// The newest map that its PGs have acted on.
+    /// The newest map that its PGs have processed.
     pub newest: Epoch,
 }
 
 impl Owner {
-    /// The object and the omap key of which [`Self::parse`] takes the value.
+    /// The object and the omap key that hold the value for [`Self::parse`].
     pub fn place() -> (ObjectKey, Vec<u8>) {
         (ObjectKey::private(crate::superblock::SUPER_POOL, SUPERBLOCK), SUPERBLOCK_KEY.to_vec())
     }
 
-    /// From what is stored.
+    /// Parses the stored superblock.
     pub fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
         let found: Superblock = Reader::new(bytes).get()?;
         Ok(Self { fsid: found.fsid, osd: found.id, oldest: found.oldest, newest: found.newest })
@@ -43,41 +43,41 @@ pub fn map_object(epoch: Epoch) -> ObjectKey {
     map_key(epoch)
 }
 
-/// The object whose omap is what the OSD knows of a PG.
+/// The object whose omap holds the records of a PG.
 pub fn records_of(pgid: Spg) -> ObjectKey {
     meta_key(pgid)
 }
 
-/// Where those objects are: from, to.
+/// The key range of PGs' records.
 pub fn all_records() -> (ObjectKey, ObjectKey) {
     let bound = |pool| ObjectKey::first_at(pool, i8::MIN, 0);
     (bound(META_POOL), bound(META_POOL + 1))
 }
 
-/// The PG that such an object tells of.
+/// The PG whose records an object holds.
 pub fn pg_of_records(key: &ObjectKey) -> Option<Spg> {
     meta_pgid(key)
 }
 
-/// A PG's objects: from, to.
+/// The key range of a PG's objects.
 pub fn range_of(pgid: Spg, pg_num: u32) -> (ObjectKey, ObjectKey) {
     objects_of(pgid, pg_num)
 }
 
-/// The step that says that a copy of a PG is being put here: until [`imported`] the OSD does not start. The
-/// empty description keeps programs from it that do not know this mark.
+/// The step that marks a PG as being imported: until [`imported`] the OSD does not start. The empty record
+/// stops programs that do not know this mark.
 pub fn importing(pgid: Spg) -> TxnOp {
     let entries = [(IMPORTING, &b"1"[..]), (INFO, b"")];
     TxnOp::OmapSet(meta_key(pgid), entries.map(|(key, value)| (key.to_vec(), value.to_vec())).into())
 }
 
-/// Whether that has not ended.
+/// True if an import of the PG is unfinished.
 pub fn is_importing(records: &[(Vec<u8>, Vec<u8>)]) -> bool {
     records.iter().any(|(key, _)| key == IMPORTING)
 }
 
-/// What the OSD is to know of a PG whose objects are here, in pieces of some bytes; each may be a transaction
-/// of its own, the last one ends the import.
+/// The records of a PG whose objects are here, in pieces of about `bytes` bytes. Each may be a transaction of
+/// its own; the last one completes the import.
 pub fn imported(pgid: Spg, records: &[(Vec<u8>, Vec<u8>)], bytes: usize) -> Vec<Vec<TxnOp>> {
     let (info, others): (Vec<_>, Vec<_>) = records.iter().cloned().partition(|(key, _)| key == INFO);
     let mut pieces = Vec::new();
@@ -102,8 +102,8 @@ pub fn forgotten(pgid: Spg) -> TxnOp {
     TxnOp::Remove(meta_key(pgid))
 }
 
-/// The step that enters an object with these xattrs, if it is a clone, into the index by which it is found
-/// when its snapshots are removed.
+/// The step that indexes an object with these xattrs, if it is a clone, so that it is found when its
+/// snapshots are removed.
 pub fn index_of(object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnOp> {
     if object.snap == SnapId::HEAD.0 {
         return None;
@@ -112,9 +112,8 @@ pub fn index_of(object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnO
     Some(index_clone(object, &info.snaps))
 }
 
-/// Brings what an OSD knew of a PG at the first of `maps` up to the last, as if it had been there: the
-/// intervals that have ended meanwhile are noted, so that their members are asked before the copy is believed
-/// to be the newest.
+/// Advances a PG's records from the first of `maps` to the last, as if the OSD had been there: intervals that
+/// ended meanwhile are recorded, so that their members are asked before the copy counts as the newest.
 pub fn carry_on(pgid: Spg, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap]) -> Result<(), String> {
     fn get<T: Decode>(records: &[(Vec<u8>, Vec<u8>)], key: &[u8]) -> Result<T, String> {
         let found = records.iter().find(|(k, _)| k == key).ok_or("a record is missing")?;

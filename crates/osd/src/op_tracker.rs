@@ -1,18 +1,17 @@
-//! The op tracker: the slowest requests of late with the time that they spent in each stage, and the mean
-//! latency of writes.
+//! The op tracker: the slowest recent requests with their time in each stage, and the mean latency of writes.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
 use stdx::Instant;
 
-/// A request that waits longer is reported (`osd_op_complaint_time` of Ceph's OSDs).
+/// Age from which a waiting request is reported as slow (`osd_op_complaint_time` of Ceph's OSDs).
 pub const COMPLAINT: Duration = Duration::from_secs(30);
-/// Requests that are kept, of each kind (`osd_op_history_size`, `osd_op_history_slow_op_size`) …
+/// Number of requests kept, of each kind (`osd_op_history_size`, `osd_op_history_slow_op_size`).
 const KEPT: usize = 20;
-/// … and for how long (`osd_op_history_duration`).
+/// Time for which they are kept (`osd_op_history_duration`).
 const KEPT_FOR: Duration = Duration::from_secs(600);
-/// A request that took longer is kept as slow, whenever that was (`osd_op_history_slow_op_threshold`).
+/// Duration from which a request is kept as slow, regardless of its age (`osd_op_history_slow_op_threshold`).
 const SLOW: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -27,7 +26,7 @@ struct Past {
 pub struct OpTracker {
     recent: VecDeque<Past>,
     slow: VecDeque<Past>,
-    /// Since the last report: writes, and how long they took together to be durable everywhere.
+    /// Number of writes since the last report, and their total commit time.
     writes: (u32, Duration),
 }
 
@@ -54,7 +53,7 @@ impl OpTracker {
         }
     }
 
-    /// Records how long a write took to be durable on all members.
+    /// Records the commit time of a write on all members.
     pub fn replicated(&mut self, took: Duration) {
         self.writes.0 += 1;
         self.writes.1 += took;
@@ -72,7 +71,7 @@ impl OpTracker {
         json!({ "num to keep": KEPT, "threshold to keep": SLOW.as_secs(), "Ops": ops })
     }
 
-    /// The mean time in which writes were made durable since this was last asked, in milliseconds.
+    /// Mean commit latency of writes since the last call, in milliseconds.
     pub fn take_commit_latency(&mut self) -> u32 {
         let (count, took) = std::mem::take(&mut self.writes);
         took.checked_div(count).map_or(0, |mean| mean.as_millis() as u32)

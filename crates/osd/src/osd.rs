@@ -1,7 +1,7 @@
-//! The OSD as a node: takes inputs apart, hands them to PGs, carries out what they want.
+//! The OSD as a node: dispatches inputs to PGs and carries out their outputs.
 //!
-//! After each input everything that follows from it is done before the outputs leave: store answers that came
-//! at once, PGs that others kicked, messages that wait for connections.
+//! All consequences of an input are handled before its outputs leave: synchronous answers of the store, PGs
+//! woken by others, messages that wait for connections.
 
 use crate::boot::Boot;
 use crate::config::OsdConfig;
@@ -44,18 +44,18 @@ pub struct Osd {
     pub(crate) asked_up_thru: Epoch,
     pub(crate) reported: BTreeMap<PgId, u64>,
     pub(crate) stopped: bool,
-    /// A command was to end it.
+    /// A command asked it to end.
     pub(crate) asked_to_end: bool,
-    /// It was asked to end and only brings its store to rest.
+    /// It was asked to end and only shuts its store down.
     closing: bool,
     pub(crate) settings: decl::Settings,
     recovered_last: Spg,
-    /// When it is looked next whether a PG is due for scrub.
+    /// Time of the next search for PGs that are due for scrub.
     pub(crate) scrub_look_at: Instant,
 }
 
 impl Osd {
-    /// An OSD on a disk, which is made one where it is blank. Its first input is [`Input::Start`].
+    /// An OSD on a disk, which is formatted if it is blank. Its first input is [`Input::Start`].
     pub fn new(config: OsdConfig, disk: DiskInfo, mut rng: Rng) -> Self {
         let monc = MoncConfig {
             credentials: config.credentials.clone(),
@@ -91,20 +91,20 @@ impl Osd {
         }
     }
 
-    /// Gives it the options of its configuration file and command line, which win over those that monitors
-    /// store.
+    /// Sets options of its configuration file and command line, which take precedence over those from the
+    /// monitors.
     pub fn with_file_options(mut self, options: BTreeMap<String, String>) -> Self {
         self.settings = decl::Settings::new(self.core.config().credentials.name.to_string(), options);
         self.settings_changed();
         self
     }
 
-    /// Takes over what is set.
+    /// Applies changed options.
     pub(crate) fn settings_changed(&mut self) {
         self.core.apply_settings(&self.settings);
     }
 
-    /// Ends this OSD: an error that it must not go on with.
+    /// Stops this OSD after an unrecoverable error.
     pub(crate) fn stop(&mut self, why: String) {
         if !self.stopped {
             self.core.push(Out::Stop(Err(why)));
@@ -163,7 +163,7 @@ impl Osd {
         }
     }
 
-    /// A connection that came to us is gone, or is closed here.
+    /// Handles an accepted connection that is closed, here or at its other end.
     pub(crate) fn session_gone(&mut self, conn: ConnId) {
         self.waiting.forget(conn);
         if self.core.remove_session(conn) {
@@ -195,14 +195,14 @@ impl Osd {
         self.report();
     }
 
-    /// Lets recovery go on if its pace allows, and tries again OSDs that were out of space.
+    /// Resumes recovery if its pace allows, and retries OSDs without space.
     fn budget_due(&mut self) {
         if self.core.budget_due() {
             self.pgs.values_mut().for_each(|pg| pg.on_room(&mut self.core));
         }
     }
 
-    /// Gives transfers that have become free to PGs that wait for one, the longest waiting first.
+    /// Gives free transfers to PGs that wait for one, the longest waiting first.
     fn recover_more(&mut self) {
         let after = self.recovered_last;
         let later = self.pgs.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id);
@@ -220,7 +220,7 @@ impl Osd {
         }
     }
 
-    /// Grants reservations that have become free to PGs that wait for one.
+    /// Grants free slots to PGs that wait for one.
     fn grant_reservations(&mut self) {
         for pgid in self.core.grant_own() {
             match self.pg(pgid) {
@@ -236,7 +236,7 @@ impl Osd {
         }
     }
 
-    /// Lets PGs look whether they may trim removed snapshots.
+    /// Lets PGs check if they may trim removed snapshots.
     fn trim_more(&mut self) {
         if self.boot.is_running() {
             self.pgs.values_mut().for_each(|pg| pg.snap_trim(&mut self.core));
@@ -329,7 +329,7 @@ impl Node for Osd {
         self.settle();
         self.core.drain(out);
         if std::mem::take(&mut self.asked_to_end) {
-            out.push(Out::WindUp);
+            out.push(Out::ShutDown);
         }
     }
 
@@ -346,8 +346,8 @@ impl Node for Osd {
         self.core.drain(out);
     }
 
-    /// Takes part no more, so that others take over, and leaves a store that needs no replay.
-    fn wind_up(&mut self, now: Now, out: &mut Vec<Out>) {
+    /// Leaves its PGs, so that others take over, and shuts the store down, so that no replay is needed.
+    fn shut_down(&mut self, now: Now, out: &mut Vec<Out>) {
         self.core.begin_input(now);
         if self.stopped || !self.core.io().is_open() {
             self.stopped = true;
@@ -382,7 +382,7 @@ impl Node for Osd {
 }
 
 impl Osd {
-    /// Goes on bringing the store to rest. Who waits for an answer asks another OSD.
+    /// Continues shutting the store down. Clients that wait for an answer ask another OSD.
     fn close(&mut self, out: &mut Vec<Out>) {
         for event in self.core.io().take_events() {
             match event {

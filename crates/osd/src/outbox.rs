@@ -1,4 +1,4 @@
-//! What leaves with the present input: messages, events, and what is counted of them.
+//! Outputs of the present input: messages and events, and their counters.
 
 use node::{ConnId, Event, Level, Msg, Never, Output};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl Outbox {
         self.out.push(Out::Event(Event::new(level, name, detail)));
     }
 
-    /// Counts only.
+    /// Increments a counter without an event.
     pub fn count(&mut self, name: &'static str, by: u64) {
         *self.counters.entry(name).or_default() += by;
     }
@@ -40,7 +40,7 @@ impl Outbox {
         into.append(&mut self.out);
     }
 
-    /// All counters.
+    /// All counters by name.
     pub fn counters(&self) -> &BTreeMap<&'static str, u64> {
         &self.counters
     }

@@ -5,15 +5,15 @@ use stdx::{Buf, Bufs};
 use store::{Transaction, TxnOp};
 use wire::{DecodeError, Reader, Writer};
 
-/// Most packed steps fit.
+/// Initial buffer size, enough for most packed steps.
 const ROOM: usize = 512;
 
-/// A transaction on its way.
+/// A packed transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Packed {
-    /// Encoded steps.
+    /// The encoded steps.
     pub steps: Buf,
-    /// What they write.
+    /// The payload of the steps.
     pub payload: Bufs,
 }
 
@@ -22,8 +22,7 @@ pub fn pack(txn: &Transaction) -> Packed {
     pack_with_ahead(txn, 0)
 }
 
-/// The same of a transaction that takes over so many bytes which were sent ahead. Who does not know of such
-/// refuses it.
+/// Packs a transaction of which `ahead` bytes were sent in advance. Receivers without that feature refuse it.
 pub fn pack_with_ahead(txn: &Transaction, ahead: u64) -> Packed {
     let mut payload = Bufs::new();
     let mut w = Writer::with_room(ROOM);

@@ -1,29 +1,29 @@
-//! Quality of service: background work (recovery, scrub, snapshot trimming and the rest) goes as fast as
-//! clients do not notice.
+//! Quality of service: background work (recovery, scrub, snapshot trimming and the rest) runs as fast as it
+//! can without clients noticing.
 //!
-//! What clients see is how long their writes take to be durable. The reference is how long that took while
-//! nothing ran in the background, neither here nor, as far as messages tell, at those who have copies of the
-//! same PGs. Where it is more than half again as long, the background goes slower, and the more so the longer
-//! it is; where not and some of it waits, faster. Some share is never taken away, and that share grows with
-//! how long recovery has been at work: the longer objects lack copies, the more likely it is that another
-//! disk fails meanwhile. Without clients there is no limit.
+//! The measure is the commit latency of clients' writes. Its reference is the latency while no background
+//! work ran, neither here nor, as far as messages tell, at OSDs with copies of the same PGs. If latency
+//! exceeds 1.5 times the reference, background work slows down, the more the higher it is; otherwise it
+//! speeds up if something waits. A minimum rate is always kept. It grows with the time that recovery has been
+//! running: the longer objects lack copies, the more likely another disk fails. Without clients there is no
+//! limit.
 //!
-//! A state machine of its own: time and latencies come in, permissions go out.
+//! A state machine of its own: time and latencies in, permissions out.
 
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use stdx::Instant;
 
-/// Whose work it is.
+/// Class of background work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
-    /// Objects that copies lack.
+    /// Recovery of missing objects.
     Recovery,
-    /// Reads to compare copies.
+    /// Reads that compare copies.
     Scrub,
-    /// Clones of removed snapshots.
+    /// Trimming of removed snapshots' clones.
     SnapTrim,
-    /// Everything that nobody waits for: removing copies that are not needed.
+    /// Work that nobody waits for: removal of unneeded copies.
     BestEffort,
 }
 
@@ -51,8 +51,8 @@ const RATE_PERIOD: Duration = Duration::from_millis(250);
 const MIN_SAMPLES: usize = 8;
 /// Clients count as gone if none was answered for this long.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Slowdown of clients that is answered, as a fraction: 1.5 times the idle latency. The bound that is wanted
-/// is 2.
+/// Slowdown of clients that triggers throttling, as a fraction: 1.5 times the idle latency. The goal is to
+/// stay below 2.
 const SLOWDOWN_BOUND: (u32, u32) = (3, 2);
 /// The idle latency rises towards a longer one, seen without background work, by this part of the difference.
 const IDLE_DECAY_DIV: u32 = 8;
@@ -72,15 +72,15 @@ const DEBT_HORIZON: Duration = Duration::from_secs(8);
 /// Longest wait before the next question.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 
-/// How long the slow ones among clients' writes take (the 99th percentile of a period).
+/// Latency of the slow ones among clients' writes (the 99th percentile of a period).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Reference {
     slow: Duration,
-    /// It was seen without background work; otherwise it is the least that was seen.
+    /// Seen without background work; otherwise it is the minimum seen.
     alone: bool,
 }
 
-/// What an object was charged when its recovery began, bytes, to be made right once its size is known.
+/// Bytes charged for an object when its recovery began, to be corrected once its size is known.
 #[must_use]
 #[derive(Default, Debug)]
 pub struct Charge(u64);
@@ -89,24 +89,24 @@ pub struct Charge(u64);
 #[derive(Debug)]
 pub struct Qos {
     rate: u64,
-    /// Bytes that may go at once; less than nothing where a step was larger than what was left.
+    /// Bytes that may be spent at once; negative if a step cost more than was left.
     credit: i64,
     credited: Instant,
     /// Latencies of clients' writes in this period.
     seen: Vec<Duration>,
     period_began: Instant,
-    /// Background work was done in this period, or waited.
+    /// Background work ran or waited in this period.
     worked: bool,
     /// Some of it had to wait in this period.
     refused: bool,
-    /// What objects that were recovered lately had, bytes: what one is charged before it is known.
+    /// Typical size of recently recovered objects in bytes: the charge for an object of unknown size.
     usual: u64,
     last_client: Option<Instant>,
     /// The first and the last step of recovery without a pause between them.
     recovery: Option<(Instant, Instant)>,
-    /// What clients' writes take without background work.
+    /// Latency of clients' writes without background work.
     idle: Option<Reference>,
-    /// Steps of each class.
+    /// Number of steps of each class.
     done: [u64; 4],
 }
 
@@ -130,14 +130,14 @@ impl Default for Qos {
 }
 
 impl Qos {
-    /// A write of a client is durable everywhere, after this time.
+    /// Notes that a client's write is durable everywhere, after this time.
     pub fn client_wrote(&mut self, took: Duration, now: Instant) {
         self.turn(now);
         self.last_client = Some(now);
         self.seen.push(took);
     }
 
-    /// Whether a step of a class may start; otherwise after how long to ask again.
+    /// `None` if a step of a class may start; else the time to wait before asking again.
     pub fn may_start(&mut self, class: Class, now: Instant) -> Option<Duration> {
         let wait = self.wait_before_next(now);
         if wait.is_none() {
@@ -146,8 +146,7 @@ impl Qos {
         wait
     }
 
-    /// Whether anything may start, of which is said then what it costs; otherwise after how long to ask
-    /// again.
+    /// `None` if work may start whose cost is reported later; else the time to wait before asking again.
     pub fn wait_before_next(&mut self, now: Instant) -> Option<Duration> {
         self.turn(now);
         if self.has_no_clients(now) || self.credit >= 0 {
@@ -158,34 +157,34 @@ impl Qos {
         Some(Duration::from_nanos(missing.max(1_000_000) + 1000).min(MAX_WAIT))
     }
 
-    /// An object is being recovered, whether that was allowed or a client waits for it. How large it is will
-    /// be said.
+    /// Charges an object whose recovery begins, allowed by the pace or required by a client. Its size is
+    /// reported later.
     pub fn object_begins(&mut self, now: Instant) -> Charge {
         Charge(self.step(Class::Recovery, self.usual.max(MIN_STEP_COST_BYTES), now))
     }
 
-    /// An object that is being recovered has so many bytes of data.
+    /// Reports the real size of a recovering object, and refunds the over-estimate so that another may start.
     pub fn object_has(&mut self, bytes: u64, charged: &mut Charge, now: Instant) {
         self.turn(now);
         let back = std::mem::take(&mut charged.0);
         self.credit = self.credit.saturating_add_unsigned(back).min(self.most_credit());
         self.spend(bytes.max(MIN_STEP_COST_BYTES), now);
-        // A large one is reckoned with at once.
+        // A large one counts at once.
         self.usual = if bytes > self.usual { bytes } else { self.usual - (self.usual - bytes) / 8 };
     }
 
-    /// Recovery moves so many bytes besides objects' data.
+    /// Charges bytes of recovery other than objects' data.
     pub fn moved(&mut self, bytes: u64, now: Instant) {
         self.turn(now);
         self.spend(bytes, now);
     }
 
-    /// An object is removed from a copy.
+    /// Charges the removal of an object from a copy.
     pub fn object_goes(&mut self, now: Instant) {
         self.step(Class::Recovery, MIN_STEP_COST_BYTES, now);
     }
 
-    /// How many objects, of at most so many, may be kept from clients at once.
+    /// Number of objects, at most `most`, that may be blocked for clients at once.
     pub fn objects_held(&self, most: usize, now: Instant) -> usize {
         if self.has_no_clients(now) {
             return most;
@@ -193,13 +192,13 @@ impl Qos {
         usize::try_from(MAX_BLOCKED_BYTES / self.usual.max(1)).unwrap_or(most).clamp(1, most)
     }
 
-    /// Background work is done here that another OSD began, or that was begun before.
+    /// Notes background work for another OSD, or started earlier.
     pub fn helped(&mut self, now: Instant) {
         self.turn(now);
         self.worked = true;
     }
 
-    /// A step that costs so many bytes of recovery; gives what was taken for it.
+    /// Charges a step that costs `bytes` of recovery; returns the amount charged.
     fn step(&mut self, class: Class, bytes: u64, now: Instant) -> u64 {
         self.turn(now);
         self.worked = true;
@@ -221,20 +220,20 @@ impl Qos {
         taken
     }
 
-    /// Owes so much that nothing in the background gets its turn while clients are there.
+    /// Creates a debt so large that no background work runs while there are clients.
     #[cfg(test)]
     pub(crate) fn owe(&mut self, bytes: u32, now: Instant) {
         self.turn(now);
         self.credit = -i64::from(bytes);
     }
 
-    /// The most that may be saved up.
+    /// Maximum credit that may be saved up.
     fn most_credit(&self) -> i64 {
         part_of(self.rate, MAX_CREDIT_TIME)
     }
 
-    /// For whoever looks: what the background may move beside clients, how slow clients' slow writes are
-    /// without it, and how often work of each class was done.
+    /// State for people: the rate of background work beside clients, the latency of slow writes without it,
+    /// and the steps of each class.
     pub fn dump(&self) -> Value {
         let names = [
             (Class::Recovery, "recovery"),
@@ -253,22 +252,22 @@ impl Qos {
         self.last_client.is_none_or(|last| now.since(last) > CLIENT_TIMEOUT)
     }
 
-    /// Since when recovery is at work, if it is.
+    /// Start of the present recovery, if one is running.
     fn recovering_since(&self, now: Instant) -> Option<Instant> {
         self.recovery.filter(|(_, last)| now.since(*last) < RECOVERY_IDLE).map(|(first, _)| first)
     }
 
-    /// The share that clients never take, in bytes a second.
+    /// The minimum rate, in bytes a second, that clients never take.
     fn least(&self, now: Instant) -> u64 {
         let lasted = self.recovering_since(now).map_or(Duration::ZERO, |first| now.since(first));
         MIN_RATE << ((lasted.as_secs() / FLOOR_DOUBLING_PERIOD.as_secs()) as u32).min(MAX_FLOOR_DOUBLINGS)
     }
 
-    /// Lets time pass.
+    /// Accounts for the passage of time.
     fn turn(&mut self, now: Instant) {
         let passed = now.since(self.credited);
         self.credited = now;
-        // Until the debt is paid, what was begun may be under way.
+        // Until the debt is paid, started work may still be running.
         self.worked |= self.credit < 0;
         self.credit = self.credit.saturating_add(part_of(self.rate, passed)).min(self.most_credit());
         if now.since(self.period_began) < RATE_PERIOD {
@@ -285,7 +284,7 @@ impl Qos {
         }
     }
 
-    /// A period is over: learns from its latencies, and corrects the rate.
+    /// Ends a period: learns from its latencies, and corrects the rate.
     fn correct_rate(&mut self, now: Instant) {
         self.seen.sort_unstable();
         let slow = self.seen[(self.seen.len() * 99).div_ceil(100) - 1];
@@ -313,13 +312,13 @@ impl Qos {
 }
 
 impl Reference {
-    /// A period without background work.
+    /// Learns from a period without background work.
     fn learn(&mut self, slow: Duration) {
         if !self.alone {
-            // Without the work it takes no longer than it was seen to take with it.
+            // Without background work latency cannot exceed what was seen with it.
             *self = Self { slow: slow.min(self.slow), alone: true };
         } else if slow > self.slow {
-            // Disks and load change: a longer time is believed slowly, a shorter one soon.
+            // Disks and load change: a higher latency is adopted slowly, a lower one quickly.
             self.slow += ((slow - self.slow) / IDLE_DECAY_DIV)
                 .min((self.slow / RATE_RISE_DIV).max(Duration::from_micros(1)));
         } else {
@@ -327,14 +326,14 @@ impl Reference {
         }
     }
 
-    /// A period with background work: it would be no longer without it.
+    /// Learns from a period with background work: latency would be no higher without it.
     fn lower(&mut self, slow: Duration) {
         let less = self.slow.saturating_sub(slow);
         self.slow -= if self.alone { less / BUSY_DECAY_DIV } else { less };
     }
 }
 
-/// What comes in a time, at so many bytes a second.
+/// Bytes that accrue in `time` at `rate` bytes a second.
 fn part_of(rate: u64, time: Duration) -> i64 {
     (u128::from(rate) * time.as_nanos() / 1_000_000_000).min(1 << 40) as i64
 }
@@ -345,9 +344,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A disk on which clients' writes take longer the more the background does: `idle_ms` and as much again
-    /// for each `capacity` bytes a second. Gives what the background moved in the last second, and how slow
-    /// clients were then.
+    /// Simulates a disk on which clients' writes slow down with background work: `idle_ms`, and as much again
+    /// for each `capacity` bytes a second. Returns the bytes moved in the last second, and the latency of
+    /// clients then.
     fn run(
         qos: &mut Qos,
         from: Instant,
@@ -359,7 +358,7 @@ mod tests {
         for tick in 0..seconds * 1000 {
             now = now + MS;
             let last = tick >= (seconds - 1) * 1000;
-            // As many steps of 64 KiB as it lets us, at most 64 at once.
+            // As many steps of 64 KiB as are allowed, at most 64 at once.
             let mut steps = 0;
             while steps < 64 && may_start(qos, Class::Recovery, now).is_none() {
                 steps += 1;
@@ -377,7 +376,7 @@ mod tests {
         (now, in_last, latency)
     }
 
-    /// A step of a class, of recovery with an object of 4 KiB.
+    /// Starts a step of a class, recovery with an object of 4 KiB.
     fn may_start(qos: &mut Qos, class: Class, now: Instant) -> Option<Duration> {
         if class != Class::Recovery {
             return qos.may_start(class, now);
@@ -390,7 +389,7 @@ mod tests {
         wait
     }
 
-    /// Clients alone.
+    /// Runs clients without background work.
     fn idle(qos: &mut Qos, from: Instant, seconds: u32) -> Instant {
         let mut now = from;
         for _ in 0..seconds * 200 {
@@ -478,7 +477,7 @@ mod tests {
         for ms in 0..10_000u64 {
             now = now + MS;
             if ms % 10 == 0 {
-                // So slow that the background gets the least.
+                // So slow that background work gets the minimum.
                 qos.client_wrote(20 * MS, now);
             }
             while qos.wait_before_next(now).is_none() {
@@ -510,13 +509,12 @@ mod tests {
         assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
         for _ in 0..2000 {
             now = now + 5 * MS;
-            // Another OSD fills a copy here.
+            // Another OSD backfills a copy here.
             qos.helped(now);
             qos.client_wrote(20 * MS, now);
         }
         assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
-        // It began without anybody being there, and its transfers are still under way while nothing may
-        // begin.
+        // It began without clients, and its transfers are still running while nothing may start.
         qos.owe(u32::MAX, now);
         for _ in 0..2000 {
             now = now + 5 * MS;
@@ -546,7 +544,7 @@ mod tests {
     fn a_charge_is_given_back_as_it_was_taken_whatever_objects_turn_out_to_be() {
         let mut qos = Qos::default();
         let mut now = idle(&mut qos, Instant(1_000_000_000), 1);
-        // Clients wait for all of these: they begin though nothing may. One large one, then small ones.
+        // Clients wait for all of these: they start although nothing may. One large one, then small ones.
         let mut begun: Vec<Charge> = (0..100).map(|_| qos.object_begins(now)).collect();
         begun.iter_mut().for_each(|charge| qos.object_has(4096, charge, now));
         let small = 100 * MIN_STEP_COST_BYTES as i64;
@@ -558,7 +556,7 @@ mod tests {
         let mut begun: Vec<Charge> = (0..10).map(|_| qos.object_begins(now)).collect();
         begun.iter_mut().for_each(|charge| qos.object_has(8 << 20, charge, now));
         assert_eq!(before - qos.credit, 10 * (8 << 20));
-        // What has no data has entries.
+        // An object without data has omap entries.
         qos.moved(1 << 20, now);
         assert_eq!(before - qos.credit, 81 << 20);
     }

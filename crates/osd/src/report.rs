@@ -1,4 +1,4 @@
-//! What the monitor is told, and what it tells.
+//! Reports to the monitor, and its answers.
 
 use crate::config::OsdConfig;
 use crate::core::Out;
@@ -20,7 +20,7 @@ const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 const WEIGHT_SHIFT: u32 = 40 - 16;
 
 impl OsdConfig {
-    /// How it asks to be marked up: with the newest map that it has, and the epoch in which it was last up.
+    /// The request to be marked up: with the newest map that it has, and the epoch in which it was last up.
     pub fn boot(&self, epoch: Epoch, last_up: Epoch) -> peer::OsdBoot {
         peer::OsdBoot {
             osd: self.id,
@@ -42,7 +42,7 @@ impl OsdConfig {
 }
 
 impl Osd {
-    /// Carries out what the session to the monitor wants.
+    /// Carries out an event of the monitor session.
     pub(crate) fn monc_event(&mut self, event: MoncOut) {
         match event {
             MoncOut::Net(net) => self.core.push(Out::from(net)),
@@ -52,7 +52,7 @@ impl Osd {
                 self.pgs.values_mut().for_each(Pg::report_again);
                 self.core.report_soon();
                 self.asked_up_thru = Epoch(0);
-                // What the monitor before was told of them may be lost.
+                // Reports sent to the previous monitor may be lost.
                 self.report_silent(true);
                 self.announce();
             }
@@ -86,7 +86,8 @@ impl Osd {
         }
     }
 
-    /// From now on clients may connect with tickets under these keys, or without where that is allowed.
+    /// Publishes the keys with which clients may connect from now on; none are needed where the method is
+    /// `none`.
     pub(crate) fn publish_keys(&mut self, rotating: Option<RotatingKeys>) {
         let mut keys = ServerKeys::new(EntityType::OSD, self.core.config().methods.clone());
         keys.rotating.extend(rotating.map(|r| (EntityType::OSD, r)));
@@ -97,13 +98,13 @@ impl Osd {
         if !self.core.take_nacre(map) {
             return;
         }
-        // A mark of death may be what an activation waits for.
+        // An activation may wait for a mark of death.
         for pg in self.pgs.values_mut() {
             pg.check_activated(&mut self.core);
         }
     }
 
-    /// Asks to be marked up, once the newest map is here and does not say so.
+    /// Asks to be marked up, once the newest map is here and does not have us up.
     pub(crate) fn announce(&mut self) {
         let caught_up = self.core.epoch() >= self.maps.newest_known() && self.core.epoch() != Epoch(0);
         if self.core.is_up() {
@@ -125,7 +126,7 @@ impl Osd {
         self.expect_map();
     }
 
-    /// Asks the monitor to record that we are up, where a PG waits for it.
+    /// Asks the monitor to record us as up (`up_thru`), if a PG waits for it.
     pub(crate) fn ask_up_thru(&mut self) {
         let want = self.core.needed_up_thru();
         let have = self.core.map().osd(self.core.id()).map_or(Epoch(0), |o| o.info.up_thru);
@@ -136,13 +137,13 @@ impl Osd {
         let body = peer::OsdAlive { osd: self.core.id(), want, epoch: self.core.epoch() };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
         self.expect_map();
-        // What the session said while we were settling is carried out with this input too.
+        // Events of the session during settle are handled with this input too.
         for event in std::mem::take(&mut self.monc_out) {
             self.monc_event(event);
         }
     }
 
-    /// Asks the monitor for temporary acting sets, and to end them.
+    /// Requests temporary acting sets, and their end.
     pub(crate) fn ask_pg_temp(&mut self) {
         if !self.monc.is_open() {
             return;
@@ -156,7 +157,7 @@ impl Osd {
         }
     }
 
-    /// Tells the monitor of PGs and space when it is time, and repeats what it has not granted.
+    /// Sends periodic statistics of PGs and space, and repeats requests that the monitor has not granted.
     pub(crate) fn report(&mut self) {
         let now = self.core.now().mono;
         if !self.core.is_up() && now >= self.report_at {
@@ -173,7 +174,7 @@ impl Osd {
         self.asked_up_thru = Epoch(0);
         for (pgid, pg) in &self.pgs {
             pg.follow_acting(&mut self.core);
-            // The primary may have missed that we have a copy, or we that it is needed no more.
+            // The primary may have missed that we have a copy, or we that it is no longer needed.
             if pg.state() == State::Stray && !self.removals.contains_key(pgid) {
                 pg.notify_primary(&mut self.core);
             }

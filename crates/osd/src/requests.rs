@@ -1,4 +1,4 @@
-//! Messages that arrive: whose they are, whether they may be served, whether our map is new enough to tell.
+//! Incoming messages: their senders, permissions, and the map that they need.
 
 use crate::cls;
 use crate::core::Core;
@@ -21,27 +21,27 @@ use std::time::Duration;
 use stdx::Hold;
 use wire::Errno;
 
-/// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word
-/// alone, the memory is everybody's. A client that is right connects and asks again; by then we have the map,
-/// or wait for it once more.
+/// A client's message with a newer map than ours is kept for this long: the epoch is only the client's claim,
+/// and the memory is shared by all. An honest client reconnects and asks again; by then we have the map, or
+/// wait once more.
 const NEWER_MAP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The outcome of the checks before a client's request is served.
 enum Admission {
     Serve,
-    /// The client will ask again, or another OSD.
+    /// The client will ask again, or ask another OSD.
     Drop,
     Refuse(Errno),
-    /// Its key does not allow it.
+    /// The client's key does not allow it.
     Deny,
 }
 
 impl Osd {
-    /// A map has come: what waited goes on.
+    /// Handles messages that waited for a map.
     pub(crate) fn go_on_waiting(&mut self) {
         for held in self.waiting.take() {
             if self.must_wait(held.conn, held.epoch) {
-                // For no longer than it would have without this map.
+                // It waits no longer than it would have without this map.
                 self.await_map(held.epoch);
                 self.waiting.keep(held);
                 continue;
@@ -54,7 +54,7 @@ impl Osd {
         }
     }
 
-    /// Clients whose requests have waited too long for the map that they name lose their connections.
+    /// Closes connections of clients whose requests have waited too long for the map that they name.
     pub(crate) fn waiting_due(&mut self) {
         let now = self.core.now().mono;
         while let Some(first) = self.waiting.overdue(now) {
@@ -75,7 +75,7 @@ impl Osd {
         }
     }
 
-    /// Whether a message waits for a newer map.
+    /// True if a message waits for a newer map.
     #[cfg(test)]
     pub(crate) fn waits_for_map(&self) -> bool {
         !self.waiting.is_empty()
@@ -89,14 +89,14 @@ impl Osd {
         let until = match self.core.session(conn) {
             Some(session) => (!session.is_osd()).then_some(self.core.now().mono + NEWER_MAP_TIMEOUT),
             None if self.core.links().owns(conn) => None,
-            // Sent before its sender knew that we have closed the connection.
+            // Sent before its sender knew that we closed the connection.
             None => return self.core.count("messages_ignored", 1),
         };
         self.waiting.keep(Held { epoch, conn, msg, until });
         self.await_map(epoch);
     }
 
-    /// A message of the client protocol.
+    /// Handles a message of the client protocol.
     pub(crate) fn client_message(&mut self, conn: ConnId, tid: u64, body: msgs::Body, hold: Hold) {
         match body {
             msgs::Body::OsdOp(op) if self.must_wait(conn, op.epoch) => {
@@ -107,7 +107,7 @@ impl Osd {
             msgs::Body::OsdOpReply(reply) if self.core.links().of(conn).is_some() => {
                 self.copy_answer(tid, &reply)
             }
-            // What came before it on the connection was sent before the client knew.
+            // Earlier messages of the connection were sent before the client knew.
             msgs::Body::OsdBackoff(m) if self.must_wait(conn, m.epoch) => {
                 self.hold(m.epoch, conn, Msg::new(tid, msgs::Body::OsdBackoff(m)));
             }
@@ -118,7 +118,7 @@ impl Osd {
         }
     }
 
-    /// `hold` is for the answer.
+    /// Handles a client's operation; `hold` is the memory for the answer.
     fn client_op(&mut self, conn: ConnId, tid: u64, op: Box<OsdOp>, hold: Hold) {
         let admission = self.admit(conn, &op);
         self.share_maps(conn, op.epoch);
@@ -151,7 +151,7 @@ impl Osd {
         }
     }
 
-    /// A client has understood that it is to hold back.
+    /// Handles a client's acknowledgement of a backoff.
     fn backoff_message(&mut self, conn: ConnId, m: &OsdBackoff) {
         if m.op == backoff_op::ACK_BLOCK {
             self.core.backoff_acknowledged(m.pgid, conn, m.id);
@@ -163,7 +163,7 @@ impl Osd {
         self.core.send(conn, tid, msgs::Body::from(reply));
     }
 
-    /// Counts it, and says once for each session who asked for what from where.
+    /// Counts a denied request, and logs the first of each session with its sender.
     fn note_denied(&mut self, conn: ConnId, op: &OsdOp) {
         let core = &mut self.core;
         let level = if core.refuse(conn) { Level::Info } else { Level::Debug };
@@ -195,11 +195,11 @@ impl Osd {
         }
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
-        // Another member says itself whether it can.
+        // Another member decides itself if it can answer.
         let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(pg.us(&self.core));
         let serves = self.pgs.get(&op.pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
-            // Who may ask any member does not ask again as long as we are one by its map.
+            // A client that may ask any member does not ask again while its map shows us as one.
             return if may_be_balanced(op) { Admission::Refuse(Errno::EAGAIN) } else { Admission::Drop };
         }
         let target = OsdTarget {
@@ -229,12 +229,12 @@ impl Osd {
         }
     }
 
-    /// The OSD at the other end of a connection, where there is one.
+    /// The OSD at the other end of a connection, if it is one.
     pub(crate) fn sender(&self, conn: ConnId) -> Option<OsdId> {
         self.core.osd_at(conn)
     }
 
-    /// A message between daemons.
+    /// Handles a message of another daemon.
     pub(crate) fn peer_message(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
         let from = match self.core.links().of(conn) {
             Some((_, osd)) => Some(osd),
@@ -305,12 +305,12 @@ impl Osd {
         }
     }
 
-    /// A former member may be asked about a PG that it has nothing of: it says so.
+    /// Answers a former member's question about a PG of which nothing is here.
     fn no_such_pg(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
         let peer::Body::PgQuery(query) = body else { return };
         let PgId { pool, seed } = query.head.pgid.pgid;
         if self.core.map().pools.get(&pool).is_some_and(|pool| seed >= pool.pg_num) {
-            // It was merged, and who asks will learn; what we had of it we still have.
+            // It was merged, and the asker will learn that; our copy remains.
             return;
         }
         let feature_level = self.core.options().feature_level;
@@ -324,7 +324,7 @@ impl Osd {
     }
 }
 
-/// The methods that a request calls, or why one can't be called.
+/// The methods that a request calls, or the error if one can't be called.
 fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, Errno> {
     let calls = op.ops.iter().filter_map(|sub| match &sub.op {
         Op::Call { class, method, .. } => Some((class, method)),
@@ -337,7 +337,7 @@ fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, Errno> {
     known.collect()
 }
 
-/// Whether a request writes otherwise than by methods, which are checked one by one.
+/// True if a request writes other than by class methods, which are checked one by one.
 fn writes(op: &OsdOp) -> bool {
     op.ops.iter().any(|sub| match &sub.op {
         Op::Watch { op: watch_op::PING, .. } => false,
@@ -357,8 +357,8 @@ fn limits(core: &Core, op: &OsdOp) -> Option<Errno> {
     (data > limits.write_size).then_some(Errno::EMSGSIZE)
 }
 
-/// Snapshots do not change, a context is in order, and an object's snapshots are listed at its directory of
-/// them.
+/// Rejects writes to snapshots, contexts out of order, and listings of snapshots anywhere but at their
+/// directory.
 fn bad_snapshot(op: &OsdOp) -> Option<Errno> {
     let context = SnapContext { seq: op.snap_seq, snaps: op.snaps.clone() };
     let writes_badly = may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid());
@@ -366,8 +366,8 @@ fn bad_snapshot(op: &OsdOp) -> Option<Errno> {
     (writes_badly || lists && op.snapid != SnapId::DIR).then_some(Errno::EINVAL)
 }
 
-/// Whether a message is of recovery or scrub, which make clients' writes take longer at whoever sends and
-/// gets it.
+/// True for messages of recovery and scrub, which raise the latency of clients' writes at sender and
+/// receiver.
 fn is_background(body: &peer::Body) -> bool {
     matches!(
         body,

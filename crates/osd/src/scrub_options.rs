@@ -1,28 +1,28 @@
-//! When and how PGs are scrubbed.
+//! Schedule and limits of scrubs.
 
 use std::time::Duration;
 
-/// When and how PGs are scrubbed; names of options are Ceph's.
+/// Schedule and limits of scrubs; names of options are Ceph's.
 #[derive(Clone, Debug)]
 pub struct ScrubOptions {
-    /// PGs at once (`osd_max_scrubs`).
+    /// Number of PGs scrubbed at once (`osd_max_scrubs`).
     pub at_once: usize,
-    /// Between two light scrubs (`osd_scrub_min_interval`).
+    /// Interval between light scrubs (`osd_scrub_min_interval`).
     pub min_interval: Duration,
-    /// Between two deep scrubs (`osd_deep_scrub_interval`).
+    /// Interval between deep scrubs (`osd_deep_scrub_interval`).
     pub deep_interval: Duration,
-    /// Light ones are put off by up to this part of their interval, each PG by another
+    /// Light scrubs are delayed by up to this part of their interval, differently for each PG
     /// (`osd_scrub_interval_randomize_ratio`).
     pub randomize_ratio: f64,
     /// Objects of one chunk (`osd_scrub_chunk_max`).
     pub chunk_max: usize,
     /// Bytes read at once (`osd_deep_scrub_stride`).
     pub stride: u64,
-    /// Further pause between two chunks (`osd_scrub_sleep`).
+    /// Additional pause between two chunks (`osd_scrub_sleep`).
     pub sleep: Duration,
-    /// Damaged copies are replaced (`osd_scrub_auto_repair`) …
+    /// True if scrubs repair (`osd_scrub_auto_repair`) …
     pub auto_repair: bool,
-    /// … as long as one scrub finds no more damaged objects (`osd_scrub_auto_repair_num_errors`).
+    /// … provided that one finds no more damaged objects than this (`osd_scrub_auto_repair_num_errors`).
     pub auto_repair_errors: usize,
 }
 
@@ -43,7 +43,7 @@ impl Default for ScrubOptions {
 }
 
 impl ScrubOptions {
-    /// Takes over what is set.
+    /// Applies changed options.
     pub fn apply(&mut self, settings: &decl::Settings) {
         let default = Self::default();
         let set = |name: &str| settings.set_value(name).map(|(value, _)| value.to_owned());
@@ -71,7 +71,7 @@ impl ScrubOptions {
             count("osd_scrub_auto_repair_num_errors").unwrap_or(default.auto_repair_errors);
     }
 
-    /// Objects of one chunk: deep ones are shorter, because updates wait for them.
+    /// Objects of one chunk: fewer for a deep scrub, because updates wait for it.
     pub fn chunk(&self, deep: bool) -> usize {
         if deep { (self.chunk_max / 5).max(1) } else { self.chunk_max }
     }

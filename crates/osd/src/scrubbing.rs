@@ -7,18 +7,18 @@ use std::cmp::Reverse;
 use std::time::Duration;
 use stdx::Wall;
 
-/// Time between two looks for a PG that is due.
+/// Interval between searches for a PG that is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Osd {
-    /// An administrator orders scrubs.
+    /// Handles an administrator's order of scrubs.
     pub(crate) fn scrub_ordered(&mut self, m: &peer::OsdScrub) {
         for pgid in &m.pgs {
             self.scrub_order(*pgid, m.deep, m.repair);
         }
     }
 
-    /// Orders one; `false` where we are not its primary.
+    /// Orders a scrub; `false` if we are not the PG's primary.
     pub(crate) fn scrub_order(&mut self, pgid: PgId, deep: bool, repair: bool) -> bool {
         let Some((pg, core)) = self.shard_here(pgid).and_then(|pgid| self.pg(pgid)) else { return false };
         let leads = pg.is_primary(core);
@@ -28,7 +28,7 @@ impl Osd {
         leads
     }
 
-    /// Some time has passed.
+    /// Handles the passage of time.
     pub(crate) fn scrub_tick(&mut self) {
         let now = self.core.now().mono;
         for pg in self.pgs.values_mut().filter(|pg| pg.scrub_paused_until().is_some_and(|at| at <= now)) {

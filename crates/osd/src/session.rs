@@ -38,7 +38,7 @@ impl Session {
         &self.peer
     }
 
-    /// What it may do.
+    /// Capabilities of its key.
     pub fn caps(&self) -> &OsdCap {
         &self.caps
     }
@@ -82,7 +82,7 @@ impl Sessions {
         self.by_conn.get(&conn)
     }
 
-    /// All connections.
+    /// All connections of clients and OSDs.
     pub fn conns(&self) -> impl Iterator<Item = ConnId> {
         self.by_conn.keys().copied()
     }

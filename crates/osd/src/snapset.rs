@@ -1,25 +1,23 @@
-//! The snapshots of one object: which clones there are, which snapshots each of them shows, and what they
-//! share.
+//! The snapshots of one object: its clones, the snapshots that each shows, and the extents that they share.
 //!
-//! A snapshot costs nothing until the object is changed: then its state of before is kept as a clone, an
-//! object of its own under the same name, whose id is the newest snapshot that the writer knew of. The set is
-//! kept with the head, which stays as a *whiteout*, invisible to clients, where the object is deleted while
-//! it has clones.
+//! A snapshot costs nothing until the object changes. Then its previous state is kept as a clone, an object
+//! of its own under the same name, whose id is the newest snapshot that the writer knew. The set is stored
+//! with the head. A head that is deleted while it has clones stays as a *whiteout*, invisible to clients.
 
 use maps::{EVersion, IntervalSet, SnapId};
 use wire::wire_structs;
 
 wire_structs! {
-    /// One clone.
+    /// A clone of the object.
     #[derive(Eq)]
     pub struct CloneEntry[plain] {
         /// Its id, which is the snapshot id of its key.
         pub id: SnapId,
-        /// The PG's version of the change that it was made for; clones never change.
+        /// The PG's version of the change that created it; clones never change.
         pub version: EVersion,
         /// The snapshots that it shows, ascending; those that were removed are taken out.
         pub snaps: Vec<SnapId>,
-        /// Bytes.
+        /// Size in bytes.
         pub size: u64,
         /// Ranges that it shares with the next newer clone, the newest one with the head.
         pub overlap: IntervalSet,
@@ -28,24 +26,24 @@ wire_structs! {
     /// All clones of an object.
     #[derive(Eq)]
     pub struct SnapSet[v 1/1] {
-        /// The newest snapshot that a writer knew of: what is older and shown by no clone did not exist then.
+        /// The newest snapshot that a writer knew: older ones that no clone shows did not exist then.
         pub seq: SnapId,
-        /// Ascending.
+        /// Clones in ascending order.
         pub clones: Vec<CloneEntry>,
     }
 }
 
-/// The snapshots that a write must preserve the object's state for.
+/// The snapshots for which a write must preserve the object's state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SnapContext {
-    /// The newest that there was.
+    /// The newest snapshot that existed.
     pub seq: SnapId,
-    /// Those that exist, descending.
+    /// Existing snapshots, descending.
     pub snaps: Vec<SnapId>,
 }
 
 impl SnapContext {
-    /// Whether it is one: ids in order, none above the newest.
+    /// True if the context is well-formed: ids in order, none above the newest.
     pub fn is_valid(&self) -> bool {
         let descending = self.snaps.windows(2).all(|pair| pair[0] > pair[1]);
         let bounded = self.snaps.first().is_none_or(|newest| *newest <= self.seq);
@@ -53,18 +51,18 @@ impl SnapContext {
     }
 }
 
-/// What shows an object as it was at a snapshot.
+/// The state that shows an object at a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
-    /// The head: it has not changed since.
+    /// The head: unchanged since.
     Head,
-    /// A clone.
+    /// A clone of this id.
     Clone(SnapId),
     /// There was no such object.
     Nothing,
 }
 
-/// What is left of a clone after snapshots were removed.
+/// Remainder of a clone after snapshots were removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trimmed {
     /// It shows none of the snapshots removed, or there is no such clone.
@@ -76,20 +74,20 @@ pub enum Trimmed {
 }
 
 impl SnapSet {
-    /// What shows the object at `snap`.
+    /// The state that shows the object at `snap`.
     pub fn at(&self, snap: SnapId) -> Shown {
         if snap > self.seq {
             return Shown::Head;
         }
         match self.clones.iter().find(|c| c.id >= snap) {
-            // The first one behind may have been made for later snapshots only: then the object was not there
-            // yet.
+            // The first clone after it may have been created for later snapshots only: then the object did
+            // not exist yet.
             Some(clone) if clone.snaps.first().is_some_and(|first| *first <= snap) => Shown::Clone(clone.id),
             _ => Shown::Nothing,
         }
     }
 
-    /// As [`Self::at`] for somebody who names a clone by its own id (MAP_SNAP_CLONE).
+    /// Like [`Self::at`], for a clone named by its own id (MAP_SNAP_CLONE).
     pub fn at_clone(&self, id: SnapId) -> Shown {
         if id > self.seq {
             return Shown::Head;
@@ -97,12 +95,12 @@ impl SnapSet {
         self.clones.iter().find(|c| c.id == id).map_or(Shown::Nothing, |c| Shown::Clone(c.id))
     }
 
-    /// Whether a change under this context must keep the head's state, if there is any.
+    /// True if a change under this context must preserve the head's state, if there is any.
     pub fn is_behind(&self, context: &SnapContext) -> bool {
         context.snaps.first().is_some_and(|newest| *newest > self.seq)
     }
 
-    /// Notes that the head, of this size, was cloned for the context's new snapshots. Gives the clone.
+    /// Records that the head, of this size, was cloned for the context's new snapshots. Returns the clone.
     pub fn add_clone(&mut self, context: &SnapContext, version: EVersion, size: u64) -> &CloneEntry {
         let new = context.snaps.iter().rev().filter(|snap| **snap > self.seq);
         let mut overlap = IntervalSet::new();
@@ -112,14 +110,14 @@ impl SnapSet {
         self.clones.last().expect("just added")
     }
 
-    /// Notes that these ranges of the head have changed.
+    /// Records that these ranges of the head have changed.
     pub fn head_changed(&mut self, ranges: &IntervalSet) {
         if let Some(newest) = self.clones.last_mut() {
             newest.overlap.subtract(ranges);
         }
     }
 
-    /// What the head shares with a clone, going from one to the next.
+    /// Ranges that the head shares with a clone, through all clones between them.
     pub fn shared_with_head(&self, id: SnapId) -> IntervalSet {
         let mut newer = self.clones.iter().filter(|c| c.id >= id);
         let mut shared = newer.next().map(|c| c.overlap.clone()).unwrap_or_default();
@@ -127,7 +125,7 @@ impl SnapSet {
         shared
     }
 
-    /// Takes snapshots out of a clone, and the clone out of the set where it shows none any more.
+    /// Removes snapshots from a clone, and the clone from the set if it shows none any more.
     pub fn trim(&mut self, id: SnapId, is_removed: impl Fn(SnapId) -> bool) -> Trimmed {
         let Some(at) = self.clones.iter().position(|c| c.id == id) else { return Trimmed::Untouched };
         let left: Vec<SnapId> = self.clones[at].snaps.iter().copied().filter(|s| !is_removed(*s)).collect();
@@ -139,20 +137,20 @@ impl SnapSet {
             return Trimmed::Shows(left);
         }
         let gone = self.clones.remove(at);
-        // The clone before it now borders on the one behind it.
+        // The previous clone now borders on the next one.
         if at > 0 {
             intersect(&mut self.clones[at - 1].overlap, &gone.overlap);
         }
         Trimmed::Removed
     }
 
-    /// Bytes that the clones hold beside what they share.
+    /// Bytes that the clones hold beyond shared ones.
     pub fn bytes(&self) -> u64 {
         self.clones.iter().map(|c| c.size.saturating_sub(c.overlap.size())).sum()
     }
 }
 
-/// Leaves in `set` what is in `other` too.
+/// Intersects `set` with `other`.
 fn intersect(set: &mut IntervalSet, other: &IntervalSet) {
     let mut rest = set.clone();
     rest.subtract(other);

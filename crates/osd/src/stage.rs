@@ -1,15 +1,15 @@
-//! The stages of a request, and how long it has been in each.
+//! The stages of a request, and the time spent in each.
 
 use serde_json::{Value, json};
 use std::time::Duration;
 use stdx::Instant;
 
-/// The stage of a request: what it waits for.
+/// The stage of a request, named after what it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// Its turn, the PG, or the recovery of its object.
     Waiting,
-    /// The store.
+    /// Reads from the store.
     Loading,
     /// The lease under which we may serve reads.
     NeedsLease,
@@ -24,7 +24,7 @@ impl Stage {
     pub const ALL: [Self; 5] =
         [Self::Waiting, Self::Loading, Self::NeedsLease, Self::Replicating, Self::Durable];
 
-    /// What a request in it waits for, for people.
+    /// The reason why a request in this stage waits, for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Waiting => "waiting for its turn, the PG or the object",
@@ -36,7 +36,7 @@ impl Stage {
     }
 }
 
-/// How long a request has been in each stage.
+/// Time that a request has spent in each stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
     spent: [Duration; Stage::ALL.len()],
@@ -60,7 +60,7 @@ impl Waits {
         self.since = now;
     }
 
-    /// How long it has been in each stage, for people. It is in `stage` now.
+    /// Time in each stage, for people. The request is in `stage` now.
     pub fn dump(&self, stage: Stage, now: Instant) -> Value {
         let mut waits = *self;
         waits.leave(stage, now);

@@ -1,4 +1,4 @@
-//! The store, and what waits for its answers.
+//! The store, and the owners of its pending operations.
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::config::OsdOptions;
@@ -14,11 +14,11 @@ pub struct StoreIo {
     /// Unprocessed store events. A call may complete synchronously and push here before it returns.
     events: Vec<StoreOut>,
     reads: FastMap<ReadId, ReadFor>,
-    /// With the time at which they were submitted.
+    /// Transactions in flight with their submission times.
     commits: VecDeque<(TxnId, Instant, CommitFor)>,
-    /// How the device does.
+    /// Latency and errors of the device.
     health: DiskHealth,
-    /// Damaged objects of ours that were replaced by copies of others.
+    /// Number of damaged objects of ours that were replaced by copies of others.
     repaired: u32,
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for StoreIo {
 }
 
 impl StoreIo {
-    /// A store that is not open.
+    /// Creates a store that is not open.
     pub fn new(options: &OsdOptions, disk: DiskInfo, rng: Rng) -> Self {
         let config = Config {
             cache_bytes: options.store_cache as usize,
@@ -42,37 +42,37 @@ impl StoreIo {
         Self { store, events: Vec::new(), reads, commits, health: DiskHealth::default(), repaired: 0 }
     }
 
-    /// What its caches may take from now on.
+    /// Sets the sizes of the store's caches.
     pub fn set_caches(&mut self, options: &OsdOptions) {
         self.store.set_caches(options.store_cache as usize, options.data_cache as usize);
     }
 
-    /// Opens it, or makes one on a blank device.
+    /// Opens the store, or formats a blank device.
     pub fn open(&mut self, mkfs: MkfsInfo) {
         self.store.open(Some(mkfs), &mut self.events);
     }
 
-    /// Whether it is open.
+    /// True if the store is open.
     pub fn is_open(&self) -> bool {
         self.store.is_open()
     }
 
-    /// Brings everything to its place; nothing may be submitted any more.
+    /// Shuts the store down; nothing may be submitted afterwards.
     pub fn close(&mut self) {
         self.store.request_checkpoint(&mut self.events);
     }
 
-    /// Whether that is done.
+    /// True if the store has shut down.
     pub fn is_clean(&self) -> bool {
         self.store.is_clean()
     }
 
-    /// Whose it is.
+    /// Identity of the store.
     pub fn identity(&self) -> store::Identity {
         self.store.identity()
     }
 
-    /// A disk operation has ended.
+    /// Handles a completed disk operation.
     pub fn disk_done(&mut self, id: DiskOpId, result: DiskResult) {
         if result.is_err() {
             self.health.refused();
@@ -80,13 +80,13 @@ impl StoreIo {
         self.store.disk_done(id, result, &mut self.events);
     }
 
-    /// What arrived together has been handled.
+    /// Ends a batch of inputs.
     pub fn batch_ended(&mut self) {
         self.store.batch_ended(&mut self.events);
     }
 
-    /// Whether a transaction would be refused in which an entry of an omap with so many bytes is set too, and
-    /// that is to leave room for `left` bytes of others.
+    /// The reason why the store would refuse a transaction that also sets an omap entry of `beside` bytes and
+    /// must leave `left` bytes free.
     pub fn would_refuse(&self, txn: &Transaction, beside: usize, left: u64) -> Option<Refusal> {
         self.store.fits_beside(txn, beside as u64, left).err()
     }
@@ -98,23 +98,23 @@ impl StoreIo {
         Ok(())
     }
 
-    /// Asks for a read.
+    /// Starts a read.
     pub fn read(&mut self, read: Read, then: ReadFor) {
         let id = self.store.read_as(class_of(&then), read, &mut self.events);
         self.reads.insert(id, then);
     }
 
-    /// What the store said since.
+    /// Takes the events that the store has emitted.
     pub fn take_events(&mut self) -> Vec<StoreOut> {
         std::mem::take(&mut self.events)
     }
 
-    /// Who asked for a read.
+    /// Takes the owner of a read.
     pub fn reader(&mut self, id: ReadId) -> Option<ReadFor> {
         self.reads.remove(&id)
     }
 
-    /// Who waits for transactions up to `id`.
+    /// Takes the owners of transactions up to `id`.
     pub fn committed(&mut self, now: Now, id: TxnId) -> Vec<CommitFor> {
         let n = self.commits.partition_point(|(txn, ..)| *txn <= id);
         let health = &mut self.health;
@@ -126,7 +126,7 @@ impl StoreIo {
         .collect()
     }
 
-    /// The commits of late.
+    /// Commit times of recent transactions.
     pub fn commits(&mut self, now: Now) -> Commits {
         let oldest = self.commits.front().map(|(_, since, _)| now.mono.since(*since));
         self.health.report(now.mono, oldest)
@@ -137,28 +137,28 @@ impl StoreIo {
         self.health.errors()
     }
 
-    /// Damaged objects of ours that were replaced by copies of others.
+    /// Number of damaged objects of ours that were replaced by copies of others.
     pub fn repaired(&self) -> u32 {
         self.repaired
     }
 
-    /// One more object was.
+    /// Counts a replaced object.
     pub fn object_repaired(&mut self) {
         self.repaired += 1;
     }
 
-    /// Sets their number, as an administrator has asked.
+    /// Sets that number, for an administrator.
     pub fn set_repaired(&mut self, count: u32) {
         self.repaired = count;
     }
 
-    /// Space.
+    /// Space of the store.
     pub fn usage(&self) -> Usage {
         self.store.usage()
     }
 }
 
-/// For whom a read is.
+/// Priority class of a read.
 fn class_of(then: &ReadFor) -> ReadClass {
     match then {
         ReadFor::Part { .. } | ReadFor::Scan { .. } | ReadFor::ScanVersion { .. } => ReadClass::Recovery,

@@ -1,4 +1,4 @@
-//! The superblock: whose a store is, and which maps are in it.
+//! The superblock: owner of the store, and the maps in it.
 
 use maps::Epoch;
 use store::{ObjectKey, TxnOp};
@@ -10,18 +10,18 @@ pub(crate) const SUPERBLOCK: &str = "superblock";
 pub(crate) const SUPERBLOCK_KEY: &[u8] = b"superblock";
 
 wire_structs! {
-    /// Whose the store is, and which maps are in it.
+    /// Owner of the store, and the maps in it.
     #[derive(Eq)]
     pub struct Superblock[v 1/1] {
-        /// Of the cluster.
+        /// Id of the cluster.
         pub fsid: Uuid,
-        /// Of the OSD.
+        /// Number of the OSD.
         pub id: i32,
-        /// Of the store.
+        /// Id of the store.
         pub uuid: Uuid,
         /// The oldest map stored; 0 for none.
         pub oldest: Epoch,
-        /// The newest map that all PGs have acted on; 0 for none.
+        /// The newest map that all PGs have processed; 0 for none.
         pub newest: Epoch,
         /// The newest map in which it was up.
         pub last_up: Epoch,

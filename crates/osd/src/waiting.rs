@@ -1,4 +1,4 @@
-//! Messages that name a newer map than ours wait for it.
+//! Messages that wait for a newer map.
 
 use maps::Epoch;
 use node::{ConnId, Msg};
@@ -12,9 +12,9 @@ pub struct Held {
     pub epoch: Epoch,
     /// The connection that it came on.
     pub conn: ConnId,
-    /// The message.
+    /// The waiting message.
     pub msg: Msg,
-    /// When it is given up, if a client has sent it. OSDs name no maps that do not exist.
+    /// Time at which a client's message is given up. OSDs name no maps that do not exist.
     pub until: Option<Instant>,
 }
 
@@ -22,7 +22,7 @@ pub struct Held {
 #[derive(Debug, Default)]
 pub struct Waiting {
     held: VecDeque<Held>,
-    /// Connections of which something is held: what comes after it on them waits too.
+    /// Connections with a waiting message: later messages on them wait too.
     conns: BTreeSet<ConnId>,
 }
 
@@ -33,7 +33,7 @@ impl Waiting {
         self.held.push_back(held);
     }
 
-    /// Takes all messages, to look at them again.
+    /// Takes all messages, to check them again.
     pub fn take(&mut self) -> VecDeque<Held> {
         self.conns.clear();
         std::mem::take(&mut self.held)
@@ -50,19 +50,19 @@ impl Waiting {
         self.held.is_empty()
     }
 
-    /// A connection is gone.
+    /// Forgets a closed connection.
     pub fn forget(&mut self, conn: ConnId) {
         self.held.retain(|held| held.conn != conn);
         self.conns.remove(&conn);
     }
 
-    /// The first message of a client whose time is over.
+    /// The first client's message that has waited too long.
     pub fn overdue(&self, now: Instant) -> Option<&Held> {
         let first = self.held.iter().find(|held| held.until.is_some())?;
         first.until.is_some_and(|until| until <= now).then_some(first)
     }
 
-    /// When [`Self::overdue`] has something to say.
+    /// Time at which [`Self::overdue`] has a result.
     pub fn deadline(&self) -> Option<Instant> {
         self.held.iter().find_map(|held| held.until)
     }

@@ -17,32 +17,32 @@ use wire::{EntityAddr, EntityId, Errno, Reader, Writer, wire_structs};
 
 /// The store's xattr that holds an object's watches.
 pub const WATCH_ATTR: &[u8] = b"watch";
-/// How long a watch lives unheard of, and a notification waits, where the client does not say
+/// Timeout of a silent watch, and of a notification, in seconds, if the client sets none
 /// (`osd_client_watch_timeout`, `osd_default_notify_timeout`).
 pub const DEFAULT_TIMEOUT: u32 = 30;
-/// The version of a watch notification's form.
+/// Version of the encoding of notifications.
 const MSG_VERSION: u8 = 1;
 
 /// A watch of an object: the client's number for it, and the client.
 pub type Watcher = (u64, EntityId);
 
 wire_structs! {
-    /// A watch as the object keeps it.
+    /// A stored watch.
     #[derive(Eq)]
     pub struct StoredWatch[v 1/1] {
         /// The client's number for it.
         pub cookie: u64,
-        /// The client.
+        /// The watching client.
         pub client: EntityId,
-        /// Seconds that it lives unheard of.
+        /// Timeout in seconds without a sign of life.
         pub timeout: u32,
-        /// Where the client was when it began.
+        /// Address of the client when the watch began.
         pub addr: EntityAddr,
     }
 }
 
 impl StoredWatch {
-    /// Whose it is.
+    /// Identity of the watcher.
     pub fn watcher(&self) -> Watcher {
         (self.cookie, self.client)
     }
@@ -51,7 +51,7 @@ impl StoredWatch {
 /// An object's watches by their owners.
 pub type Stored = BTreeMap<Watcher, StoredWatch>;
 
-/// Reads the xattr; `None` where it is damaged.
+/// Parses the xattr; `None` if it is damaged.
 pub fn parse(bytes: &[u8]) -> Option<Stored> {
     let all: Vec<StoredWatch> = Reader::new(bytes).get().ok()?;
     Some(all.into_iter().map(|w| (w.watcher(), w)).collect())
@@ -62,18 +62,18 @@ pub fn to_bytes(stored: &Stored) -> Vec<u8> {
     Writer::encode(&stored.values().cloned().collect::<Vec<_>>())
 }
 
-/// What an executed vector means for watches, once what it saw and did is durable.
+/// Effects of an executed vector on watches, once what it saw and did is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// The watch is the requester's connection's from now on; with `pings` it dies unless they come.
+    /// Ties the watch to the requester's connection; with `pings` it ends if they stop.
     Connect { watcher: Watcher, timeout: u32, pings: bool },
-    /// The watcher lives.
+    /// The watcher is alive.
     Ping(Watcher),
-    /// The object does not have this watch any more; `tell`: the watcher may not know.
+    /// The object no longer has this watch; `tell`: its client may not know.
     End { watcher: Watcher, tell: bool },
-    /// All watchers are to be told.
+    /// All watchers are to be notified.
     Notify { id: u64, cookie: u64, timeout: u32, version: u64, payload: Vec<u8> },
-    /// A watcher has seen a notification; without cookie all watches of the client have.
+    /// A watcher acknowledges a notification; without a cookie, all watches of the client do.
     Ack { client: EntityId, id: u64, cookie: Option<u64>, reply: Vec<u8> },
 }
 
@@ -84,10 +84,10 @@ pub type Told = (ConnId, WatchNotify);
 struct Watch {
     timeout: Duration,
     conn: Option<ConnId>,
-    /// Where its client is, once known.
+    /// Address of its client, once known.
     addr: Option<EntityAddr>,
     pings: bool,
-    /// `None` for a watcher that is connected and need not ping.
+    /// `None` for a connected watcher that need not ping.
     expires: Option<Instant>,
     /// Its end has been ordered.
     ending: bool,
@@ -99,7 +99,7 @@ struct Watch {
 struct Notice {
     object: ObjectKey,
     conn: Option<ConnId>,
-    /// The notifier.
+    /// Id of the notifying client.
     client: u64,
     cookie: u64,
     version: u64,
@@ -114,23 +114,23 @@ struct Notice {
 pub struct Watches {
     objects: BTreeMap<ObjectKey, BTreeMap<Watcher, Watch>>,
     notices: BTreeMap<u64, Notice>,
-    /// Nothing is due before.
+    /// Earliest time at which anything is due.
     due: Option<Instant>,
 }
 
 impl Watches {
-    /// Another OSD is primary.
+    /// Forgets everything: another OSD is primary.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// A new interval under the same primary: clients notify anew.
+    /// Begins a new interval under the same primary: clients notify again.
     pub fn new_interval(&mut self) {
         self.notices.clear();
         self.objects.values_mut().flat_map(BTreeMap::values_mut).for_each(|w| w.notices.clear());
     }
 
-    /// An object that was looked at has these watches.
+    /// Records the watches of an object that was accessed.
     pub fn found(&mut self, now: Instant, object: &ObjectKey, stored: &Stored) {
         if stored.is_empty() {
             return;
@@ -149,7 +149,7 @@ impl Watches {
         }
     }
 
-    /// The time of all watches whose clients `are_out` is over. Gives whether there are any.
+    /// Expires all watches whose clients `are_out`. Returns true if there are any.
     pub fn cut_off(&mut self, now: Instant, are_out: impl Fn(&EntityAddr) -> bool) -> bool {
         let mut any = false;
         for watch in self.objects.values_mut().flat_map(BTreeMap::values_mut).filter(|w| !w.ending) {
@@ -161,28 +161,28 @@ impl Watches {
         any
     }
 
-    /// Where the client of a watch is.
+    /// Records the address of a watch's client.
     pub fn is_at(&mut self, object: &ObjectKey, watcher: Watcher, addr: EntityAddr) {
         if let Some(watch) = self.watch(object, watcher) {
             watch.addr = Some(addr);
         }
     }
 
-    /// A watcher has asked for something that shows that it lives. It does so at once: its request may have
-    /// to wait for others, and for longer than a watch lives. With `conn`, only a watch counts that is
-    /// reached by that connection.
+    /// Notes a request that shows that a watcher is alive. This is done on arrival: the request may have to
+    /// wait for others, and for longer than the watch's timeout. With `conn`, only a watch with that
+    /// connection counts.
     pub fn heard_of(&mut self, now: Instant, object: &ObjectKey, watcher: Watcher, conn: Option<ConnId>) {
         if let Some(watch) = self.watch(object, watcher).filter(|w| conn.is_none() || w.conn == conn) {
             watch.expires = watch.expires.map(|at| at.max(now + watch.timeout));
         }
     }
 
-    /// Whether a watch is reached by a connection.
+    /// True if a watch has a connection.
     pub fn is_connected(&self, object: &ObjectKey, watcher: Watcher) -> bool {
         self.objects.get(object).and_then(|w| w.get(&watcher)).is_some_and(|w| w.conn.is_some())
     }
 
-    /// Carries out what a vector on `object` means that came on `conn` from `client`.
+    /// Applies an effect of a vector on `object`, which came on `conn` from `client`.
     pub fn apply(
         &mut self,
         now: Instant,
@@ -276,8 +276,8 @@ impl Watches {
 
     fn notify(&mut self, id: u64, mut notice: Notice, out: &mut Vec<Told>) {
         for (watcher, watch) in self.objects.get_mut(&notice.object).into_iter().flatten() {
-            // Also for who should have pinged long ago: until its end is ordered it may come back, and does
-            // not know what it missed.
+            // Also for a watcher whose ping is overdue: until its end is ordered it may return, and would not
+            // know what it missed.
             if watch.conn.is_none() && stdx::mutants::is_active("osd_notifies_only_who_is_connected") {
                 continue;
             }
@@ -312,7 +312,7 @@ impl Watches {
         self.complete(id, false, out);
     }
 
-    /// Completes those notifications of a request whose watchers have all answered, or that nobody watches.
+    /// Completes notifications of a request whose watchers have all answered, or that nobody watches.
     pub fn complete_ready(&mut self, out: &mut Vec<Told>) {
         let ready = self.notices.iter().filter(|(_, n)| n.waiting.is_empty()).map(|(id, _)| *id);
         for id in ready.collect::<Vec<_>>() {
@@ -350,7 +350,7 @@ impl Watches {
         }
     }
 
-    /// A client's connection is gone; its watches stay until their timeout.
+    /// Handles the loss of a client's connection; its watches stay until their timeout.
     pub fn disconnected(&mut self, now: Instant, conn: ConnId) {
         for watch in self.objects.values_mut().flat_map(BTreeMap::values_mut).filter(|w| w.conn == Some(conn))
         {
@@ -363,7 +363,7 @@ impl Watches {
         }
     }
 
-    /// When something may be due.
+    /// Time at which something may be due.
     pub fn deadline(&self) -> Option<Instant> {
         self.due
     }
@@ -373,8 +373,8 @@ impl Watches {
         watches.filter_map(|w| w.expires).chain(self.notices.values().map(|n| n.until)).min()
     }
 
-    /// Completes notifications whose time is over, and gives watches whose is: their end is to be ordered, as
-    /// any change of the object.
+    /// Completes expired notifications, and returns expired watches: their end is ordered like any change of
+    /// the object.
     pub fn expire(&mut self, now: Instant, out: &mut Vec<Told>) -> Vec<(ObjectKey, Watcher)> {
         if self.due.is_none_or(|at| at > now) {
             return Vec::new();
@@ -396,13 +396,13 @@ impl Watches {
         gone
     }
 
-    /// Whether a watch whose end was wanted has been heard of since.
+    /// True if the client of a watch that was to be ended has returned since.
     pub fn has_returned(&self, now: Instant, object: &ObjectKey, watcher: Watcher) -> bool {
         let watch = self.objects.get(object).and_then(|w| w.get(&watcher));
         watch.is_some_and(|w| w.expires.is_none_or(|at| at > now))
     }
 
-    /// The end of a watch was not ordered: it counts anew.
+    /// Keeps a watch whose end was not ordered: its timeout starts over.
     pub fn keep(&mut self, now: Instant, object: &ObjectKey, watcher: Watcher) {
         let Some(watch) = self.watch(object, watcher) else { return };
         watch.ending = false;
@@ -414,13 +414,13 @@ impl Watches {
     }
 }
 
-/// Something is due then, too.
+/// Notes that something is due at `at`.
 fn wake(due: &mut Option<Instant>, at: Option<Instant>) {
     *due = due.iter().copied().chain(at).min();
 }
 
 impl Watch {
-    /// One that nobody has been heard of for yet.
+    /// A watch of which no sign of life has been seen yet.
     fn new(timeout: Duration, now: Instant) -> Self {
         let expires = Some(now + timeout);
         Self {

@@ -7,7 +7,7 @@ use wire::{AddrVec, EntityId, Utime, Uuid, wire_structs};
 wire_structs! {
     /// The state of one PG, as its primary reports it.
     pub struct PgStat[v 3/1] {
-        /// Which.
+        /// Id of the PG.
         pub pgid: PgId,
         /// Bits of [`pg_state`].
         pub state: u64,
@@ -17,21 +17,21 @@ wire_structs! {
         pub reported_seq: u64,
         /// The reporter's map.
         pub reported_epoch: Epoch,
-        /// Since when `state` is what it is.
+        /// Time at which `state` last changed.
         pub last_change: Utime,
-        /// Since when it is active.
+        /// Time at which it was last active.
         pub last_active: Utime,
-        /// When it was last clean.
+        /// Time at which it was last clean.
         pub last_clean: Utime,
-        /// When it was last scrubbed.
+        /// Time of the last scrub.
         pub last_scrub: Utime,
-        /// When its data was last read and compared.
+        /// Time of the last deep scrub.
         pub last_deep_scrub: Utime,
         /// Entries in its log.
         pub log_size: u64,
-        /// Where CRUSH wants it.
+        /// The OSDs that CRUSH and upmaps choose for it (up set).
         pub up: Vec<OsdId>,
-        /// Who serves it.
+        /// The OSDs that serve it (acting set).
         pub acting: Vec<OsdId>,
         /// Objects and bytes.
         pub stats: ObjectStatSum,
@@ -46,15 +46,15 @@ wire_structs! {
         pub last_scrub_version: maps::EVersion = since 3,
         /// The same for the last deep scrub.
         pub last_deep_scrub_version: maps::EVersion = since 3,
-        /// When a scrub last found nothing.
+        /// Time of the last scrub without a finding.
         pub last_clean_scrub: Utime = since 3,
     }
 
     /// Usage of one pool on one OSD.
     pub struct OsdPoolStat[v 1/1] {
-        /// Pool.
+        /// Id of the pool.
         pub pool: i64,
-        /// On this OSD's device.
+        /// Space that it uses on this OSD's device.
         pub store: StoreStatfs,
     }
 }
@@ -113,9 +113,9 @@ wire::messages! {
     /// First message of a daemon on a connection to another daemon: which one it is. An OSD names its id, an
     /// MDS its gid.
     pub struct Hello = 0xe100 "hello" [v 1/1] {
-        /// Of the cluster; another one ends the connection.
+        /// Id of the cluster; another one ends the connection.
         pub fsid: Uuid,
-        /// Who.
+        /// The sender.
         pub from: EntityId,
         /// The sender's OSD map.
         pub epoch: Epoch,
@@ -123,23 +123,23 @@ wire::messages! {
 
     /// OSD to monitor: mark me up. Answered by a map in which it is up at these addresses.
     pub struct OsdBoot = 0xe101 "osd_boot" [v 1/1] {
-        /// Which.
+        /// The OSD that boots.
         pub osd: OsdId,
-        /// Of its store.
+        /// Uuid of its store.
         pub uuid: Uuid,
-        /// Of the cluster.
+        /// Id of the cluster.
         pub fsid: Uuid,
-        /// For clients; the nonce is the incarnation.
+        /// Addresses for clients; their nonce is the incarnation.
         pub addrs: AddrVec,
-        /// For other OSDs.
+        /// Addresses for other OSDs.
         pub cluster_addrs: AddrVec,
-        /// For heartbeats.
+        /// Addresses for heartbeats.
         pub heartbeat_addrs: AddrVec,
         /// The newest map that it has.
         pub epoch: Epoch,
         /// The newest map in which it was up and that it had processed.
         pub boot_epoch: Epoch,
-        /// Feature bits.
+        /// Its feature bits.
         pub features: u64,
         /// Feature level that it can do.
         pub feature_level: u32,
@@ -149,15 +149,15 @@ wire::messages! {
         pub crush_weight: u32,
         /// `hdd`, `ssd`, `nvme`.
         pub device_class: String,
-        /// Where to put it in the CRUSH tree: type to name.
+        /// Its location in the CRUSH tree: type to name.
         pub crush_location: BTreeMap<String, String>,
     }
 
     /// OSD to monitor: raise my up_thru to this epoch, so that a PG may go active.
     pub struct OsdAlive = 0xe102 "osd_alive" [v 1/1] {
-        /// Which.
+        /// The OSD that asks.
         pub osd: OsdId,
-        /// Wanted.
+        /// The requested `up_thru`.
         pub want: Epoch,
         /// The newest map that it has.
         pub epoch: Epoch,
@@ -165,9 +165,9 @@ wire::messages! {
 
     /// OSD to monitor: another OSD does not answer, or answers again.
     pub struct OsdFailure = 0xe103 "osd_failure" [v 1/1] {
-        /// Who says it.
+        /// The OSD that reports.
         pub reporter: OsdId,
-        /// Which.
+        /// The OSD that is reported.
         pub target: OsdId,
         /// Its addresses, with the nonce of the incarnation that is meant.
         pub target_addrs: AddrVec,
@@ -175,7 +175,7 @@ wire::messages! {
         pub refused: bool,
         /// The report is taken back.
         pub alive_again: bool,
-        /// For how many seconds it has not answered.
+        /// Seconds for which it has not answered.
         pub failed_for_s: u32,
         /// The reporter's map.
         pub epoch: Epoch,
@@ -183,19 +183,19 @@ wire::messages! {
 
     /// OSD to monitor, now and then: still here.
     pub struct OsdBeacon = 0xe104 "osd_beacon" [v 1/1] {
-        /// Which.
+        /// The sender.
         pub osd: OsdId,
         /// The newest map that it has.
         pub epoch: Epoch,
         /// The oldest epoch that one of its PGs may still need.
         pub min_last_epoch_clean: Epoch,
-        /// Of its device.
+        /// Usage of its device.
         pub store: StoreStatfs,
     }
 
     /// OSD to monitor: statistics of the PGs that it is primary of, and of its device.
     pub struct PgStats = 0xe105 "pg_stats" [v 4/1] {
-        /// Who says it.
+        /// The OSD that reports.
         pub osd: OsdId,
         /// The newest map that it has.
         pub epoch: Epoch,
@@ -203,9 +203,9 @@ wire::messages! {
         pub pgs: Vec<PgStat>,
         /// PGs that it was primary of and is not any more.
         pub removed: Vec<PgId>,
-        /// Of its device.
+        /// Usage of its device.
         pub store: StoreStatfs,
-        /// By pool.
+        /// Usage of each pool.
         pub pools: Vec<OsdPoolStat>,
         /// Commit latency in milliseconds.
         pub commit_latency_ms: u32,
@@ -213,13 +213,13 @@ wire::messages! {
         pub heartbeat_peers: Vec<OsdId>,
         /// Requests that have waited for an answer longer than `osd_op_complaint_time`.
         pub slow_ops: u32 = since 2,
-        /// How long the oldest of them has waited, in seconds.
+        /// Age of the oldest slow request in seconds.
         pub oldest_slow_s: u32 = since 2,
         /// Damaged objects of its own that it has replaced by copies of others, since its start.
         pub repaired: u32 = since 3,
-        /// What half of its store's transactions of late took at least to be durable, in milliseconds.
+        /// Median commit time of its store's recent transactions, in milliseconds.
         pub disk_commit_ms: u32 = since 4,
-        /// How many those were.
+        /// Number of those transactions.
         pub disk_commits: u32 = since 4,
         /// Reads that its device has refused since its start.
         pub disk_errors: u32 = since 4,
@@ -227,21 +227,21 @@ wire::messages! {
 
     /// MDS to monitor, every few seconds; and back, as acknowledgement with the same `seq`.
     pub struct MdsBeacon = 0xe106 "mds_beacon" [v 1/1] {
-        /// Of the cluster.
+        /// Id of the cluster.
         pub fsid: Uuid,
         /// Identity of this run of the daemon: its global id.
         pub gid: Gid,
         /// Name of the daemon.
         pub name: String,
-        /// Counts beacons.
+        /// Number of this beacon.
         pub seq: u64,
         /// State that it is in, or wants to enter.
         pub state: MdsState,
         /// The newest MDS map that it has.
         pub epoch: Epoch,
-        /// For clients; the nonce is the incarnation.
+        /// Addresses for clients; their nonce is the incarnation.
         pub addrs: AddrVec,
-        /// Feature bits.
+        /// Its feature bits.
         pub features: u64,
         /// Feature level that it can do.
         pub feature_level: u32,
@@ -257,15 +257,15 @@ wire::messages! {
 
     /// Monitor to OSDs and MDSs that subscribed to `nacremap`: the servers' own map.
     pub struct NacreMap = 0xe109 "nacre_map" [v 1/1] {
-        /// Of the cluster.
+        /// Id of the cluster.
         pub fsid: Uuid,
-        /// The map.
+        /// Nacre's own map.
         pub map: maps::NacreMap,
     }
 
     /// Primary to monitor: let these OSDs serve these PGs meanwhile; an empty list takes it back.
     pub struct OsdPgTemp = 0xe10a "osd_pg_temp" [v 1/1] {
-        /// Who asks.
+        /// The primary that asks.
         pub osd: OsdId,
         /// The newest map that it has.
         pub epoch: Epoch,

@@ -73,7 +73,7 @@ wire::wire_structs! {
     /// An inode, live or of a snapshot.
     #[derive(Copy, Eq)]
     pub struct InodeId[plain] {
-        /// Its number.
+        /// The inode's number.
         pub ino: u64,
         /// The last snapshot that it is in, or [`SnapId::HEAD`].
         pub snap: SnapId,
@@ -99,7 +99,7 @@ wire::messages! {
     pub struct MdsDiscoverReply = 0xe302 "mds_discover_reply" [v 1/1] {
         /// Sender and map.
         pub head: MdsHead,
-        /// As in the request.
+        /// Repeats the request's `base`.
         pub base: FragId,
         /// Encoded entries, one for each name that was found.
         pub entries: Vec<Vec<u8>>,
@@ -131,7 +131,7 @@ wire::messages! {
     pub struct MdsRevoke = 0xe304 "mds_revoke" [v 1/1] {
         /// Sender and map.
         pub head: MdsHead,
-        /// The inode.
+        /// The inode concerned.
         pub inode: InodeId,
         /// Number of this message about the replica's capability.
         pub seq: u32,
@@ -145,7 +145,7 @@ wire::messages! {
     pub struct MdsReturn = 0xe305 "mds_return" [v 1/1] {
         /// Sender and map.
         pub head: MdsHead,
-        /// The inode.
+        /// The inode concerned.
         pub inode: InodeId,
         /// The last message that the replica has carried out.
         pub seq: u32,
@@ -179,9 +179,9 @@ wire::messages! {
     pub struct MdsExportReply = 0xe307 "mds_export_reply" [v 1/1] {
         /// Sender and map.
         pub head: MdsHead,
-        /// As in the request.
+        /// Repeats the request's `root`.
         pub root: FragId,
-        /// As in the request.
+        /// Repeats the request's `step`.
         pub step: u8,
         /// The reason why the migration does not take place.
         pub errno: Option<Errno>,
@@ -197,7 +197,7 @@ wire::messages! {
         pub cpu_milli: u32,
         /// Operations that wait.
         pub queued: u32,
-        /// Cached inodes.
+        /// Number of cached inodes.
         pub inodes: u64,
         /// Load in thousandths of operations a second that it imported from each rank and may give back.
         pub imported: BTreeMap<MdsRank, u64>,
@@ -213,7 +213,7 @@ wire::messages! {
         pub op: u8,
         /// The table's version of the change; 0 before it is prepared.
         pub version: u64,
-        /// Encoded record.
+        /// An encoded record of that table.
         pub record: Vec<u8>,
     }
 
@@ -221,7 +221,7 @@ wire::messages! {
     pub struct MdsTableReply = 0xe30a "mds_table_reply" [v 1/1] {
         /// Sender and map.
         pub head: MdsHead,
-        /// As in the request.
+        /// Repeats the request's `table`.
         pub table: u8,
         /// The table's version of the change.
         pub version: u64,

@@ -7,14 +7,14 @@ use wire::{AddrVec, EntityId, RawMsg, Uuid};
 wire::messages! {
     /// First message on a connection between monitors: who speaks.
     pub struct MonHello = 0xe000 "mon_hello" [v 1/1] {
-        /// Of the cluster; another one ends the connection.
+        /// Id of the cluster; another one ends the connection.
         pub fsid: Uuid,
         /// Name of the sender.
         pub name: String,
         /// Number of the sender's store, drawn when it was made: a monitor that lost its store is somebody
         /// else.
         pub store: u64,
-        /// Whether that store has no cluster in it yet.
+        /// True if the sender's store does not hold a cluster yet.
         pub empty: bool,
         /// Feature level that the sender can do.
         pub feature_level: u32,
@@ -38,27 +38,27 @@ wire::messages! {
     pub struct MonForward = 0xe002 "mon_forward" [v 1/1] {
         /// Number given by the sender, comes back in the reply.
         pub session: u64,
-        /// Who sent it.
+        /// Sender of the forwarded message.
         pub from: EntityId,
         /// Its global id.
         pub global_id: u64,
         /// Its entity name as text.
         pub name: String,
-        /// What its key allows on monitors.
+        /// Monitor capabilities of the sender's key.
         pub caps: String,
-        /// Its addresses.
+        /// Addresses of the sender.
         pub addrs: AddrVec,
         /// The address of its end of the socket.
         pub socket_addr: AddrVec,
         /// The feature bits of the connection.
         pub features: u64,
-        /// The message.
+        /// The forwarded message.
         pub msg: ForwardedMsg,
     }
 
-    /// What the leader answers to a [`MonForward`]; sent on to the session by the forwarding monitor.
+    /// The leader's answer to a [`MonForward`]; the forwarding monitor passes it on to the session.
     pub struct MonForwardReply = 0xe003 "mon_forward_reply" [v 1/1] {
-        /// As in the request.
+        /// Repeats the request's `session`.
         pub session: u64,
         /// Index in the log that the session's monitor must have reached before it passes the message on, so
         /// that the session sees no map that is older than the answer.
@@ -69,7 +69,7 @@ wire::messages! {
 
     /// A session of which messages were forwarded has ended.
     pub struct MonForwardEnd = 0xe004 "mon_forward_end" [v 1/1] {
-        /// As in [`MonForward`].
+        /// Number of the session, as in [`MonForward`].
         pub session: u64,
     }
 
@@ -85,9 +85,9 @@ wire::messages! {
         pub index: u64,
         /// The term of that entry.
         pub index_term: u64,
-        /// From 0.
+        /// Number of the part, from 0.
         pub part: u32,
-        /// Whether nothing follows.
+        /// True for the last part.
         pub last: bool,
         /// Rows of the state as they are stored.
         pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -99,21 +99,21 @@ wire::messages! {
         pub from: u64,
         /// The store that is meant.
         pub to: u64,
-        /// As in [`MonSnapshot`].
+        /// Index of the snapshot, as in [`MonSnapshot`].
         pub index: u64,
-        /// The part that is wanted next.
+        /// The next part to send.
         pub next: u32,
     }
 
     /// To the leader: more global ids, please.
     pub struct MonIdsWanted = 0xe007 "mon_ids_wanted" [v 1/1] {
-        /// How many are left.
+        /// Number of ids that the sender has left.
         pub left: u64,
     }
 
     /// Committed for the receiver alone.
     pub struct MonIds = 0xe008 "mon_ids" [v 1/1] {
-        /// The first.
+        /// First of the ids.
         pub first: u64,
         /// Behind the last.
         pub end: u64,
@@ -123,19 +123,19 @@ wire::messages! {
 wire::wire_structs! {
     /// A whole message inside another.
     pub struct ForwardedMsg[v 1/1] {
-        /// Type number.
+        /// Number of the message type.
         pub kind: u16,
         /// Version of the encoding.
         pub version: u16,
         /// Oldest version that a reader must know.
         pub compat: u16,
-        /// Transaction id.
+        /// Transaction id of the message.
         pub tid: u64,
-        /// Body.
+        /// Body of the message.
         pub front: Vec<u8>,
-        /// Rarely used.
+        /// Middle segment of the message; rarely used.
         pub middle: Vec<u8>,
-        /// Bulk.
+        /// Bulk data of the message.
         pub data: stdx::Bufs,
     }
 }

@@ -8,21 +8,21 @@ use wire::Uuid;
 
 /// Codes of [`OsdPing::op`].
 pub mod ping_op {
-    /// Answer, please.
+    /// Asks for an answer.
     pub const PING: u8 = 0;
-    /// The answer.
+    /// Answers a ping.
     pub const REPLY: u8 = 1;
     /// The map says that you are down.
     pub const YOU_DIED: u8 = 2;
 }
 
-/// What is said with [`PgReserve`].
+/// Steps of a reservation, sent with [`PgReserve`].
 pub mod reserve_op {
     /// Primary: your copy, which lacks what the log tells of, is to be completed.
     pub const RECOVER: u8 = 0;
     /// Primary: your copy is to be compared and filled.
     pub const FILL: u8 = 1;
-    /// Member: begin.
+    /// Member: the slot is granted, begin.
     pub const GRANT: u8 = 2;
     /// Member: there is no room for a copy to be filled.
     pub const TOOFULL: u8 = 3;
@@ -57,11 +57,11 @@ impl PgHead {
 wire::messages! {
     /// A heartbeat, on a connection of its own.
     pub struct OsdPing = 0xe200 "osd_ping" [v 1/1] {
-        /// Of the cluster.
+        /// Id of the cluster.
         pub fsid: Uuid,
         /// One of [`ping_op`].
         pub op: u8,
-        /// The sender.
+        /// The sending OSD.
         pub from: OsdId,
         /// The sender's map.
         pub epoch: Epoch,
@@ -76,36 +76,36 @@ wire::messages! {
 
     /// Primary to replica: make this update durable.
     pub struct RepOp = 0xe201 "rep_op" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// The client's request.
         pub reqid: ReqId,
-        /// Of the update.
+        /// Version of the update.
         pub version: EVersion,
         /// All updates up to here are durable on all replicas and may be read.
         pub committed_to: EVersion,
         /// The log may be cut off up to here.
         pub trim_to: EVersion,
-        /// The object.
+        /// The object that changes.
         pub object: HObject,
         /// Encoded log entries.
         pub log: Buf,
         /// Encoded store transaction; payload that it refers to is in `data`.
         pub transaction: Buf,
-        /// Payload.
+        /// Payload of the transaction.
         pub data: Bufs = data,
     }
 
     /// Primary to replica: a part of what the update will write that follows on this connection. Not
     /// answered; the update's answer is for it too.
     pub struct RepData = 0xe20e "rep_data" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
-        /// Of the update.
+        /// Version of the update.
         pub version: EVersion,
-        /// So many bytes came before.
+        /// Offset of this part in the payload.
         pub offset: u64,
-        /// Whole blocks.
+        /// Whole blocks of the payload.
         pub data: Bufs = data,
     }
 
@@ -113,7 +113,7 @@ wire::messages! {
     pub struct RepOpReply = 0xe202 "rep_op_reply" [v 3/3] {
         /// Of the PG; both epochs are the interval of the request.
         pub head: PgHead,
-        /// As in the request.
+        /// Version of the update, as in the request.
         pub version: EVersion,
         /// 0, or a negative errno: the replica's store failed.
         pub result: i32,
@@ -123,17 +123,17 @@ wire::messages! {
 
     /// Primary to a former or present member of the PG: what do you have?
     pub struct PgQuery = 0xe203 "pg_query" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// Wants the log from behind `since` on, not only the info.
         pub want_log: bool,
-        /// See `want_log`.
+        /// Log position, see `want_log`.
         pub since: EVersion,
     }
 
     /// Answers [`PgQuery`] without log; also sent unasked by an OSD that has a PG and sees a new primary.
     pub struct PgNotify = 0xe204 "pg_notify" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// The sender has a copy; otherwise `info` is empty.
         pub exists: bool,
@@ -143,7 +143,7 @@ wire::messages! {
 
     /// Primary to replica: the agreed state, without a log that the replica has already.
     pub struct PgInfo = 0xe205 "pg_info" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// The PG is active from now on.
         pub activate: bool,
@@ -153,7 +153,7 @@ wire::messages! {
 
     /// Primary to replica when it activates, or replica to primary on [`PgQuery`]: info and log.
     pub struct PgLog = 0xe206 "pg_log" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// The PG is active from now on.
         pub activate: bool,
@@ -167,11 +167,11 @@ wire::messages! {
 
     /// A whole object, or a part of one, for recovery and backfill.
     pub struct Push = 0xe207 "push" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
-        /// Which object.
+        /// The object to store.
         pub object: HObject,
-        /// Its version.
+        /// Version of the object.
         pub version: EVersion,
         /// Offset of the part in the object.
         pub offset: u64,
@@ -189,11 +189,11 @@ wire::messages! {
 
     /// Answers [`Push`] once it is durable.
     pub struct PushReply = 0xe208 "push_reply" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
-        /// As in the request.
+        /// The object, as in the request.
         pub object: HObject,
-        /// Where to go on; the object's end after the last part.
+        /// Offset of the next part; the object's end after the last part.
         pub next_offset: u64,
         /// 0 or a negative errno.
         pub result: i32,
@@ -201,26 +201,26 @@ wire::messages! {
 
     /// Primary to a member that has an object that the primary misses: push it to me. Answered by [`Push`].
     pub struct Pull = 0xe209 "pull" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
-        /// Which object.
+        /// The object to send.
         pub object: HObject,
         /// The version needed.
         pub version: EVersion,
-        /// From here on.
+        /// Offset to start at.
         pub offset: u64,
     }
 
     /// Primary to a member, or to the copy that it takes its own from: which objects do you have between
     /// these keys, in which versions?
     pub struct PgScan = 0xe20a "pg_scan" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// Encoded first key.
         pub from: Vec<u8>,
         /// Encoded key behind the last.
         pub to: Vec<u8>,
-        /// At most so many.
+        /// Maximum number of entries.
         pub max: u32,
         /// The comparison has ended: the receiver's copy is complete, which is to be made durable and
         /// answered.
@@ -229,19 +229,19 @@ wire::messages! {
 
     /// Answers [`PgScan`].
     pub struct PgScanReply = 0xe20b "pg_scan_reply" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// Encoded keys and versions, in order.
         pub entries: Vec<u8>,
         /// Encoded key up to which `entries` is all there is, exclusive.
         pub until: Vec<u8>,
-        /// As in the request.
+        /// Repeats the request's `done`.
         pub done: bool,
     }
 
     /// Primary to a member, and back: whose turn it is to be filled.
     pub struct PgReserve = 0xe20d "pg_reserve" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// One of [`reserve_op`].
         pub op: u8,
@@ -251,13 +251,13 @@ wire::messages! {
 
     /// Primary to an OSD that serves the PG no more: all members have everything, so its copy may go.
     pub struct PgRemove = 0xe20c "pg_remove" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
     }
 
     /// Primary to a member: what does your copy have between these keys? For scrub.
     pub struct PgScrub = 0xe218 "pg_scrub" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// Encoded first key.
         pub from: Vec<u8>,
@@ -269,20 +269,20 @@ wire::messages! {
 
     /// Answers [`PgScrub`].
     pub struct PgScrubMap = 0xe219 "pg_scrub_map" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
         /// Encoded objects in the order of keys.
         pub objects: Vec<u8>,
-        /// Not empty: why they can't even be listed.
+        /// If not empty, the reason why the objects can't even be listed.
         pub error: String,
     }
 
-    /// When a PG was scrubbed, and with what result: from the primary to the members, and back from one that
+    /// The last scrub of a PG and its result: sent by the primary to the members, and back by a member that
     /// knows of a later scrub.
     pub struct PgScrubbed = 0xe21a "pg_scrubbed" [v 2/2] {
-        /// Of the PG.
+        /// PG, map and interval.
         pub head: PgHead,
-        /// Encoded record.
+        /// The encoded scrub record.
         pub record: Vec<u8>,
     }
 }

@@ -13,7 +13,7 @@ fn origin() -> HostInstant {
 
 const HEAD_START_NS: u64 = 86_400 * 1_000_000_000;
 
-/// Both clocks.
+/// Reads the monotonic and the wall clock.
 pub fn now() -> Now {
     let mono = HEAD_START_NS + u64::try_from(origin().elapsed().as_nanos()).unwrap_or(u64::MAX);
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -46,7 +46,7 @@ pub(crate) struct Driver<N: Node> {
     admins: FastMap<AdminId, oneshot::Sender<(i32, String)>>,
     listener: Option<Listener<N::Reply>>,
     next_id: u64,
-    /// By event.
+    /// Rate limits by name of the event.
     floods: BTreeMap<&'static str, LineLimit>,
     outputs: Vec<Output<N::Reply>>,
     stopped: Option<End>,
@@ -95,8 +95,8 @@ async fn disks_ended(disks: &[Disk]) {
 const BATCH: usize = 64;
 /// Interval of the search for unused memory.
 const RELEASE_EVERY: Duration = Duration::from_secs(1);
-/// A node may take so long to bring its disks to rest when it is asked to end.
-const WIND_UP: Duration = Duration::from_secs(3);
+/// Time in which a node must shut down its disks once it is asked to end.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
 impl<N: Node> Driver<N>
 where
@@ -159,7 +159,7 @@ where
                 self.release_memory();
             }
             if self.stopped.is_none() && self.patience.is_some_and(|at| at <= clock::now().mono) {
-                tracing::warn!(node = self.name, "ended before its disks were at rest");
+                tracing::warn!(node = self.name, "ended before its disks were shut down");
                 self.stopped = Some(End::Done);
             }
             self.end_batch();
@@ -232,8 +232,8 @@ where
             // Asked once more: at once.
             Event::Stop if self.patience.is_some() => self.stopped = Some(End::Done),
             Event::Stop => {
-                self.patience = Some(clock::now().mono + WIND_UP);
-                self.with_node(|node, outputs| node.wind_up(clock::now(), outputs));
+                self.patience = Some(clock::now().mono + SHUTDOWN_GRACE);
+                self.with_node(|node, outputs| node.shut_down(clock::now(), outputs));
             }
         }
     }
@@ -301,7 +301,7 @@ where
             }
             Output::Stop(result) => self.stopped = Some(result.map_or_else(End::Failed, |()| End::Done)),
             Output::Restart(why) => self.stopped = Some(End::Restart(why)),
-            Output::WindUp => self.inbox.send(Event::Stop),
+            Output::ShutDown => self.inbox.send(Event::Stop),
         }
     }
 

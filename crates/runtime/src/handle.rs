@@ -48,7 +48,8 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
         self.inbox.send(Event::Listen(Box::new(listener)));
     }
 
-    /// Ends the node as a signal would: its disks are brought to rest and closed. A second time: at once.
+    /// Ends the node as a signal would: it shuts down its disks and closes them. A second call ends it at
+    /// once.
     pub fn stop(&self) {
         self.inbox.send(Event::Stop);
     }

@@ -7,9 +7,9 @@ use tokio::sync::{mpsc, oneshot};
 
 /// An event for a node, before it becomes an [`node::Input`].
 pub(crate) enum Event<Req, Rep> {
-    /// From its connections.
+    /// From the node's connections.
     Net(NetEvent),
-    /// From its disks.
+    /// From the node's disks.
     Disk(DiskOpId, DiskResult),
     /// A command from its admin socket, with the channel for the answer.
     Admin(String, oneshot::Sender<(i32, String)>),

@@ -1,11 +1,11 @@
-//! Lines that strangers can cause as many of as they like: the log gets some of them, counters get all.
+//! Rate limits of log lines that strangers can cause. The log gets some of them, counters count all.
 
 use std::time::Duration;
 use stdx::Instant;
 
 /// The most lines at once.
 const BURST: u32 = 20;
-/// And then one in so long.
+/// Interval between lines once the burst is used up.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// A bucket that lines are taken from.

@@ -32,7 +32,7 @@ impl<N, Request, Reply> Daemon<N, Request, Reply> {
             Output::Ready => Output::Ready,
             Output::Stop(result) => Output::Stop(result),
             Output::Restart(why) => Output::Restart(why),
-            Output::WindUp => Output::WindUp,
+            Output::ShutDown => Output::ShutDown,
         }));
     }
 }
@@ -61,8 +61,8 @@ impl<N: Node<Request = Never, Reply = Never>, Request, Reply> Node for Daemon<N,
         self.put_out(out);
     }
 
-    fn wind_up(&mut self, now: Now, out: &mut Vec<Output<Reply>>) {
-        self.inner.wind_up(now, &mut self.out);
+    fn shut_down(&mut self, now: Now, out: &mut Vec<Output<Reply>>) {
+        self.inner.shut_down(now, &mut self.out);
         self.put_out(out);
     }
 

@@ -1,4 +1,4 @@
-//! A simulated cluster of the real roles, and the small language in which scenarios are told:
+//! A simulated cluster of the real roles, and the small language in which scenarios are written:
 //!
 //! ```text
 //! let mut c = Cluster::new(7, Faults::none(), &Spec::default());
@@ -41,9 +41,9 @@ const BRING_UP: Duration = Duration::from_secs(60);
 /// Size and configuration of a cluster.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Monitors.
+    /// Number of monitors.
     pub mons: u32,
-    /// OSDs.
+    /// Number of OSDs.
     pub osds: u32,
     /// Clients, each of objects and of the file system.
     pub clients: u32,
@@ -292,25 +292,25 @@ impl Cluster {
         Place { world: &mut self.world, host }
     }
 
-    /// An OSD.
+    /// Selects an OSD.
     pub fn osd(&mut self, id: usize) -> Place<'_> {
         let host = self.osds[id];
         self.at(host)
     }
 
-    /// A monitor.
+    /// Selects a monitor.
     pub fn mon(&mut self, rank: usize) -> Place<'_> {
         let host = self.mons[rank];
         self.at(host)
     }
 
-    /// The MDS.
+    /// Selects the MDS.
     pub fn mds(&mut self) -> Place<'_> {
         let host = self.mds.expect("a cluster with a file system");
         self.at(host)
     }
 
-    /// A client.
+    /// Selects a client.
     pub fn client(&mut self, id: usize) -> ClientAt<'_> {
         let host = self.clients[id];
         ClientAt { cluster: self, host }
@@ -410,8 +410,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// The replicated pools by name, with the least number of PGs that the spec and the commands so far
-    /// allow.
+    /// The replicated pools by name, with their minimum number of PGs according to the spec and the commands
+    /// so far.
     pub fn pools(&self) -> Vec<(&'static str, u32)> {
         let mut pools = vec![(OBJECTS, self.spec.pgs)];
         if self.mds.is_some() {
@@ -458,7 +458,7 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Crashes it.
+    /// Crashes the selected node.
     pub fn crash(&mut self, how: Crash) {
         self.world.crash(self.host, how);
     }

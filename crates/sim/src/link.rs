@@ -20,8 +20,8 @@ struct Link {
     ends: [Option<End>; 2],
     target: Option<HostId>,
     lossless: bool,
-    /// The latest arrival so far, at the opener and at the acceptor. No message arrives earlier than the one
-    /// before.
+    /// Latest arrival so far, at the opener and at the acceptor. No message may arrive earlier than the
+    /// previous one.
     latest: [Instant; 2],
     /// Sent before the link was established.
     pending: Vec<Msg>,

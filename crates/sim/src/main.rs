@@ -29,7 +29,7 @@ struct Args {
     /// Stop after this many failures.
     #[arg(long, default_value_t = 20)]
     max_failures: usize,
-    /// Output format.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     format: Format,
     /// Add the totals to docs/sim-log.md.

@@ -31,7 +31,7 @@ const DATA: i64 = 3;
 /// Statistics of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Answered calls.
+    /// Number of answered calls.
     pub calls: u64,
     /// Histories that were checked for linearizability.
     pub histories: u64,
@@ -41,7 +41,7 @@ pub struct Stats {
     pub faults: BTreeMap<&'static str, u64>,
     /// Inputs of all nodes.
     pub events: u64,
-    /// Simulated time.
+    /// Simulated time that the run took.
     pub simulated: Duration,
     /// The trace's hash, equal for equal runs.
     pub hash: u64,
@@ -56,7 +56,7 @@ pub struct Failure {
     pub profile: Profile,
     /// Name of the checker.
     pub checker: &'static str,
-    /// The violation.
+    /// Description of the violation.
     pub what: String,
     /// The trace's last lines, if text was asked for.
     pub trace: Vec<String>,

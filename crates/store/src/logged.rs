@@ -65,7 +65,7 @@ impl Decode for Step {
     }
 }
 
-/// A transaction with its number in the store's whole life.
+/// A transaction with its number, counted since the store was created.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Logged {
     pub seq: u64,

@@ -1,4 +1,4 @@
-//! Changes of the cache: events of this rank and of its journal, and what is loaded.
+//! Changes of the cache: by events of this rank and of its journal, and by loads.
 
 use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::types::{Lsn, Place, Segment};
@@ -6,7 +6,7 @@ use fsfmt::{BackPointer, Dentry, DirFrag, Event, InodeData, InodeKey, Link, Upda
 use maps::SnapId;
 use std::cell::Cell;
 
-/// What an event changed that others than the cache keep.
+/// Changes of an event that concern owners other than the cache.
 #[derive(Default, Debug)]
 pub struct Applied {
     /// Inodes that it changed.
@@ -16,7 +16,7 @@ pub struct Applied {
 }
 
 impl Cache {
-    /// Applies an event, the same way when it happens and when it is replayed.
+    /// Applies an event, live or at replay.
     pub fn apply(&mut self, event: Event, lsn: Lsn, segment: Segment) -> Applied {
         let mut applied = Applied::default();
         for update in event.updates {
@@ -36,7 +36,7 @@ impl Cache {
         applied
     }
 
-    /// An inode is gone for good.
+    /// Removes an inode for good.
     fn forget(&mut self, inode: InodeKey, lsn: Lsn, segment: Segment) {
         self.inodes.remove(&inode);
         if !inode.is_head() {
@@ -49,7 +49,7 @@ impl Cache {
         self.change_index(inode.ino, None, lsn, segment);
     }
 
-    /// Sets an entry; returns the inode that it has now.
+    /// Sets an entry; returns the inode that it now leads to.
     fn set_entry(
         &mut self,
         place: Place,
@@ -76,7 +76,7 @@ impl Cache {
         inode
     }
 
-    /// Takes in an inode whose primary entry is set.
+    /// Adds an inode whose primary entry is set.
     fn put_primary(&mut self, place: &Place, data: InodeData, lsn: Lsn, segment: Segment) -> InodeKey {
         let key = data.key_at(place.1.snap);
         // The index has the live inode's place; a snapshot's state is found by the name it is kept under.
@@ -86,7 +86,7 @@ impl Cache {
             self.change_index(data.ino, Some(back), lsn, segment);
         }
         if key.is_head() && data.is_dir() && data.version == 1 {
-            // Nothing can be in it yet but what this journal puts there.
+            // The directory is new: it contains only what this journal puts there.
             for frag in data.fragtree.leaves() {
                 let dir = DirFrag { ino: data.ino, frag };
                 self.dirs.entry(dir).or_insert_with(|| Dir { complete: true, ..Dir::default() });
@@ -96,8 +96,7 @@ impl Cache {
         key
     }
 
-    /// The inode's primary entry is there no more: unless the same event gives it another, it is on its way
-    /// out.
+    /// Removes an inode's primary entry: unless the same event gives it another, it is about to be removed.
     fn leave_place(&mut self, ino: InodeKey, place: &Place) {
         if let Some(inode) = self.inodes.get_mut(&ino)
             && inode.place.as_ref() == Some(place)
@@ -145,7 +144,7 @@ impl Cache {
         }
     }
 
-    /// Takes in an entry that was loaded. What is cached is newer and stays.
+    /// Adds a loaded entry. A cached one is newer and stays.
     pub fn loaded(&mut self, place: &Place, value: Option<Dentry>) {
         if self.dirs.get(&place.0).is_some_and(|d| d.slots.contains_key(&place.1)) {
             return;
@@ -167,7 +166,7 @@ impl Cache {
         self.set_slot(place, (link, first), 0);
     }
 
-    /// Takes in a base inode that was loaded.
+    /// Adds a loaded base inode.
     pub fn loaded_base(&mut self, data: InodeData) {
         if !self.inodes.contains_key(&data.key()) {
             self.insert(data, None, 0);

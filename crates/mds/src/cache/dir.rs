@@ -6,7 +6,7 @@ use maps::SnapId;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a cached entry leads to.
+/// Target of a cached entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotLink {
     /// There is no such name.
@@ -15,9 +15,9 @@ pub enum SlotLink {
     Primary(InodeKey),
     /// A further hard link.
     Remote {
-        /// To which inode.
+        /// Number of the inode.
         ino: Ino,
-        /// Its type.
+        /// Directory-entry type (`DT_*`) of the inode.
         dtype: u8,
     },
 }
@@ -36,11 +36,11 @@ impl SlotLink {
 /// A cached entry.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// What it leads to.
+    /// Target of the entry.
     pub link: SlotLink,
     /// The first snapshot that the entry is in.
     pub first: SnapId,
-    /// The event that changed it last; 0 for one that was loaded.
+    /// The event that changed it last; 0 if it was loaded.
     pub lsn: Lsn,
     /// The run that used it last.
     pub used: Cell<u64>,
@@ -51,7 +51,7 @@ pub struct Slot {
 pub struct Commit {
     /// The entries that it contains.
     pub keys: BTreeSet<DentryKey>,
-    /// The oldest event that is lost without it.
+    /// Oldest event that needs it.
     pub since: Segment,
     /// Operations in flight.
     pub parts: usize,
@@ -62,32 +62,32 @@ pub struct Commit {
 pub struct Dir {
     /// Entries, names known to be absent included.
     pub slots: BTreeMap<DentryKey, Slot>,
-    /// Whether `slots` has every existing entry.
+    /// True if `slots` has every existing entry.
     pub complete: bool,
     /// Entries that are not written back.
     pub dirty: BTreeSet<DentryKey>,
-    /// The oldest event that is lost without them.
+    /// Oldest event that needs their write-back.
     pub dirty_since: Segment,
     /// The last event that changed an entry.
     pub lsn: Lsn,
     /// The write-back in flight.
     pub commit: Option<Commit>,
-    /// Counts write-backs since the directory was loaded.
+    /// Number of write-backs since the directory was loaded.
     pub version: u64,
 }
 
 impl Dir {
-    /// Whether nothing of it must stay.
+    /// True if the fragment may leave the cache.
     pub fn is_idle(&self) -> bool {
         self.slots.is_empty() && self.dirty.is_empty() && self.commit.is_none()
     }
 
-    /// Whether an entry is not safely stored.
+    /// True if an entry is not safely stored yet.
     pub fn is_dirty(&self, key: &DentryKey) -> bool {
         self.dirty.contains(key) || self.commit.as_ref().is_some_and(|c| c.keys.contains(key))
     }
 
-    /// The oldest event that is lost without its write-back.
+    /// Oldest event that needs its write-back.
     pub fn since(&self) -> Option<Segment> {
         let dirty = (!self.dirty.is_empty()).then_some(self.dirty_since);
         let commit = self.commit.as_ref().map(|c| c.since);

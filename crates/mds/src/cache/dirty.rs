@@ -1,5 +1,5 @@
-//! Changes of the name space that are not written back: which entries a write-back of a fragment contains,
-//! and the oldest journal segment that is still needed.
+//! Changes of the name space that are not written back: the entries of each write-back, and the oldest
+//! journal segment that is still needed.
 
 use super::{Cache, Commit, IndexChange};
 use crate::types::{Lsn, Segment};
@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 /// The changed entries of a fragment, as its write-back begins.
 pub struct DirtyEntries {
-    /// Their keys.
+    /// Keys of the changed entries.
     pub keys: BTreeSet<DentryKey>,
     /// The last event that changed one.
     pub lsn: Lsn,
-    /// Counts write-backs of the fragment.
+    /// Number of write-backs of the fragment.
     pub version: u64,
 }
 
@@ -40,7 +40,7 @@ impl Cache {
         self.dirty_bases.up_to(last).filter(|ino| self.inodes.contains_key(&ino.head())).collect()
     }
 
-    /// A base inode is being written back: gives the segment of its oldest change.
+    /// Begins the write-back of a base inode; returns the segment of its oldest change.
     pub fn begin_base_commit(&mut self, ino: Ino) -> Segment {
         self.dirty_bases.remove(&ino).expect("a dirty base inode")
     }
@@ -64,13 +64,13 @@ impl Cache {
         DirtyEntries { keys, lsn: d.lsn, version: d.version }
     }
 
-    /// A write-back of a fragment has one more operation in flight.
+    /// Counts another operation of a fragment's write-back.
     pub fn add_commit_part(&mut self, dir: DirFrag) {
         let commit = self.dirs.get_mut(&dir).and_then(|d| d.commit.as_mut());
         commit.expect("a write-back that has begun").parts += 1;
     }
 
-    /// An operation of a fragment's write-back has ended.
+    /// Ends an operation of a fragment's write-back.
     pub fn end_commit_part(&mut self, dir: DirFrag) {
         let Some(d) = self.dirs.get_mut(&dir) else { return };
         let Some(commit) = &mut d.commit else { return };
@@ -92,7 +92,7 @@ impl Cache {
         }
     }
 
-    /// A change of the index entry by event `lsn` is stored.
+    /// Notes that a change of the index entry by event `lsn` is stored.
     pub fn index_committed(&mut self, ino: Ino, lsn: Lsn) {
         if self.index.get(&ino).is_some_and(|change| change.lsn == lsn) {
             self.index.remove(&ino);
@@ -115,7 +115,7 @@ impl Cache {
         self.index.insert(ino, IndexChange { value, lsn });
     }
 
-    /// Asserts that the indexes of what is dirty equal a walk over all of it.
+    /// Asserts by a walk that the indexes of dirty items are right.
     pub fn check_all(&self) {
         self.dirty_dirs.check();
         self.dirty_bases.check();

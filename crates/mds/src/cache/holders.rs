@@ -26,12 +26,12 @@ impl Holders {
         self.caps.contains_key(&holder.into())
     }
 
-    /// A holder's capability; `new` makes one if it has none.
+    /// A holder's capability; `new` creates one if it has none.
     pub fn get_or_insert_with(&mut self, holder: impl Into<Holder>, new: impl FnOnce() -> Cap) -> &mut Cap {
         self.caps.entry(holder.into()).or_insert_with(new)
     }
 
-    /// Gives a holder this capability instead of the one that it had.
+    /// Replaces a holder's capability.
     pub fn insert(&mut self, holder: impl Into<Holder>, cap: Cap) -> Option<Cap> {
         self.caps.insert(holder.into(), cap)
     }
@@ -46,7 +46,7 @@ impl Holders {
         self.caps.iter().map(|(holder, cap)| (*holder, cap))
     }
 
-    /// All capabilities.
+    /// The capabilities of all holders.
     pub fn values(&self) -> impl Iterator<Item = &Cap> {
         self.caps.values()
     }

@@ -8,55 +8,55 @@ use fsfmt::InodeData;
 use msgs::cap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bits that an operation under way takes back from holders and keeps from them until it has ended.
+/// Bits that a running operation revokes from holders and withholds until it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Revocation {
     /// The holder that may keep them.
     pub except: Option<Holder>,
-    /// The bits.
+    /// Bits to be given back.
     pub mask: u32,
 }
 
 /// An inode with what clients hold of it.
 #[derive(Debug)]
 pub struct Inode {
-    /// What is stored.
+    /// The stored part of the inode.
     pub data: InodeData,
     /// Its primary entry; none for base inodes.
     pub place: Option<Place>,
-    /// The event that changed it last; 0 for one that was loaded.
+    /// The event that changed it last; 0 if it was loaded.
     pub lsn: Lsn,
-    /// Capabilities.
+    /// Capabilities on it, by holder.
     pub caps: Holders,
     /// Revocations by operations under way.
     pub revocations: BTreeMap<OpId, Vec<Revocation>>,
     /// Operations that wait for caps to come back, or for its truncation or lock.
     pub waiters: BTreeSet<OpId>,
-    /// File locks.
+    /// POSIX and flock locks, if any.
     pub locks: Option<Box<FileLocks>>,
-    /// Data objects are being removed or shortened.
+    /// Removal or truncation of its data objects, if in progress.
     pub data_work: Option<DataWork>,
 }
 
 /// Work on a file's data objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataWork {
-    /// Shortening down to the truncation's size.
+    /// Truncates down to the size of the truncation.
     Truncate {
-        /// The next object.
+        /// Next object to process.
         next: u64,
-        /// The first that is not to be touched.
+        /// First object to keep.
         end: u64,
-        /// In flight.
+        /// Number of requests in flight.
         in_flight: u32,
     },
-    /// Removing all, because the last name and the last cap are gone.
+    /// Removes everything, because the last name and the last cap are gone.
     Purge {
-        /// The next object.
+        /// Next object to process.
         next: u64,
-        /// The first that is not to be touched.
+        /// First object to keep.
         end: u64,
-        /// In flight.
+        /// Number of requests in flight.
         in_flight: u32,
     },
 }
@@ -92,14 +92,14 @@ impl Inode {
         self.limit(holder, policy(self.data.is_dir(), wanted, others))
     }
 
-    /// The part of `bits` that no operation and no truncation keeps from `holder`.
+    /// The part of `bits` that no operation and no truncation withholds from `holder`.
     pub fn limit(&self, holder: Holder, mut bits: u32) -> u32 {
         for r in self.revocations.values().flatten() {
             if r.except != Some(holder) {
                 bits &= !r.mask;
             }
         }
-        // From the event on, not only once the objects are being cut: what is written in between would be cut
+        // From the event on, and not only while objects are being cut: data written in between would be cut
         // off too.
         if self.data.truncate_from > 0 || matches!(self.data_work, Some(DataWork::Truncate { .. })) {
             bits &= !(cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL | cap::FILE_CACHE | cap::FILE_RD);
@@ -107,23 +107,23 @@ impl Inode {
         bits | cap::PIN
     }
 
-    /// Whether it is recorded that `client` may hold write and exclusive bits.
+    /// True if the inode records that `client` may hold write and exclusive bits.
     pub fn is_recorded(&self, client: ClientId) -> bool {
         self.data.ranges.get(&client.0).is_some_and(|r| r.max_size > 0)
     }
 
-    /// Bits that `client` could be granted now, those that it holds included.
+    /// Bits that `client` could be granted now, including those it holds.
     pub fn grantable(&self, client: ClientId) -> u32 {
         let others = self.held_by_others(Some(client.into()));
         self.unless_unrecorded(client, self.allowed(client) & !conflicts(others))
     }
 
-    /// The part of `bits` that `client` may have as it is recorded in the inode.
+    /// The part of `bits` that `client` may have, as recorded in the inode.
     pub fn unless_unrecorded(&self, client: ClientId, bits: u32) -> u32 {
         if self.is_recorded(client) { bits } else { bits & !STRONG }
     }
 
-    /// Whether nothing in memory depends on it.
+    /// True if nothing else in memory depends on it.
     pub fn is_idle(&self) -> bool {
         self.caps.is_empty()
             && self.revocations.is_empty()

@@ -1,4 +1,4 @@
-//! Reading the cache: what is not there is a [`Need`].
+//! Lookups in the cache: a missing item is a [`Need`].
 
 use super::{Cache, Inode, SlotLink};
 use crate::authority::Auth;
@@ -9,7 +9,7 @@ use msgs::cap;
 use std::ops::Bound;
 
 impl Cache {
-    /// An inode.
+    /// Looks up an inode; marks its entry as used.
     pub fn inode(&self, ino: InodeKey) -> Result<&Inode, Need> {
         let inode = self.inodes.get(&ino).ok_or(Need::Inode(ino))?;
         if let Some((dir, key)) = &inode.place {
@@ -29,7 +29,7 @@ impl Cache {
         Ok(self.inode(dir.head())?.data.frag_of(hash))
     }
 
-    /// Where a name leads, and the event that made it so.
+    /// Looks up a name: its target, and the event that last changed it.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<(SlotLink, Lsn), Need> {
         if let Some(d) = self.dirs.get(&dir) {
             if let Some(slot) = d.slots.get(key) {
@@ -43,8 +43,8 @@ impl Cache {
         Err(Need::Dentry(dir, key.clone()))
     }
 
-    /// The entry under a name as it is with this link: one that led to the same inode stays in the snapshots
-    /// that it is in.
+    /// The entry for a name with this link; if the name led to the same inode before, the entry stays in its
+    /// snapshots.
     pub fn dentry(&self, place: &Place, link: Link) -> Box<Dentry> {
         let slot = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1));
         let same = slot.filter(|s| s.link.inode().is_some_and(|inode| inode.ino == link.ino()));
@@ -58,8 +58,7 @@ impl Cache {
         }
     }
 
-    /// Marks all entries of a part of a directory, behind an omap key up to an entry or to the end, as used
-    /// in this run.
+    /// Marks a part of a directory, after an omap key up to an entry or to the end, as used in this run.
     pub fn touch_page(&self, dir: DirFrag, after: &[u8], last: Option<&DentryKey>) {
         let Some(d) = self.dirs.get(&dir) else { return };
         let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Included);
@@ -96,7 +95,7 @@ impl Cache {
         Ok((at == Ino::ROOT.head()).then(|| names.join(&b'/')))
     }
 
-    /// The revocation that is needed so that nobody but `except` holds bits of `mask`; none where that is so.
+    /// The revocation after which nobody but `except` holds bits of `mask`; `None` if that is already so.
     pub fn revocation(&self, ino: InodeKey, except: Option<Holder>, mask: u32) -> Option<Need> {
         let mask = mask & !cap::PIN;
         let held = self.inodes.get(&ino)?.held_by_others(except);

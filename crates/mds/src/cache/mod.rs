@@ -1,6 +1,6 @@
-//! What the rank holds in memory of the name space: inodes, and of each directory those entries that were
-//! needed. A directory is never required to be whole. Changed entries stay until they are written back;
-//! everything else may leave when the limit is reached, except what clients have caps on.
+//! The cached part of the name space: inodes, and of each directory the entries that were needed. A directory
+//! need not be cached whole. Changed entries stay until they are written back. Everything else may be evicted
+//! when the limit is reached, except inodes on which clients hold caps.
 //!
 //! Invariant: an inode is here exactly as long as its primary entry is (or it is a base inode).
 
@@ -30,17 +30,17 @@ use stdx::FastMap;
 pub struct IndexChange {
     /// The new entry, or none.
     pub value: Option<BackPointer>,
-    /// The event.
+    /// The event that changed it.
     pub lsn: Lsn,
 }
 
-/// The cache.
+/// The cached part of the name space.
 pub struct Cache {
-    /// The authority over what is cached, and over the rest.
+    /// The authority over all fragments.
     pub subtrees: SubtreeMap,
-    /// An inode with a snapshot realm of its own has been here.
+    /// True if an inode with a snapshot realm of its own was ever cached.
     pub may_have_realms: bool,
-    /// Inodes.
+    /// Inodes by number and snapshot.
     pub inodes: FastMap<InodeKey, Inode>,
     /// Cached entries by fragment of a directory.
     pub dirs: BTreeMap<DirFrag, Dir>,
@@ -53,13 +53,13 @@ pub struct Cache {
     dirty_index: DirtyIndex<Ino>,
     /// Entries of all fragments that are not written back.
     dirty_entries: usize,
-    /// Counts runs: the age of entries.
+    /// Number of runs so far: the clock of entries' ages.
     pub tick: u64,
-    /// Entries in the order in which they came or were last passed over by trimming.
+    /// Entries in the order of arrival, or of the last time that trimming passed them over.
     queue: VecDeque<(u64, Place)>,
     /// Entries of all directories.
     entries: usize,
-    /// Entries that have come since the last trimming.
+    /// Entries added since the last trimming.
     fresh: usize,
 }
 

@@ -1,14 +1,13 @@
-//! Keeping the cache within its limit: entries that no run has used for a while leave, unless changed or
-//! held.
+//! Cache trimming: entries that no run has used for a while are evicted, unless changed or held.
 
 use super::{Cache, SlotLink};
 use crate::types::Place;
 use fsfmt::DirFrag;
 
-/// How full the cache is.
+/// Size of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Inodes.
+    /// Number of inodes.
     pub inodes: usize,
     /// Entries, names known to be absent included.
     pub entries: usize,
@@ -17,22 +16,22 @@ pub struct Stats {
 }
 
 impl Cache {
-    /// How full it is.
+    /// Current size.
     pub fn stats(&self) -> Stats {
         Stats { inodes: self.inodes.len(), entries: self.entries, dirs: self.dirs.len() }
     }
 
-    /// Drops entries that were not used since run `barrier` until `limit` are left, or all were looked at;
-    /// `limit` is a wish: what is changed or held stays. Looks at a few more entries than have come since the
-    /// last time: clients may hold everything, and then looking at all of it at each input would cost far
-    /// more than the inputs themselves.
+    /// Evicts entries that were not used since run `barrier` until `limit` are left, or all were examined;
+    /// changed and held entries stay. Examines a few more entries than were added since the last call:
+    /// clients may hold everything, and then examining all of it at each input would cost far more than the
+    /// inputs themselves.
     pub fn trim(&mut self, limit: usize, barrier: u64) {
         let looks = 4 * std::mem::take(&mut self.fresh) + 16;
         self.trim_some(limit, barrier, looks);
     }
 
-    /// Like [`Self::trim`], and looks at up to `looks` entries: what clients have given back since they were
-    /// passed over leaves without waiting for new ones.
+    /// Like [`Self::trim`], but examines up to `looks` entries: those that clients have given up since are
+    /// evicted without waiting for new ones.
     pub fn trim_some(&mut self, limit: usize, barrier: u64, looks: usize) {
         for _ in 0..looks.min(self.queue.len()) {
             if self.entries <= limit {
@@ -79,7 +78,7 @@ impl Cache {
         }
         if let SlotLink::Primary(ino) = slot.link {
             self.inodes.remove(&ino);
-            // Idle, or it would not have gone: at most the knowledge that it is empty.
+            // Only an idle fragment gets here: at most the knowledge that it is empty is lost.
             let frags: Vec<DirFrag> =
                 self.dirs.range(DirFrag::all_of(ino.ino)).map(|(dir, _)| *dir).collect();
             frags.iter().for_each(|dir| drop(self.dirs.remove(dir)));

@@ -1,5 +1,6 @@
-//! Our place in the MDS map: beacons to the monitors, and the steps from a standby to an active rank
-//! (docs/protocol.md 6.6). The monitors decide; we ask for the next state when the rank has reached it.
+//! This daemon's place in the MDS map: beacons to the monitors, and the steps from a standby to an active
+//! rank (docs/protocol.md 6.6). The monitors decide; the daemon asks for the next state when the rank has
+//! reached it.
 
 use super::{Mds, MdsMap, Now, Out, Output, Rank, RankConfig, Stage};
 use maps::{Epoch, Fscid, MdsInfo, MdsRank, MdsState};
@@ -8,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::Reader;
 
-/// Between two beacons.
+/// Interval between beacons.
 const BEACON_INTERVAL: Duration = Duration::from_secs(4);
-/// What Ceph 16's metadata servers claim, less what we do not do.
+/// Feature bits of Ceph 16's metadata servers, without those that we do not implement.
 const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 
 impl Mds {
-    /// Tells the monitors that we are here, and which state we are in or want.
+    /// Sends a beacon with the present or desired state.
     pub(super) fn send_beacon(&mut self, now: Now) {
         self.announced = true;
         self.next_beacon = now.mono + BEACON_INTERVAL;
@@ -39,8 +40,8 @@ impl Mds {
             },
             ..peer::MdsBeacon::default()
         };
-        // The map answers a state that it does not say yet; a standby says that it has come up for as long as
-        // it stands by.
+        // A map that does not show our state is the answer; a standby repeats that it is up for as long as it
+        // stands by.
         let expects = info.is_none_or(|i| i.state != self.state && self.state != MdsState::BOOT);
         self.with_cluster(|cluster, outs| {
             cluster.mon(now, outs, |monc, o| {
@@ -52,7 +53,7 @@ impl Mds {
         });
     }
 
-    /// A map from the monitors.
+    /// Handles a map from the monitors.
     pub(super) fn take_map(&mut self, now: Now, m: &msgs::MdsMap, out: &mut Out) {
         let map: MdsMap = match Reader::new(&m.map).get() {
             Ok(map) => map,
@@ -79,14 +80,14 @@ impl Mds {
         self.follow_map(now, out);
     }
 
-    /// Whether there is no room for the file system.
+    /// True if a pool of the file system is full.
     pub(super) fn is_full(&self) -> bool {
         let osdmap = self.cluster.engine().map();
         let data = self.map.data_pools.first();
         osdmap.is_full(self.map.metadata_pool) || data.is_some_and(|pool| osdmap.is_full(*pool))
     }
 
-    /// Does what the map says of us.
+    /// Acts on our state in the map.
     pub(super) fn follow_map(&mut self, now: Now, out: &mut Out) {
         let Some(info) = self.map.mds_info.get(&self.gid()).cloned() else { return };
         if info.rank == MdsRank::NONE {
@@ -110,7 +111,7 @@ impl Mds {
         }
     }
 
-    /// Begins to serve as a rank; false while it is too early.
+    /// Begins to serve as a rank; false if it is too early.
     fn begin(&mut self, now: Now, info: &MdsInfo) -> bool {
         // The predecessor must be on the blocklist of the map that our operations carry.
         let osd_epoch = self.cluster.engine().map().epoch;
@@ -145,7 +146,7 @@ impl Mds {
         true
     }
 
-    /// The rank has done what its state asks for.
+    /// Handles a stage that the rank has reached.
     pub(super) fn reached(&mut self, now: Now, stage: Stage) {
         match stage {
             Stage::Creating => self.want(now, MdsState::ACTIVE),

@@ -19,24 +19,24 @@ use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
 use wire::{AddrVec, EntityAddr, EntityType, Errno};
 
-/// Our shares of the node's connection numbers.
+/// This crate's shares of the node's connection numbers.
 const MONC_SPACE: u8 = 1;
 const RADOS_SPACE: u8 = 2;
-/// Tokens of monitor requests that evict a client begin here, so that they are known from others.
+/// First token of requests to the monitors that evict a client, which distinguishes them from others.
 const EVICT_TOKEN: u64 = 1 << 32;
 
 type Out = Vec<Output<Never>>;
 
-/// A metadata server. Holds no disks: all that it keeps is in RADOS.
+/// A metadata server. It has no disks: everything is stored in RADOS.
 pub struct Mds {
     config: MdsConfig,
     cluster: Cluster,
     map: Arc<MdsMap>,
-    /// What the monitors are told: the state that we are in, or want.
+    /// State reported to the monitors: the present or the desired one.
     state: MdsState,
     beacon_seq: u64,
     next_beacon: Instant,
-    /// The monitors know of this run.
+    /// The monitors know this incarnation.
     announced: bool,
     rank: Option<Rank>,
     conns: BTreeMap<ConnId, ClientId>,
@@ -44,18 +44,18 @@ pub struct Mds {
     peers: BTreeMap<ConnId, Gid>,
     /// The newest connection of each client.
     clients: BTreeMap<ClientId, ConnId>,
-    /// Evictions under way by token: whom, and the OSD map's epoch from which on it is refused.
+    /// Evictions in progress by token: the client, and the epoch of the OSD map that blocklists it.
     evictions: BTreeMap<u64, (ClientId, Option<Epoch>)>,
     next_token: u64,
     stopped: bool,
-    /// Clients that came before there was a rank, and what they said.
+    /// Clients that connected before there was a rank, with their messages.
     waiting_peers: Vec<(ClientId, ClientPeer)>,
     early: Vec<(ClientId, u64, Body)>,
     cluster_out: Vec<ClusterOut>,
-    /// Connections whose key allows everything: they may give commands.
+    /// Connections whose key allows everything: they may run commands.
     administrators: BTreeSet<ConnId>,
     settings: decl::Settings,
-    /// The limit of the cache that it was made with.
+    /// Cache limit at the start.
     first_cache_inodes: usize,
 }
 
@@ -98,14 +98,14 @@ impl Mds {
         }
     }
 
-    /// Gives it the options of its configuration file and command line, which win over those that monitors
-    /// store.
+    /// Sets options of its configuration file and command line, which take precedence over those from the
+    /// monitors.
     pub fn with_file_options(mut self, options: BTreeMap<String, String>) -> Self {
         self.settings = decl::Settings::new(format!("mds.{}", self.config.name), options);
         self
     }
 
-    /// Calls the sub-machine for monitors and OSDs; what it says is taken in by [`Self::settle`].
+    /// Calls the sub-machine for monitors and OSDs; [`Self::settle`] handles its outputs.
     fn with_cluster<T>(&mut self, call: impl FnOnce(&mut Cluster, &mut Vec<ClusterOut>) -> T) -> T {
         call(&mut self.cluster, &mut self.cluster_out)
     }
@@ -156,7 +156,7 @@ impl Mds {
     fn client_peer(&self, peer: &Peer) -> ClientPeer {
         let open = self.config.methods.contains(&auth::Method::None);
         let caps = if open { "allow *" } else { peer.caps.as_str() };
-        // A key whose capabilities we can't read allows nothing.
+        // A key with unreadable capabilities allows nothing.
         let caps = MdsCap::parse(caps).unwrap_or_default();
         ClientPeer { addrs: peer.addrs.clone(), name: peer.name.to_string(), caps }
     }
@@ -166,7 +166,7 @@ impl Mds {
         if self.cluster.owns(conn) {
             self.with_cluster(|cluster, outs| cluster.closed(now, conn, reason, outs));
         } else if self.peers.remove(&conn).is_some() {
-            // What a rank knows of another depends on the map, not on a connection.
+            // The state shared with another rank depends on the map, not on a connection.
         } else if let Some(client) = self.conns.remove(&conn)
             && self.clients.get(&client) == Some(&conn)
         {
@@ -201,9 +201,8 @@ impl Mds {
         }
     }
 
-    /// A message of another metadata server. It counts for the rank and incarnation that our map knows the
-    /// sender by; the message of a server that has no rank there is dropped, for the sender repeats it when
-    /// its map and ours agree.
+    /// Handles a message of another metadata server. The sender counts as the rank and incarnation of our
+    /// map; without a rank there its message is dropped, and it repeats the message when both maps agree.
     fn peer_message(&mut self, now: Now, gid: Gid, msg: Msg, out: &mut Out) {
         let sender = self.map.mds_info.get(&gid).filter(|info| info.rank != MdsRank::NONE);
         let from = sender.map(|info| RankPeer { rank: info.rank, incarnation: info.inc });
@@ -216,7 +215,7 @@ impl Mds {
         }
     }
 
-    /// Carries out what the sub-machines and the rank want, until nothing follows.
+    /// Carries out the outputs of the sub-machines and of the rank, until nothing follows.
     fn settle(&mut self, now: Now, out: &mut Out) {
         loop {
             let outs = std::mem::take(&mut self.cluster_out);
@@ -318,8 +317,7 @@ impl Mds {
         }
     }
 
-    /// Another may serve our rank by now: nothing of what is held here counts any more. The next life is a
-    /// standby.
+    /// Restarts as a standby: another server may hold our rank by now, and no state here is valid any more.
     fn begin_anew(&mut self, why: &str, out: &mut Out) {
         out.push(Output::Event(Event::new(Level::Warn, "begins_anew", why.to_owned())));
         self.stop(Output::Restart(why.to_owned()), out);
@@ -332,7 +330,7 @@ impl Mds {
         }
     }
 
-    /// Asks the monitors to put a client on the blocklist, by each of its addresses.
+    /// Asks the monitors to blocklist a client at each of its addresses.
     fn ask_eviction(&mut self, now: Now, client: ClientId, addrs: &AddrVec) {
         let Some(addr) = addrs.0.first() else {
             // It never had an address that OSDs could know.
@@ -351,7 +349,7 @@ impl Mds {
         });
     }
 
-    /// The monitors have answered: the client is refused from the newest OSD map on.
+    /// Handles the monitors' answer: the client is refused from the newest OSD map on.
     fn eviction_asked(&mut self, now: Now, token: u64) {
         let Some((_, epoch)) = self.evictions.get_mut(&token) else { return };
         match epoch {
@@ -364,8 +362,7 @@ impl Mds {
         self.finish_evictions(now);
     }
 
-    /// Ends evictions whose map we have: every operation that we or other clients send from now on carries
-    /// it.
+    /// Ends evictions whose map is here: from now on every operation of ours and of other clients carries it.
     fn finish_evictions(&mut self, now: Now) {
         let have = self.cluster.engine().map().clone();
         let done: Vec<u64> = self
@@ -429,7 +426,7 @@ impl Node for Mds {
     }
 }
 
-/// Commands beside those on options: signature as `decl::sig` reads it, and what they tell.
+/// Commands other than those on options: signature as `decl::sig` reads it, and help.
 const COMMANDS: &[(&str, &str)] = &[
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     ("help", "this list"),
@@ -444,7 +441,7 @@ fn commands() -> Vec<(&'static str, &'static str)> {
 }
 
 impl Mds {
-    /// A command through `ceph tell`, which only administrators may give.
+    /// Runs a command of `ceph tell`, which only administrators may send.
     fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command, out: &mut Out) {
         let (code, output) = match self.administrators.contains(&conn) {
             true => self.admin(&command.cmd.concat()),
@@ -461,7 +458,7 @@ impl Mds {
         out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(reply)) });
     }
 
-    /// Takes over what is set of the options that may change while it runs.
+    /// Applies options that may change while it runs.
     fn apply_settings(&mut self) {
         let names = ["mds_cache_memory_limit", "mds_cache_max_inodes"];
         let set =

@@ -16,7 +16,7 @@ pub(super) fn request(io: IoRequest) -> Request {
     if !writes {
         return Request::read(pool, ns, io.object.name, ops);
     }
-    // Also in a full cluster: nobody could remove anything otherwise. The rank makes nothing new then.
+    // Also in a full cluster, in which nothing could be removed otherwise; the rank creates nothing new then.
     Request::write(pool, ns, io.object.name, ops).with_flags(osd_flag::FULL_FORCE)
 }
 
@@ -44,7 +44,7 @@ fn op(op: ObjOp) -> Op {
     }
 }
 
-/// What a completion says, in the rank's terms.
+/// Translates a completion into the rank's terms.
 pub(super) fn result(completion: &Completion) -> IoResult {
     completion.result?;
     completion.ops.iter().map(reply).collect()
@@ -53,7 +53,7 @@ pub(super) fn result(completion: &Completion) -> IoResult {
 fn reply(r: &msgs::OpResult) -> Result<ObjReply, Errno> {
     use msgs::OpCode as C;
     let bytes = r.data.to_vec();
-    // What an OSD returns is as untrusted as anything: what does not decode is an I/O error.
+    // An OSD's answer is untrusted too: if it does not decode, that is an I/O error.
     let bad = |_| Errno::EIO;
     Ok(match r.raw.code {
         C::READ => ObjReply::Data(bytes),

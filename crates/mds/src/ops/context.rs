@@ -1,4 +1,4 @@
-//! What an operation sees: its request, and the cache through reads that note how new what they return is.
+//! An operation's view: its request, and reads of the cache that record the newest event they depend on.
 
 use super::open_flags;
 use super::plan::Plan;
@@ -20,19 +20,19 @@ const NAME_MAX: usize = 255;
 
 /// The view of one run of an operation.
 pub struct Cx<'a> {
-    /// The cache.
+    /// The rank's cache.
     pub cache: &'a Cache,
-    /// The rank.
+    /// Configuration of the rank.
     pub cfg: &'a RankConfig,
-    /// Who asks.
+    /// The client that asks.
     pub client: ClientId,
-    /// What.
+    /// Its request.
     pub request: &'a ClientRequest,
     /// The next free inode number.
     pub ino_next: u64,
-    /// Where it was carried out before: the inode that it made, or 0.
+    /// If the request was executed before: the inode that it created, or 0.
     pub done: Option<Ino>,
-    /// When.
+    /// Time of the operation.
     pub now: Utime,
     missing: &'a BTreeSet<InodeKey>,
     pages: &'a [Page],
@@ -41,12 +41,12 @@ pub struct Cx<'a> {
     revokes: RefCell<Vec<Need>>,
 }
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The inode.
+    /// The inode at the end of the path.
     pub ino: InodeKey,
-    /// The last entry on the way, where the path has a name.
+    /// The last entry on the way, if the path has a name.
     pub place: Option<Place>,
 }
 
@@ -77,14 +77,14 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// With the session's rights, and what is known of an earlier run of the same request.
+    /// Adds the session's rights, and the result of an earlier execution of the same request.
     pub fn with_session(mut self, auth: &'a MdsCap, done: Option<Ino>) -> Self {
         self.auth = Some(auth);
         self.done = done;
         self
     }
 
-    /// With the time, for requests that carry none.
+    /// Sets the time, for requests that carry none.
     pub fn at(mut self, now: Utime) -> Self {
         if self.now == Utime::default() {
             self.now = now;
@@ -92,7 +92,7 @@ impl<'a> Cx<'a> {
         self
     }
 
-    /// The newest event that this run has seen: its answer must wait for it.
+    /// The newest event that this run depends on: its answer must wait for it.
     pub fn seen(&self) -> Lsn {
         self.seen.get()
     }
@@ -110,7 +110,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// An inode.
+    /// Looks up an inode.
     pub fn inode(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         if self.missing.contains(&ino) && !self.cache.inodes.contains_key(&ino) {
             return Err(Errno::ESTALE.into());
@@ -129,7 +129,7 @@ impl<'a> Cx<'a> {
         if inode.data.is_dir() { Ok(inode) } else { Err(Errno::ENOTDIR.into()) }
     }
 
-    /// Where a name leads.
+    /// Looks up the target of a name.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
         self.check_authority(dir)?;
         let (link, lsn) = self.cache.entry(dir, key)?;
@@ -137,13 +137,13 @@ impl<'a> Cx<'a> {
         Ok(link)
     }
 
-    /// What is cached of a fragment, for a listing.
+    /// The cached part of a fragment, for a listing.
     pub fn fragment(&self, dir: DirFrag) -> Result<Option<&'a Dir>, Stop> {
         self.check_authority(dir)?;
         Ok(self.cache.dirs.get(&dir))
     }
 
-    /// Where a directory keeps a name.
+    /// The fragment and key under which a directory keeps a name.
     pub fn place(&self, dir: InodeKey, name: &[u8]) -> Result<Place, Stop> {
         let key = DentryKey::new(name);
         let frag = self.dir(dir)?.data.frag_of(key.hash);
@@ -166,7 +166,7 @@ impl<'a> Cx<'a> {
         self.entry(dir, &key)?.inode().ok_or(Errno::ENOENT.into())
     }
 
-    /// What a path leads to.
+    /// Resolves a path.
     pub fn resolve(&self, path: &FilePath) -> Result<Target, Stop> {
         if path.path.is_empty() {
             let ino = base(path);
@@ -179,33 +179,33 @@ impl<'a> Cx<'a> {
         Ok(Target { ino, place: Some((dir, key)) })
     }
 
-    /// Asks that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.
+    /// Requires that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.
     pub fn revoke(&self, ino: InodeKey, except: Option<Holder>, mask: u32) {
         self.revokes.borrow_mut().extend(self.cache.revocation(ino, except, mask));
     }
 
-    /// The same of everybody else.
+    /// Like [`Self::revoke`], for all holders but the asking client.
     pub fn revoke_others(&self, ino: InodeKey, mask: u32) {
         self.revoke(ino, Some(self.client.into()), mask);
     }
 
-    /// Ends a run: the plan, if nothing must be revoked before.
+    /// Ends a run: returns the plan, unless bits must be revoked first.
     pub fn finish(&self, plan: Plan) -> Result<Plan, Stop> {
         let revokes = self.revokes.take();
         if revokes.is_empty() { Ok(plan) } else { Err(Stop::Need(revokes)) }
     }
 
-    /// How far a client that opens a file of `size` bytes may write at first.
+    /// Initial `max_size` of a client that opens a file of `size` bytes.
     pub fn max_size_for(&self, size: u64) -> u64 {
         max_size_step(size, 0, self.cfg.max_file_size)
     }
 
-    /// Whether a dentry is wanted in the answer.
+    /// True if the client wants a dentry in the answer.
     pub fn wants_dentry(&self) -> bool {
         self.request.flags & msgs::request_flag::WANT_DENTRY != 0
     }
 
-    /// The parts of a directory that are cached without gaps since the last run.
+    /// The parts of a directory that have been cached without gaps since the last run.
     pub fn pages(&self, dir: DirFrag) -> impl Iterator<Item = &'a Page> {
         self.pages.iter().filter(move |p| p.dir == dir)
     }
@@ -245,7 +245,7 @@ impl<'a> Cx<'a> {
     }
 }
 
-/// The inode where a path begins.
+/// The inode at which a path starts.
 pub fn base(path: &FilePath) -> InodeKey {
     if path.ino == 0 { Ino::ROOT.head() } else { Ino(path.ino).head() }
 }
@@ -263,8 +263,8 @@ fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {
     Ok(names)
 }
 
-/// How far a client may write that asks for `asked` bytes of a file of `size` bytes: in growing steps, so
-/// that a writer rarely asks.
+/// The `max_size` granted to a client that asks for `asked` bytes of a file of `size` bytes. It grows in
+/// steps, so that a writer rarely has to ask.
 pub fn max_size_step(size: u64, asked: u64, most: u64) -> u64 {
     const STEP: u64 = 4 << 20;
     let wish = asked.max(size.saturating_mul(2)).max(size.saturating_add(1));

@@ -1,4 +1,4 @@
-//! The after-images of one event, while an operation puts them together.
+//! The after-images of one event, collected by an operation.
 
 use crate::cache::Cache;
 use crate::types::{Place, Stop};
@@ -21,7 +21,7 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// No changes yet.
+    /// An empty draft.
     pub fn new(cache: &'a Cache, now: Utime) -> Self {
         Self { cache, now, inodes: BTreeMap::new(), entries: Vec::new() }
     }
@@ -36,7 +36,7 @@ impl<'a> Draft<'a> {
         Ok(self.inodes.get_mut(&ino).expect("inserted above"))
     }
 
-    /// An inode whose attributes change now.
+    /// The new state of an inode, with its change time set.
     pub fn changed(&mut self, ino: InodeKey) -> Result<&mut InodeData, Stop> {
         let now = self.now;
         let data = self.inode(ino)?;
@@ -50,7 +50,7 @@ impl<'a> Draft<'a> {
         self.inodes.insert(data.key(), data);
     }
 
-    /// A name in `dir` is added or removed: `files` and `dirs` say how the numbers of entries change.
+    /// Records that a name in `dir` is added or removed; `files` and `dirs` are the changes of its counts.
     pub fn dir_changed(&mut self, dir: DirFrag, files: i64, dirs: i64) -> Result<(), Stop> {
         let now = self.now;
         let data = self.changed(dir.inode())?;
@@ -62,7 +62,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// The inode of a primary entry now counts in `dir`.
+    /// Adds the inode of a primary entry to the counts of `dir`.
     pub fn account(&mut self, dir: DirFrag, ino: InodeKey) -> Result<(), Stop> {
         let inode = self.inode(ino)?;
         inode.accounted = inode.rstat.clone();
@@ -71,29 +71,29 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// It does not count there any more.
+    /// Removes it from those counts.
     pub fn unaccount(&mut self, dir: DirFrag, ino: InodeKey) -> Result<(), Stop> {
         let old = std::mem::take(&mut self.inode(ino)?.accounted);
         shift(&mut self.inode(dir.inode())?.rstat, &old, &NestStat::default());
         Ok(())
     }
 
-    /// The name goes.
+    /// Removes a name.
     pub fn remove(&mut self, place: Place) {
         self.entries.push((place, NewLink::None));
     }
 
-    /// The inode lives under this name from now on.
+    /// Makes a name the primary entry of an inode.
     pub fn put(&mut self, place: Place, ino: InodeKey) {
         self.entries.push((place, NewLink::Primary(ino)));
     }
 
-    /// The name becomes a further hard link.
+    /// Makes a name a further hard link.
     pub fn put_remote(&mut self, place: Place, ino: Ino, dtype: u8) {
         self.entries.push((place, NewLink::Remote { ino, dtype }));
     }
 
-    /// The event's changes. The last word on a name counts.
+    /// The event's changes. The last change of a name counts.
     pub fn finish(self) -> Vec<Update> {
         let mut updates = Vec::new();
         let mut inodes = self.inodes;
@@ -102,7 +102,7 @@ impl<'a> Draft<'a> {
         for (place, link) in self.entries {
             placed.insert(place, link);
         }
-        // Names that go come first, so that an inode that moves is never in two places.
+        // Removed names come first, so that a moved inode is never in two places.
         let (gone, there): (Vec<_>, Vec<_>) =
             placed.into_iter().partition(|(_, l)| matches!(l, NewLink::None));
         for ((dir, key), link) in gone.into_iter().chain(there) {
@@ -130,7 +130,7 @@ impl<'a> Draft<'a> {
         updates
     }
 
-    /// The same without inodes that did not change but for their version.
+    /// Like [`Self::finish`], without inodes of which only the version changed.
     pub fn finish_quietly(mut self) -> Vec<Update> {
         let cache = self.cache;
         self.inodes.retain(|ino, data| {

@@ -6,7 +6,7 @@ use crate::types::Stop;
 use fsfmt::InodeKey;
 use msgs::{GetattrArgs, cap};
 
-/// What others must give back so that the attributes named by `mask` are known here.
+/// Revokes the capabilities that keep the attributes named by `mask` from being known here.
 pub(super) fn gather(cx: &Cx<'_>, ino: InodeKey, mask: u32) {
     let mut revoke = 0;
     for (shared, excl) in [

@@ -21,7 +21,7 @@ fn parts<'a>(cx: &Cx<'a>) -> Result<(InodeKey, FileLockArgs, Owner, Option<&'a L
     let set = match args.rule {
         POSIX => locks.map(|l| &l.posix),
         FLOCK => locks.map(|l| &l.flock),
-        // Interrupts are dealt with before an operation begins.
+        // Interrupts are handled before an operation begins.
         _ => return Err(Errno::EINVAL.into()),
     };
     Ok((target.ino, args, owner, set))
@@ -45,13 +45,13 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
         LockChange { ino, posix: args.rule == POSIX, kind, owner: args.owner, pid: args.pid, start, length };
     let mut draft = Draft::new(cx.cache, cx.now);
     if kind != UNLOCK && !cx.inode(ino)?.data.ranges.contains_key(&cx.client.0) {
-        // Recorded like a writer, so that a restart of ours gives the lock to nobody else.
+        // Recorded like a writer, so that the lock survives our restart.
         draft.inode(ino)?.ranges.insert(cx.client.0, ClientRange::default());
     }
     cx.finish(Plan { local: draft.finish(), lock: Some(lock), ..Plan::default() })
 }
 
-/// A client that has not come back after a restart of ours may hold a lock that it has not claimed yet.
+/// A client that has not reconnected after our restart may hold a lock that it has not claimed yet.
 fn wait_for_missing(cx: &Cx<'_>, ino: InodeKey) -> Result<(), Stop> {
     if cx.inode(ino)?.caps.values().any(|c| c.is_presumed) {
         return Err(Need::Lock(ino).into());

@@ -8,7 +8,7 @@ use fsfmt::{Ino, InodeKey};
 use msgs::GetattrArgs;
 use wire::Errno;
 
-/// LOOKUP: a name. That it is absent is an answer that the client may keep.
+/// LOOKUP: by name. The client may cache that a name is absent.
 pub(super) fn by_path(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if cx.request.path.path.is_empty() {
         return super::getattr::prepare(cx);
@@ -36,7 +36,7 @@ fn only_target(cx: &Cx<'_>, ino: InodeKey) -> Result<Plan, Stop> {
     cx.finish(Plan { reply, touched: vec![ino], ..Plan::default() })
 }
 
-/// LOOKUPINO: the inode of a number.
+/// LOOKUPINO: by inode number.
 pub(super) fn by_ino(cx: &Cx<'_>) -> Result<Plan, Stop> {
     only_target(cx, Ino(cx.request.path.ino).head())
 }

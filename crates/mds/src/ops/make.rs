@@ -1,4 +1,4 @@
-//! MKNOD, MKDIR and SYMLINK; and what all that make inodes share.
+//! MKNOD, MKDIR and SYMLINK, and the part that is common to all creations.
 
 use super::context::Cx;
 use super::draft::Draft;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use wire::Errno;
 use wire::Reader;
 
-/// A new inode in `dir`: owner from the request, group and layout from the directory where that says so.
+/// A new inode in `dir`: owner from the request, group and layout from the directory if it sets them.
 pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<InodeData, Stop> {
     let is_dir = mode & mode::FORMAT == mode::DIR;
     let mut gid = cx.request.owner_gid;

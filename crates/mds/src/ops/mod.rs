@@ -1,5 +1,5 @@
-//! The metadata operations, one file each. `prepare` reads and decides; it changes nothing and may be started
-//! again any number of times. What it decides is a [`Plan`]: after-images for one journal event, and what to
+//! The metadata operations, one file each. `prepare` reads and decides; it changes nothing and may be
+//! restarted any number of times. Its result is a [`Plan`]: after-images for one journal event, and the
 //! answer.
 //!
 //! This file only chooses the operation. The operations import the view (`context.rs`), the plan (`plan.rs`)
@@ -33,7 +33,7 @@ use wire::Errno;
 
 /// Decides an operation.
 pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    // Locks are not in the journal: one that is asked for again is set again.
+    // Locks are not in the journal: a lock requested again is set again.
     if let Some(created) = cx.done.filter(|_| cx.request.op != MdsOp::SETFILELOCK) {
         return replayed::prepare(cx, created);
     }

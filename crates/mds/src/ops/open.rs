@@ -27,7 +27,7 @@ fn open_existing(cx: &Cx<'_>, ino: InodeKey, place: Option<Place>) -> Result<Pla
     if !data.is_dir() && flags & flag::DIRECTORY != 0 {
         return Err(Errno::ENOTDIR.into());
     }
-    // Only files have data to want caps for. What to do with a symbolic link is the client's business.
+    // Caps are wanted on files only. The client itself handles symbolic links.
     let want = if data.is_file() { wanted(flags) } else { cap::PIN };
     let dentry = place.filter(|_| cx.wants_dentry());
     let reply = Reply { dentry, target: Some(ino), want, ..Reply::default() };
@@ -48,7 +48,7 @@ fn open_existing(cx: &Cx<'_>, ino: InodeKey, place: Option<Place>) -> Result<Pla
 /// Bits under which a client may have made the file longer than is known here.
 const CHANGES: u32 = cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL;
 
-/// Lets the client write some way beyond the present end.
+/// Grants the client a size somewhat beyond the present end.
 fn grant_range(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey) -> Result<(), Stop> {
     let data = draft.inode(ino)?;
     let max_size = cx.max_size_for(data.size);

@@ -9,8 +9,8 @@ pub(super) const EXCL: u32 = 0o200;
 pub(super) const TRUNC: u32 = 0o1000;
 pub(super) const DIRECTORY: u32 = 0o200_000;
 
-/// Whether it opens a file to change it: then it must be allowed what changes need, though the operation's
-/// number does not say so.
+/// True if the request opens a file to change it. It then needs the permissions of a change, although its
+/// operation number does not say so.
 pub(super) fn changes(request: &ClientRequest) -> bool {
     let flags = || request.args.get::<OpenArgs>().flags;
     request.op == MdsOp::OPEN && flags() & (ACCESS | TRUNC) != 0

@@ -5,25 +5,25 @@ use fsfmt::{Frag, Ino, InodeKey, Update};
 use maps::MdsRank;
 use std::collections::BTreeMap;
 
-/// What an operation will do.
+/// The changes and the answer of an operation.
 #[derive(Default, Debug)]
 pub struct Plan {
     /// This rank's changes, journaled as one event.
     pub local: Vec<Update>,
-    /// Changes of what other ranks have the authority over. With some, the operation becomes a transaction of
-    /// all of them; with one rank there are none.
+    /// Changes under other ranks' authority. With any, the operation becomes a transaction of all of them;
+    /// with one rank there are none.
     pub remote: BTreeMap<MdsRank, Vec<Update>>,
-    /// The inode that it makes, or 0.
+    /// The inode that it creates, or 0.
     pub created: Ino,
-    /// The answer.
+    /// The client's answer.
     pub reply: Reply,
-    /// Inodes whose caps are to be looked at again.
+    /// Inodes whose caps must be evaluated again.
     pub touched: Vec<InodeKey>,
     /// A file lock to set.
     pub lock: Option<LockChange>,
 }
 
-/// What to answer.
+/// The content of an answer.
 #[derive(Default, Debug)]
 pub struct Reply {
     /// 0, or a negative errno that comes with a trace.
@@ -32,25 +32,25 @@ pub struct Reply {
     pub dentry: Option<Place>,
     /// Inode that it learns of.
     pub target: Option<InodeKey>,
-    /// Cap bits that it wants of the target from now on.
+    /// Cap bits of the target that it wants from now on.
     pub want: u32,
-    /// The rest.
+    /// Further content that depends on the operation.
     pub extra: Extra,
 }
 
 /// The part of an answer that depends on the operation.
 #[derive(Default, Debug)]
 pub enum Extra {
-    /// Nothing.
+    /// No further content.
     #[default]
     None,
-    /// The inode that was made.
+    /// The created inode.
     Created(Ino),
-    /// Encoded already.
+    /// Content that is already encoded.
     Bytes(Vec<u8>),
     /// Entries of a directory.
     Listing {
-        /// The fragment.
+        /// The listed fragment.
         frag: Frag,
         /// Names and inodes.
         entries: Vec<(Vec<u8>, InodeKey)>,
@@ -64,17 +64,17 @@ pub enum Extra {
 /// A file lock that is set or freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockChange {
-    /// On which file.
+    /// The file concerned.
     pub ino: InodeKey,
-    /// fcntl rather than flock.
+    /// True for fcntl, false for flock.
     pub posix: bool,
     /// Shared, exclusive or free.
     pub kind: u8,
-    /// Within the client.
+    /// Its number within the client.
     pub owner: u64,
-    /// Process.
+    /// Process that locks.
     pub pid: u64,
-    /// First byte.
+    /// First byte of the range.
     pub start: u64,
     /// Bytes; 0 to the end.
     pub length: u64,

@@ -1,5 +1,5 @@
-//! READDIR: a page of a directory in order of hash and name. A page is a range of the omap, merged with what
-//! is cached.
+//! READDIR: a page of a directory in order of hash and name. A page is a range of the omap, merged with the
+//! cache.
 
 use super::context::Cx;
 use super::plan::{Extra, Plan, Reply};
@@ -59,11 +59,11 @@ fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
     }
 }
 
-/// Names and inodes behind `start`, and whether these are all.
+/// Names and inodes after `start`, and whether these are all.
 fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Result<(Listed, bool), Stop> {
     let cached = cx.fragment(dir)?;
     let complete = cached.is_some_and(|d| d.complete);
-    // What is known to be here without gaps: up to `known`, or to the end.
+    // Known without gaps up to `known`, or to the end.
     let known = if complete { None } else { Some(reach(cx, dir, start)?) };
     let until = known.flatten();
     let mut entries = Vec::new();
@@ -83,14 +83,14 @@ fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Res
     if entries.is_empty()
         && let Some(last) = until
     {
-        // A page of nothing but removed names: go on behind it.
+        // All names of the page are removed: continue after it.
         return page(cx, dir, &Bound::Excluded(last), most);
     }
     Ok((entries, until.is_none()))
 }
 
-/// How far behind `start` the cache has no gaps: to an entry, or to the end; a page is fetched where it has
-/// none.
+/// How far after `start` the cache has no gaps: up to an entry, or to the end. If it knows nothing there, a
+/// page is fetched.
 fn reach(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>) -> Result<Option<DentryKey>, Stop> {
     let after = match start {
         Bound::Unbounded => Vec::new(),

@@ -1,4 +1,4 @@
-//! RENAME, also over an existing name and across directories.
+//! RENAME, including over an existing name and across directories.
 
 use super::context::Cx;
 use super::draft::Draft;
@@ -19,7 +19,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let dest_link = cx.entry(dest.0, &dest.1)?;
     let reply = Reply { dentry: Some(dest.clone()), target: Some(ino), ..Reply::default() };
     if dest_link.inode() == Some(ino) {
-        // Two names of one inode: nothing happens.
+        // Two names of one inode: nothing to do.
         return Ok(Plan { reply, ..Plan::default() });
     }
     let is_dir = inode.data.is_dir();

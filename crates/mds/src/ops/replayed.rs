@@ -20,7 +20,7 @@ pub(super) fn prepare(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
     Ok(Plan { reply, ..Plan::default() })
 }
 
-/// What a request that was carried out has made or changed, and its name as far as that still leads there.
+/// The inode that an executed request made or changed, and its name if that still leads there.
 fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
     let op = cx.request.op;
     let mut reply = Reply::default();
@@ -37,7 +37,7 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
             reply.target = made;
         }
         match named(cx) {
-            // Whoever has the name now: what was removed or renamed may have a successor.
+            // The name may lead to a successor of what was removed or renamed.
             Ok((place, found)) if made.is_none() || made == found => {
                 (reply.dentry, reply.target) = (Some(place), found);
             }

@@ -9,7 +9,7 @@ use msgs::{SetattrArgs, cap, setattr_mask as bit};
 use wire::Errno;
 use wire::Utime;
 
-/// Everything that lets a client read, change or remember a file's data, size or times.
+/// Bits that let a client read, change or cache a file's data, size or times.
 const ALL_FILE: u32 = cap::FILE_SHARED
     | cap::FILE_EXCL
     | cap::FILE_CACHE
@@ -18,7 +18,7 @@ const ALL_FILE: u32 = cap::FILE_SHARED
     | cap::FILE_BUFFER
     | cap::FILE_LAZYIO;
 
-/// Sets a file's size. Nobody may hold anything of its data meanwhile; what lies beyond a smaller size is
+/// Sets a file's size. Nobody may hold capabilities on its data meanwhile. Bytes beyond a smaller size are
 /// removed from the objects after the event is durable, and until then nobody may read or write.
 pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: u64) -> Result<(), Stop> {
     let inode = cx.inode(ino)?;
@@ -35,7 +35,7 @@ pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: 
     if size < old {
         data.truncate_seq += 1;
         data.truncate_size = size;
-        // Writers may have written, and died, up to where they were allowed to.
+        // Writers may have written up to the size that they were granted, and died.
         data.truncate_from = old.max(data.max_size().min(data.max_size_ever));
     }
     if size != old {
@@ -66,8 +66,8 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }
 
-/// Others must forget what changes, and the client itself must first flush what it has changed without
-/// asking.
+/// Revokes the bits under which others cache the changing attributes; the client itself must first flush its
+/// own changes.
 fn revoke_for(cx: &Cx<'_>, ino: InodeKey, mask: u32) {
     if mask & (bit::MODE | bit::UID | bit::GID | bit::BTIME | bit::KILL_SGUID) != 0 {
         cx.revoke_others(ino, cap::AUTH_SHARED);

@@ -1,4 +1,4 @@
-//! Snapshots are not there yet: a listing of them is empty.
+//! Snapshots are not implemented: a listing of them is empty.
 
 use super::context::Cx;
 use super::plan::{Extra, Plan, Reply};

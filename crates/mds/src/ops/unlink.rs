@@ -9,8 +9,8 @@ use fsfmt::{Ino, InodeKey};
 use msgs::{MdsOp, cap};
 use wire::Errno;
 
-/// Takes a name away from what it leads to. An inode that loses its primary name becomes a stray: until the
-/// last cap on it is gone, or for as long as other names lead to it.
+/// Removes a name from its inode. An inode without a primary name becomes a stray: until the last cap on it
+/// is gone, or as long as other names lead to it.
 pub(super) fn drop_name(
     cx: &Cx<'_>,
     draft: &mut Draft<'_>,
@@ -28,7 +28,7 @@ pub(super) fn drop_name(
         draft.put(stray_place(cx, ino)?, ino);
     }
     draft.dir_changed(place.0, -i64::from(!is_dir), -i64::from(is_dir))?;
-    // Also from who asks: the answer does not tell it the new count.
+    // Also from the asking client: the answer does not carry the new count.
     cx.revoke(ino, None, cap::LINK_SHARED | cap::LINK_EXCL);
     Ok(())
 }
@@ -37,7 +37,7 @@ fn stray_place(cx: &Cx<'_>, inode: InodeKey) -> Result<Place, Stop> {
     cx.place(Ino::stray(cx.cfg.rank).head(), format!("{:x}", inode.ino.0).as_bytes())
 }
 
-/// Whether an inode may be removed by an operation that expects a directory, or anything else.
+/// Checks that an operation may remove an inode: one that expects a directory (`as_dir`), or anything else.
 pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Result<(), Stop> {
     let data = &cx.inode(ino)?.data;
     match (data.is_dir(), as_dir) {

@@ -72,7 +72,7 @@ fn change(
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }
 
-/// Virtual attributes that a client does not make up from what it knows.
+/// Returns virtual attributes that clients cannot derive themselves.
 pub(super) fn get_virtual(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let target = cx.resolve(&cx.request.path)?;
     let data = &cx.inode(target.ino)?.data;

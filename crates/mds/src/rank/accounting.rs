@@ -1,4 +1,4 @@
-//! Recursive statistics travel up the tree a step at a time, some seconds late: each inode remembers which
+//! Recursive statistics move up the tree one level at a time, some seconds late: each inode records which
 //! part of its own its parent already counts (`accounted`).
 
 use super::commit::commit;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use stdx::Instant;
 
-/// Inodes whose statistics move in one event.
+/// Maximum inodes whose statistics move in one event.
 const BATCH: usize = 200;
 /// The time between two steps.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ impl Accounting {
         Self { unaccounted: BTreeSet::new(), next: now }
     }
 
-    /// An inode was changed or loaded.
+    /// Notes that an inode was changed or loaded.
     pub fn note(&mut self, ino: InodeKey, inode: &Inode) {
         let data = &inode.data;
         if data.rstat != data.accounted && ino != Ino::ROOT.head() && !data.ino.is_base() {
@@ -77,7 +77,7 @@ fn account(draft: &mut Draft<'_>, cache: &Cache, ino: InodeKey) -> Result<(), St
     let Some((dir, _)) = place.filter(|(dir, _)| !dir.ino.is_base() || dir.ino == Ino::ROOT) else {
         return Ok(());
     };
-    // A parent that is not cached counts it when it is used next: its child is then looked at again.
+    // A parent that is not cached counts it at its next use: its child is then examined again.
     cache.inode(dir.inode())?;
     let inode = draft.inode(ino)?;
     if inode.rstat == inode.accounted {

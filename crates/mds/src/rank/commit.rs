@@ -1,4 +1,4 @@
-//! Journals events and applies them: live and at replay by the same code.
+//! Journals events and applies them, live and at replay by the same code.
 
 use super::effect::Effect;
 use super::env::{Due, Env};
@@ -7,7 +7,7 @@ use crate::cache::Cache;
 use crate::types::{Lsn, Segment};
 use fsfmt::{Event, InodeData, Link, Update};
 
-/// Journals an event and applies it. Nothing that shows it may leave before it is durable.
+/// Journals an event and applies it. No message that shows it may leave before it is durable.
 pub(super) fn commit(
     env: &mut Env,
     cache: &mut Cache,
@@ -21,7 +21,7 @@ pub(super) fn commit(
     lsn
 }
 
-/// Applies an event that happens, or that is replayed.
+/// Applies a live or replayed event.
 pub(super) fn apply(
     env: &mut Env,
     cache: &mut Cache,

@@ -5,24 +5,24 @@ use crate::types::ClientId;
 use node::Level;
 use wire::AddrVec;
 
-/// The steps by which a rank comes to serve clients, in this order.
+/// The stages by which a rank comes to serve clients, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
-    /// Makes a new file system.
+    /// Creating a new file system.
     Creating,
-    /// Reads tables and journal.
+    /// Reading tables and journal.
     Replaying,
-    /// Has the state of its predecessor; the MDS map does not say so yet.
+    /// It has the state of its predecessor, but the MDS map does not say so yet.
     Replayed,
-    /// Takes back clients.
+    /// Letting clients reconnect.
     Reconnecting,
-    /// No longer waits for clients.
+    /// It no longer waits for clients.
     Rejoined,
-    /// Serves.
+    /// Serves clients.
     Active,
 }
 
-/// A thing that a rank wants done.
+/// An effect for the daemon to carry out.
 #[derive(Debug)]
 pub enum Effect {
     /// Carry out an object operation; ends in [`Rank::io_done`](super::Rank::io_done).
@@ -31,13 +31,13 @@ pub enum Effect {
     Send(ClientId, u64, msgs::Body),
     /// Put a client on the OSDs' blocklist; ends in [`Rank::evicted`](super::Rank::evicted).
     Evict(ClientId, AddrVec),
-    /// The client was evicted: close its connection, so that it learns of it.
+    /// A client was evicted: close its connection, so that it notices.
     Closed(ClientId),
     /// A stage of the start is done.
     Reached(Stage),
     /// Log an event.
     Event(Level, &'static str, String),
-    /// The rank can't go on.
+    /// The rank cannot continue.
     Fail(String),
     /// The OSDs refuse this instance: another one has its place.
     Replaced,

@@ -16,22 +16,22 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::{Instant, Now};
 use wire::Utime;
 
-/// A consequence of a step for owners that the step did not have at hand.
+/// A consequence for owners that a step did not have at hand.
 #[derive(Debug)]
 pub(super) enum Due {
     /// An inode was loaded.
     InodeLoaded(InodeKey),
     /// An event changed an inode, or a client was given bits under which it may change it.
     InodeChanged(InodeKey),
-    /// Clients hold, want or are allowed something else of an inode.
+    /// The held, wanted or allowed capabilities of an inode have changed.
     CapsChanged(InodeKey),
-    /// Operations that wait for an inode may go on, or one that kept it has ended.
+    /// Operations that wait for an inode may continue, or one that held it back has ended.
     Wake(InodeKey),
-    /// Something must be loaded, for an operation or for whoever asked.
+    /// An item must be loaded, for an operation or for an owner.
     Load(Need, Option<OpId>),
-    /// A load is over.
+    /// A load has ended.
     Loaded(Loaded),
-    /// An event says that inode numbers below `next` are used.
+    /// An event used inode numbers below `next`.
     InodeNumbersUsed {
         /// The next free number.
         next: u64,
@@ -42,10 +42,10 @@ pub(super) enum Due {
     JournalHasSpace,
 }
 
-/// A load that is over.
+/// A completed load.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    /// The thing that was loaded, or found not to be there.
+    /// The item that was loaded, or found missing.
     pub need: Need,
     /// Operations that waited for it.
     pub ops: BTreeSet<OpId>,
@@ -150,7 +150,7 @@ impl Env {
         id
     }
 
-    /// An object operation has ended: gives its reason, once.
+    /// Ends an object operation and returns its purpose, once.
     pub fn end_io(&mut self, id: IoId) -> Option<IoWhy> {
         self.io.remove(&id)
     }
@@ -159,7 +159,7 @@ impl Env {
         &self.journal
     }
 
-    /// Goes on behind a journal that was replayed.
+    /// Continues after a replayed journal.
     pub fn continue_journal(&mut self, last: Lsn, segments: BTreeMap<Segment, (u64, Lsn)>) {
         assert!(self.journal.last() == 0, "nothing is journaled before the replay has ended");
         self.journal = Journal::new(self.cfg.options.journal_bytes, last, segments);
@@ -179,12 +179,12 @@ impl Env {
         }
     }
 
-    /// The write of the journal in flight is durable.
+    /// Notes that the journal's write in flight is durable.
     pub fn journal_written(&mut self) {
         self.journal.written();
     }
 
-    /// Forgets segments below `first`: gives those that are gone.
+    /// Removes segments below `first` and returns them.
     pub fn expire_journal(&mut self, first: Segment) -> Vec<Segment> {
         self.journal.expire(first)
     }
@@ -194,7 +194,7 @@ impl Env {
         self.io.is_empty() && self.journal.is_idle()
     }
 
-    /// Asserts what holds between inputs.
+    /// Asserts the invariants.
     pub fn check(&self) {
         assert!(self.due.is_empty(), "every consequence was drawn: {:?}", self.due);
         self.journal.check();

@@ -1,4 +1,4 @@
-//! The inputs of a rank: ends of object operations, time, and messages of clients.
+//! The inputs of a rank: completions of object operations, time, and messages of clients.
 
 use super::Rank;
 use super::effect::{Effect, Stage};
@@ -16,7 +16,7 @@ use stdx::{Instant, Now};
 use wire::Errno;
 
 impl Rank {
-    /// An object operation has ended.
+    /// Handles the completion of an object operation.
     pub fn io_done(&mut self, now: Now, id: IoId, result: IoResult) {
         self.env.set_now(now);
         let Some(why) = self.env.end_io(id) else { return };
@@ -39,7 +39,7 @@ impl Rank {
         }
     }
 
-    /// Time passes.
+    /// Handles the passage of time.
     pub fn timer(&mut self, now: Now) {
         self.env.set_now(now);
         if now.mono >= self.next_second {
@@ -65,12 +65,12 @@ impl Rank {
         self.trim_thoroughly();
     }
 
-    /// The time at which [`Self::timer`] wants to be called.
+    /// Time of the next [`Self::timer`].
     pub fn deadline(&self) -> Instant {
         self.reconnect.deadline().map_or(self.next_second, |at| at.min(self.next_second))
     }
 
-    /// A message of another rank. A file system has one so far, so none is expected.
+    /// Handles a message of another rank. A file system has only one rank so far, so none is expected.
     pub(crate) fn peer_message(&mut self, now: Now, from: RankPeer, body: &peer::Body) {
         self.env.set_now(now);
         let RankPeer { rank, incarnation } = from;
@@ -78,12 +78,12 @@ impl Rank {
         self.env.log(Level::Debug, "unexpected_message_seen", detail);
     }
 
-    /// A client is connected.
+    /// Notes that a client has connected.
     pub fn client_connected(&mut self, client: ClientId, peer: ClientPeer) {
         self.sessions.connected(client, peer);
     }
 
-    /// A message of a client.
+    /// Handles a message of a client.
     pub fn client_message(&mut self, now: Now, client: ClientId, tid: u64, body: Body) {
         self.env.set_now(now);
         self.take_message(client, tid, body);
@@ -92,7 +92,7 @@ impl Rank {
     pub(super) fn take_message(&mut self, client: ClientId, tid: u64, body: Body) {
         let Self { env, cache, sessions, reconnect, caps, .. } = self;
         match body {
-            // Before the map says that clients may reconnect, their claims are only kept.
+            // Before the map allows clients to reconnect, their claims are only kept.
             Body::ClientReconnect(m) if env.stage() == Stage::Replayed => {
                 reconnect.keep_early(client, tid, Body::ClientReconnect(m));
             }
@@ -172,7 +172,7 @@ impl Rank {
         self.sessions.send_closed(&self.env, client, lsn);
     }
 
-    /// Takes away what a client holds and ends its session.
+    /// Takes a client's capabilities and locks away and ends its session.
     fn end_session(&mut self, client: ClientId, what: &str) -> Lsn {
         let Self { env, cache, sessions, caps, .. } = self;
         self.ops.drop_client(env, cache, sessions, caps, client);
@@ -183,7 +183,7 @@ impl Rank {
         sessions.end(env, cache, client, what)
     }
 
-    /// The OSDs refuse a client.
+    /// Handles the completed eviction of a client.
     pub fn evicted(&mut self, now: Now, client: ClientId) {
         self.env.set_now(now);
         if self.sessions.is_evicting(client) {
@@ -194,7 +194,7 @@ impl Rank {
         }
     }
 
-    /// Serves clients again that have claimed everything; false if there was none.
+    /// Resumes clients that have claimed everything; false if there was none.
     pub(super) fn resume_reconnected(&mut self) -> bool {
         let Some(client) = self.reconnect.next_reconnected() else { return false };
         let Self { env, cache, sessions, .. } = self;

@@ -1,5 +1,5 @@
-//! File locks in cached inodes: setting what was decided, and taking over what clients claim after a restart
-//! of ours.
+//! File locks in cached inodes: sets locks of operations, and restores those that clients claim after our
+//! restart.
 
 use super::env::{Due, Env};
 use crate::cache::Cache;
@@ -23,7 +23,7 @@ pub(super) fn set(env: &mut Env, cache: &mut Cache, client: ClientId, change: Lo
     env.due(Due::Wake(change.ino));
 }
 
-/// Takes over locks that a client claims; those that do not decode are not claimed.
+/// Restores locks that a client claims; undecodable ones count as unclaimed.
 pub(super) fn claim(cache: &mut Cache, client: ClientId, ino: InodeKey, bytes: &[u8]) {
     let mut r = Reader::new(bytes);
     let (Ok(posix), Ok(flock)) = (r.get::<Vec<FileLock>>(), r.get::<Vec<FileLock>>()) else { return };
@@ -36,7 +36,7 @@ pub(super) fn claim(cache: &mut Cache, client: ClientId, ino: InodeKey, bytes: &
     locks.flock.claim(client, &flock);
 }
 
-/// Frees the locks that a client holds of a file.
+/// Frees a client's locks on a file.
 pub(super) fn release_all(cache: &mut Cache, client: ClientId, ino: InodeKey) {
     let Some(inode) = cache.inodes.get_mut(&ino) else { return };
     if let Some(locks) = &mut inode.locks {

@@ -46,12 +46,12 @@ use stdx::{Instant, Now};
 use strays::Strays;
 use write_back::WriteBack;
 
-/// Entries that trimming looks at once a second, in some milliseconds.
+/// Entries that trimming examines once a second, which takes some milliseconds.
 const TRIM_LOOKS: usize = 20_000;
-/// In debug builds, every so many inputs the owners are also checked by walks over all that they have.
+/// In debug builds the owners are also checked by walks over all their state, once in this many inputs.
 const INPUTS_PER_WALK: u64 = 64;
 
-/// A rank.
+/// A rank of the metadata server.
 pub struct Rank {
     env: Env,
     cache: Cache,
@@ -65,7 +65,7 @@ pub struct Rank {
     ops: Ops,
     /// The replay of the predecessor's journal, until it is done.
     replay: Option<Replay>,
-    /// The event that must be durable before the stage counts as reached.
+    /// Event that must be durable before the stage counts as reached.
     begin: Option<Lsn>,
     next_second: Instant,
     inputs: u64,
@@ -97,12 +97,12 @@ impl Rank {
         self.env.stage()
     }
 
-    /// The fill of its cache.
+    /// Size of its cache.
     pub fn stats(&self) -> Stats {
         self.cache.stats()
     }
 
-    /// Sets the most entries to keep in memory.
+    /// Sets the maximum number of entries in memory.
     pub fn set_cache_inodes(&mut self, most: usize) {
         self.env.configure(|cfg| cfg.options.cache_inodes = most);
     }
@@ -112,17 +112,17 @@ impl Rank {
         self.env.journal().bytes()
     }
 
-    /// True if nothing is under way: no operation, no object operation, nothing to send.
+    /// True if nothing is in progress: no operation, no object operation, no message.
     pub fn is_quiet(&self) -> bool {
         self.ops.is_empty() && self.env.is_quiet() && self.sessions.is_quiet()
     }
 
-    /// The MDS map has a new epoch.
+    /// Notes a new epoch of the MDS map.
     pub fn set_map_epoch(&mut self, epoch: Epoch) {
         self.env.configure(|cfg| cfg.map_epoch = epoch);
     }
 
-    /// The cluster, or a pool of the file system, is full or not.
+    /// Notes that the cluster, or a pool of the file system, is full or no longer full.
     pub fn set_full(&mut self, full: bool) {
         self.env.configure(|cfg| cfg.full = full);
     }
@@ -137,12 +137,12 @@ impl Rank {
         self.sessions.describe()
     }
 
-    /// Operations under way, and what each waits for.
+    /// Running operations, with what each waits for.
     pub fn op_list(&self) -> Vec<serde_json::Value> {
         self.ops.describe()
     }
 
-    /// Runs all that is possible and hands out what is to be done.
+    /// Runs everything possible and returns the effects.
     pub fn settle(&mut self, out: &mut Vec<Effect>) {
         loop {
             self.run();
@@ -186,7 +186,7 @@ impl Rank {
         }
     }
 
-    /// Tells the owners of a consequence.
+    /// Informs the owners of a consequence.
     fn route(&mut self, due: Due) {
         let Self { env, cache, sessions, .. } = self;
         match due {
@@ -215,7 +215,7 @@ impl Rank {
         }
     }
 
-    /// An inode was loaded or changed: notes what is to be done about it later.
+    /// Notes the later work on an inode that was loaded or changed.
     fn note(&mut self, ino: InodeKey) {
         self.reconnect.presume_holders(&mut self.cache, &mut self.sessions, ino);
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
@@ -237,13 +237,13 @@ impl Rank {
         self.ops.loaded(cache, loaded);
     }
 
-    /// Nothing used since this run may leave the cache.
+    /// Entries used since this run must stay in the cache.
     fn barrier(&self) -> u64 {
         let needed = [self.loader.oldest_run(), self.ops.oldest_run()];
         needed.into_iter().flatten().min().unwrap_or(self.cache.tick + 1)
     }
 
-    /// Drops entries beyond the cache's limit.
+    /// Evicts entries beyond the cache's limit.
     fn trim(&mut self) {
         let limit = self.env.cfg().options.cache_inodes;
         if self.cache.stats().entries > limit {
@@ -252,7 +252,7 @@ impl Rank {
         }
     }
 
-    /// Looks for entries that clients have given back.
+    /// Evicts entries that clients have given up.
     fn trim_thoroughly(&mut self) {
         let limit = self.env.cfg().options.cache_inodes;
         let barrier = self.barrier();

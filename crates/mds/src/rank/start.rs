@@ -1,4 +1,4 @@
-//! The start of a rank: making a file system, or taking over from a predecessor with its journal and its
+//! The start of a rank: creates a file system, or takes over from a predecessor with its journal and its
 //! clients.
 
 use super::effect::{Effect, Stage};
@@ -14,12 +14,12 @@ use node::Level;
 use stdx::Now;
 
 impl Rank {
-    /// Makes a new, empty file system.
+    /// Creates a new, empty file system.
     pub fn create(cfg: RankConfig, now: Now) -> Self {
         let mut rank = Self::new(cfg, now, Stage::Creating);
         let env = &mut rank.env;
         let n = env.cfg().rank;
-        // A creation that was interrupted has left an object that may be longer.
+        // An interrupted creation may have left a longer object.
         let ops = vec![ObjOp::Create, ObjOp::Truncate(0)];
         env.start_metadata_io(names::journal_object(n, 1), ops, IoWhy::JournalTrim);
         rank.write_back.write_header(env, 1);
@@ -35,14 +35,14 @@ impl Rank {
         rank
     }
 
-    /// Takes over what is stored.
+    /// Takes over the stored state.
     pub fn replay(cfg: RankConfig, now: Now) -> Self {
         let mut rank = Self::new(cfg, now, Stage::Replaying);
         rank.replay = Some(Replay::start(&mut rank.env));
         rank
     }
 
-    /// Journals the first event of this incarnation, before anything of it is seen.
+    /// Journals the first event of this incarnation, before any of it is visible.
     fn begin_with(&mut self, what: &str, updates: Vec<Update>) {
         let Self { env, cache, sessions, .. } = self;
         self.begin = Some(commit::commit(env, cache, sessions, what, updates));
@@ -56,7 +56,7 @@ impl Rank {
         }
     }
 
-    /// Something that the replay reads was read.
+    /// Handles a read of the replay.
     pub(super) fn replay_read(&mut self, id: IoId, result: IoResult) {
         let Self { env, cache, sessions, .. } = self;
         let Some(replay) = &mut self.replay else { return };
@@ -66,7 +66,7 @@ impl Rank {
         }
     }
 
-    /// Applies what was read and reads on, unless changes must leave the cache first.
+    /// Applies events and reads on, unless changes must be written back first.
     pub(super) fn advance_replay(&mut self) {
         while let Some(step) = self.replay.as_mut().and_then(Replay::next_step) {
             match step {
@@ -94,14 +94,14 @@ impl Rank {
         }
     }
 
-    /// Drops what is clean beyond the cache's limit.
+    /// Evicts clean entries beyond the cache's limit.
     fn trim_replayed(&mut self) {
         let limit = self.env.cfg().options.cache_inodes;
         let barrier = self.cache.tick + 1;
         self.cache.trim_some(limit, barrier, usize::MAX);
     }
 
-    /// The journal is replayed: takes over from its end.
+    /// Ends the replay and takes over from the journal's end.
     fn end_replay(&mut self, Ended { last, count, segments }: Ended) {
         self.replay = None;
         self.env.continue_journal(last, segments);
@@ -119,7 +119,7 @@ impl Rank {
         self.env.write_journal();
     }
 
-    /// The map says that clients may reconnect.
+    /// Begins the reconnect stage, as the map says.
     pub fn reconnect(&mut self, now: Now) {
         self.env.set_now(now);
         if self.stage() == Stage::Replayed {
@@ -129,7 +129,7 @@ impl Rank {
         }
     }
 
-    /// The map says that the rank serves.
+    /// Begins to serve, as the map says.
     pub fn activate(&mut self, now: Now) {
         self.env.set_now(now);
         if !matches!(self.stage(), Stage::Creating | Stage::Rejoined) {
@@ -155,7 +155,7 @@ impl Rank {
     }
 }
 
-/// Says that these directories, with all below them, are this rank's.
+/// The update that makes these directories, with everything below, this rank's.
 fn own_subtrees(rank: u32, dirs: &[Ino]) -> Update {
     let rank = MdsRank(rank as i32);
     let one = |dir: &Ino| Subtree { dir: DirFrag::whole(*dir), rank, other: None };

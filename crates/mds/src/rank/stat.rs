@@ -26,7 +26,7 @@ pub(super) fn utime(t: Timespec) -> Utime {
     Utime { sec: t.sec, nsec: t.nsec }
 }
 
-/// A fragment, held by the rank that sends the reply.
+/// The statistics of a fragment under the authority of the replying rank.
 pub(super) fn dir_stat(frag: Frag) -> DirStat {
     DirStat { frag: frag.raw(), auth: -1, dist: BTreeSet::new() }
 }

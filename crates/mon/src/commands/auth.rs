@@ -21,8 +21,8 @@ fn entity(args: &Args) -> Result<EntityName, Failure> {
     }
 }
 
-/// The capabilities of a list `service capability …`, each one known and enforced: a grant that nobody would
-/// check is refused, not stored.
+/// Parses capabilities from a list `service capability …`. Each must be known and enforced: a grant that
+/// nobody would check is refused and not stored.
 fn parse_caps(list: &[String]) -> Result<Caps, Failure> {
     if !list.len().is_multiple_of(2) {
         return invalid("capabilities come in pairs: SERVICE 'CAPABILITY', as mon 'allow r'");
@@ -152,13 +152,13 @@ pub fn add(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
     said(format!("added key for {name}"))
 }
 
-/// The service of which a key that exists has other capabilities than are asked for.
+/// The service for which an existing key has other capabilities than requested.
 fn mismatch(old: &Caps, wanted: &Caps) -> Option<String> {
     let services = old.keys().chain(wanted.keys());
     services.into_iter().find(|s| old.get(*s) != wanted.get(*s)).cloned()
 }
 
-/// The key, made where there is none.
+/// Returns the entity's key, creating it if there is none.
 fn make(edit: &mut Edit<'_>, name: &EntityName, caps: Caps) -> Result<EntityAuth, Failure> {
     if let Some(old) = edit.base.auth.get(name) {
         // Asked without capabilities, an existing key is simply shown.
@@ -275,7 +275,7 @@ pub fn fs_authorize(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         &format!("allow {access} tag cephfs data={data}"),
     ];
     let caps = parse_caps(&list.map(str::to_owned))?;
-    // A key that allows other things too is not widened or narrowed by this.
+    // A key with other capabilities is neither widened nor narrowed by this.
     if let Some(old) = edit.base.auth.get(&name)
         && caps.iter().any(|(service, text)| old.caps.get(service) != Some(text))
     {

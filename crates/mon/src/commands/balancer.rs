@@ -82,16 +82,16 @@ pub fn eval(view: &View<'_>, args: &Args, verbose: bool) -> Outcome {
     output(text)
 }
 
-/// What lies below one starting point of rules.
+/// The OSDs below one starting point of rules.
 #[derive(Default)]
 struct Root {
-    /// By OSD, which part of everything should be there.
+    /// Share of everything that each OSD should hold.
     targets: BTreeMap<i32, f64>,
-    /// By OSD, PGs, objects and bytes that are there.
+    /// PGs, objects and bytes that each OSD holds.
     counts: BTreeMap<i32, [f64; 3]>,
 }
 
-/// By starting point, what the pools have there, as was last reported.
+/// By starting point, the last reported content of the pools there.
 fn roots(view: &View<'_>, pools: &BTreeSet<i64>) -> BTreeMap<i32, Root> {
     let map = view.state.osdmap();
     let mut roots: BTreeMap<i32, Root> = BTreeMap::new();
@@ -130,8 +130,7 @@ fn roots(view: &View<'_>, pools: &BTreeSet<i64>) -> BTreeMap<i32, Root> {
 }
 
 impl Root {
-    /// How uneven PGs, objects and bytes are: 0 where no OSD has more than its part, towards 1 the more there
-    /// is.
+    /// Unevenness of PGs, objects and bytes: 0 if no OSD exceeds its share, approaching 1 the more they do.
     fn scores(&self) -> [f64; 3] {
         [0, 1, 2].map(|at| {
             let total: f64 = self.counts.values().map(|n| n[at]).sum();

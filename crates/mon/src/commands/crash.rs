@@ -77,7 +77,7 @@ pub fn post(edit: &mut Edit<'_>, _: &Args, input: &[u8]) -> Outcome {
     if id.is_empty() || id.contains(['/', '\0']) || parse_stamp(report.text("timestamp")).is_none() {
         return invalid("a crash report has a `crash_id` and a `timestamp` (2026-11-22T00:20:11Z)");
     }
-    // Filed again by the same finder, it is not new.
+    // A report that the same finder files again is not new.
     if !edit.base.kv.contains_key(&report.key()) {
         report.store(edit);
     }
@@ -106,7 +106,7 @@ pub fn archive_all(edit: &mut Edit<'_>, _: &Args, _: &[u8]) -> Outcome {
 
 pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let key = format!("{PREFIX}{}", args.str("id"));
-    // Gone is gone, also where it never was.
+    // Removing a missing report succeeds.
     if edit.base.kv.contains_key(&key) {
         edit.push(Change::Kv(key, None));
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::EntityName;
 
-/// A device: where it is, and who uses it.
+/// A device, the hosts that report it, and the daemons on it.
 #[derive(Default)]
 struct Device {
     /// Host, device, path.
@@ -18,7 +18,7 @@ struct Device {
     daemons: BTreeSet<String>,
 }
 
-/// `DEV=VALUE,DEV=VALUE`.
+/// Parses `DEV=VALUE,DEV=VALUE`.
 fn pairs(list: Option<&String>) -> BTreeMap<String, String> {
     let items = list.map(String::as_str).unwrap_or_default().split(',');
     items.filter_map(|item| item.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()

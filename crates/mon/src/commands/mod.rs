@@ -32,9 +32,9 @@ use crate::view::View;
 use decl::{Args, Cmd};
 use reply::Outcome;
 
-/// How a command is carried out.
+/// Implementation of a command.
 pub(crate) enum Handler {
-    /// Reads.
+    /// Reads the state.
     Read(fn(&View<'_>, &Args) -> Outcome),
     /// Changes; the last argument is the input given with `-i`.
     Change(fn(&mut Edit<'_>, &Args, &[u8]) -> Outcome),

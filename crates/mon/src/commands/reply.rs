@@ -6,12 +6,12 @@ use decl::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What a command answers.
+/// A command's answer.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Reply {
     /// Status text, shown on standard error.
     pub status: String,
-    /// Output.
+    /// The output.
     pub data: Vec<u8>,
 }
 
@@ -23,12 +23,12 @@ pub(crate) fn said(status: impl Into<String>) -> Outcome {
     Ok(Reply { status: status.into(), data: Vec::new() })
 }
 
-/// Output alone.
+/// An answer that consists of output alone.
 pub(crate) fn output(data: impl Into<Vec<u8>>) -> Outcome {
     Ok(Reply { status: String::new(), data: data.into() })
 }
 
-/// JSON where it is asked for, else the text.
+/// Answers in JSON if the client asked for it, else as text.
 pub fn answer(args: &Args, json: impl FnOnce() -> Value, plain: impl FnOnce() -> String) -> Outcome {
     match args.format() {
         "json" => output(json().to_string()),
@@ -45,7 +45,7 @@ pub fn structured(args: &Args, json: &Value) -> Outcome {
     }
 }
 
-/// How many of a list of daemons have each value of a property.
+/// Counts daemons by the value of a property.
 pub fn count_values(args: &Args, values: impl Iterator<Item = Option<String>>) -> Outcome {
     let mut counts = BTreeMap::<String, u64>::new();
     for value in values {

@@ -182,7 +182,7 @@ fn mds_line(view: &View<'_>) -> String {
     format!("{up}/{want} daemons up{standby}")
 }
 
-/// Whether every rank of a file system serves.
+/// True if every rank of a file system is active.
 fn is_healthy(view: &View<'_>, id: Fscid) -> bool {
     view.state.fsmap.filesystems.get(&id).is_some_and(|f| {
         let m = &f.mds_map;

@@ -1,11 +1,11 @@
 //! Tables in text: columns as wide as their widest cell, two spaces between.
 
-/// Where a cell's text stands.
+/// Alignment of a cell's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
-    /// Left.
+    /// To the left.
     L,
-    /// Right.
+    /// To the right.
     R,
 }
 

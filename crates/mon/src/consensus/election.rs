@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 
 impl Raft {
-    /// Nobody leads: asks whether it may.
+    /// Stands for election: asks the others whether it could win.
     pub(super) fn stand(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.leader = None;
         self.retry_election(now);
         if self.is_alone() {
-            // Nobody is told anything before the vote is durable, see `Leadership::mark`: it is written with
-            // the first entry.
+            // Nothing is sent before the vote is durable, see `Leadership::mark`: it is written with the
+            // first entry.
             self.set_hard(self.term + 1, Some(self.own));
             return self.lead(now, out);
         }
@@ -30,8 +30,8 @@ impl Raft {
         others.into_iter().for_each(|to| ask(self, to, out));
     }
 
-    /// Leads no more, because its process ends: the voter that has most is asked to stand now instead of
-    /// after a silence.
+    /// Gives up leadership because the process ends. The most up-to-date voter is asked to stand at once
+    /// instead of after a timeout.
     pub fn resign(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let Role::Leader(l) = &self.role else { return };
         let voters = self.log.voters();
@@ -54,7 +54,8 @@ impl Raft {
         stand: bool,
         out: &mut Vec<Effect>,
     ) {
-        // Of another leader, to which something may still be owed, this says nothing.
+        // A resignation of another leader means nothing here: this voter may still owe its own leader
+        // something.
         if term != self.term || self.leader != Some(from) || !matches!(self.role, Role::Follower) {
             return;
         }
@@ -157,7 +158,7 @@ impl Raft {
         }
     }
 
-    /// Leads once a quorum has voted for it, itself included when its vote is durable.
+    /// Takes the lead once a quorum has voted for it; its own vote counts when it is durable.
     pub(super) fn count_votes(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let own = usize::from(self.saved_changes == self.changes && self.is_voter());
         let quorum = self.quorum();

@@ -5,26 +5,26 @@ use crate::consensus::voter::VoterId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Who votes: the store, and the name of the monitor that it belongs to.
+/// The voters: their stores, and the names of the monitors that own them.
 pub type Voters = BTreeMap<VoterId, String>;
 
-/// How far a log goes. Ordered as elections compare logs: by term, then by index.
+/// A position in the log. Ordered as elections compare logs: by term, then by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Position {
-    /// Of the leader that made the entry.
+    /// Term of the leader that created the entry.
     pub term: u64,
-    /// From 1 without gaps; 0 before the first.
+    /// Index, from 1 without gaps; 0 is the position before the first entry.
     pub index: u64,
 }
 
-/// One entry.
+/// An entry of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Where.
+    /// Its position.
     pub at: Position,
-    /// The voters from here on, where the entry changes them.
+    /// The voters from this entry on, if it changes them.
     pub voters: Option<Arc<Voters>>,
-    /// What the owner agrees on, encoded.
+    /// The owner's payload, encoded.
     pub data: Arc<Vec<u8>>,
 }
 
@@ -33,7 +33,7 @@ pub struct Entry {
 pub(super) struct Entries {
     base: Position,
     entries: VecDeque<Entry>,
-    /// By the index from which on they hold; the first is that of the base.
+    /// Voters by the index from which they apply; the first index is that of the base.
     voters: Vec<(u64, Arc<Voters>)>,
 }
 
@@ -51,7 +51,7 @@ impl Entries {
         self.entries.back().map_or(self.base, |e| e.at)
     }
 
-    /// The newest voters, committed or not: they count from when they are in the log.
+    /// The newest voters, committed or not: they apply as soon as they are in the log.
     pub fn voters(&self) -> &Arc<Voters> {
         &self.voters.last().expect("the base has some").1
     }
@@ -61,13 +61,13 @@ impl Entries {
         self.voters.last().expect("the base has some").0
     }
 
-    /// The voters that hold after `index`, which is not before the base.
+    /// The voters that apply after `index`, which is not before the base.
     pub fn voters_at(&self, index: u64) -> &Arc<Voters> {
         let held = self.voters.iter().rev().find(|(from, _)| *from <= index);
         &held.unwrap_or(&self.voters[0]).1
     }
 
-    /// The term of an entry; `None` where it is not here.
+    /// The term of an entry; `None` if the log does not have it.
     pub fn term_at(&self, index: u64) -> Option<u64> {
         if index == self.base.index {
             return Some(self.base.term);
@@ -108,7 +108,7 @@ impl Entries {
         self.voters.insert(0, (index, voters));
     }
 
-    /// Copies of the entries from `from` on, up to a number and an amount of bytes, but at least one.
+    /// Copies of the entries from `from` on, limited in number and bytes, but at least one.
     pub fn batch(&self, from: u64, max: usize, max_bytes: usize) -> Vec<Entry> {
         let mut out = Vec::new();
         let mut bytes = 0;
@@ -124,8 +124,8 @@ impl Entries {
         out
     }
 
-    /// The last index up to which a log that has `term` at `index` can agree with this one: where to look
-    /// next after a leader's claim was wrong.
+    /// The last index up to which a log with `term` at `index` can agree with this one: the next place to try
+    /// after a leader's claim was wrong.
     pub fn hint(&self, index: u64) -> u64 {
         let last = self.last().index;
         if index > last {

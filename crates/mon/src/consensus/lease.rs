@@ -9,13 +9,13 @@ use crate::consensus::raft::{Raft, Role, Timing};
 use std::time::Duration;
 use stdx::Instant;
 
-/// The time for which a leader answers reads after it sent what a quorum has heard.
+/// Duration of the lease, counted from the sending of a message that a quorum has heard.
 pub fn read_lease() -> Duration {
     Timing::default().lease
 }
 
 impl Raft {
-    /// Until when it may answer reads; `None` while it may not at all.
+    /// End of the lease; `None` if it may not answer reads at all.
     pub fn lease_until(&self) -> Option<Instant> {
         let Role::Leader(l) = &self.role else { return None };
         if self.is_alone() {
@@ -28,13 +28,13 @@ impl Raft {
         acked.map(|at| at + self.timing.lease)
     }
 
-    /// Whether a read of what is committed now sees everything that anybody was ever told.
+    /// True if a read of the committed state now sees everything that anybody was ever told.
     pub fn may_read(&self, now: Instant) -> bool {
         let lease = self.lease_until().is_some_and(|until| now < until);
         self.is_active() && (lease || stdx::mutants::is_active("mon_reads_without_lease"))
     }
 
-    /// Whether a leader that this voter heard may still rely on it.
+    /// True if the leader that this voter last heard may still rely on its promise not to vote.
     pub(super) fn is_loyal(&self, now: Instant) -> bool {
         if stdx::mutants::is_active("mon_votes_during_lease") {
             return false;

@@ -1,24 +1,24 @@
-//! How far a leader has brought each peer.
+//! A leader's view of how far each peer's log has got.
 
 use stdx::Instant;
 
-/// How far one peer is.
+/// Replication progress of one peer.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
     /// The next entry to send.
     pub next: u64,
-    /// Durable there up to here.
+    /// The peer's log is durable up to here.
     pub matched: u64,
     pub state: ProgressState,
-    /// When the newest message that it has answered was sent.
+    /// Send time of the newest message that the peer has answered.
     pub acked: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProgressState {
-    /// Looks for where the logs agree: one message with each heartbeat or answer.
+    /// Searches for the point up to which the logs agree: one message for each heartbeat or answer.
     Probing,
-    /// Entries are sent as they come.
+    /// Sends entries as they come.
     Streaming,
     /// The owner sends a snapshot.
     Snapshot,

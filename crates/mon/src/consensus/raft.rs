@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Instant, Rng};
 
-/// How long things take. All on local monotonic clocks, which may differ in speed by some percent.
+/// Timing parameters. All refer to local monotonic clocks, which may differ in speed by some percent.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Between two signs of life of a leader.
+    /// Interval between a leader's heartbeats.
     pub heartbeat: Duration,
-    /// How long a voter that heard from a leader votes for nobody else. Also after which time without a
-    /// quorum a leader steps down.
+    /// A voter that heard from a leader votes for nobody else for this long. A leader that hears from no
+    /// quorum for this long steps down.
     pub election_min: Duration,
     /// A voter that hears nothing stands for election after a time between `election_min` and this.
     pub election_max: Duration,
-    /// How long a leader may answer reads after what a quorum answered was *sent*. Shorter than
-    /// `election_min` by more than the clocks can drift apart.
+    /// A leader may answer reads for this long after it *sent* a message that a quorum has answered. Shorter
+    /// than `election_min` by more than the clocks can drift apart.
     pub lease: Duration,
 }
 
@@ -31,14 +31,14 @@ impl Default for Timing {
     }
 }
 
-/// What was durable when the process ended.
+/// The durable state found at start.
 #[derive(Debug, Default)]
 pub struct Restored {
     /// The newest term.
     pub term: u64,
     /// The vote in it.
     pub vote: Option<VoterId>,
-    /// What the snapshot covers.
+    /// Last position that the snapshot covers.
     pub base: Position,
     /// Voters after the base.
     pub voters: Voters,
@@ -46,7 +46,7 @@ pub struct Restored {
     pub entries: Vec<Entry>,
 }
 
-/// What the owner does.
+/// An effect for the owner to carry out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Send it; it may be lost.
@@ -57,20 +57,20 @@ pub enum Effect {
     Committed,
 }
 
-/// What is to be written, all in one transaction.
+/// Unsaved changes, to be written in one transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unsaved {
-    /// Term and vote, where they changed.
+    /// Term and vote, if they changed.
     pub hard: Option<(u64, Option<VoterId>)>,
     /// Entries from here on are replaced by `entries`.
     pub truncate: Option<u64>,
-    /// To be added.
+    /// Entries to append.
     pub entries: Vec<Entry>,
-    /// For [`Raft::saved`].
+    /// Mark to pass to [`Raft::saved`].
     pub mark: u64,
 }
 
-/// What it is in its term.
+/// The voter's role in its term.
 #[derive(Debug)]
 pub(super) enum Role {
     Follower,
@@ -80,7 +80,7 @@ pub(super) enum Role {
     Leader(Leadership),
 }
 
-/// What a leader knows.
+/// State that only a leader keeps.
 #[derive(Debug)]
 pub(super) struct Leadership {
     pub peers: BTreeMap<VoterId, Progress>,
@@ -90,8 +90,8 @@ pub(super) struct Leadership {
     /// The commit index that peers were told last.
     pub commit_told: u64,
     pub since: Instant,
-    /// Its vote is durable with this change. One that is elected by itself alone may be told nothing of
-    /// before: after a crash it would begin the same term anew with other entries.
+    /// Change with which the leader's own vote becomes durable. A leader that elected itself alone may send
+    /// nothing before that: after a crash it could start the same term again with other entries.
     pub mark: u64,
 }
 
@@ -110,29 +110,29 @@ pub struct Raft {
     /// No vote for anybody before this.
     pub(super) loyal_until: Instant,
     pub(super) election_at: Instant,
-    /// How often it has stood for election since it last heard a leader.
+    /// Number of elections it has stood for since it last heard a leader.
     pub(super) attempts: u32,
-    /// Equal to the leader's log up to here; as follower.
+    /// Equal to the leader's log up to here; followers only.
     pub(super) verified: u64,
-    /// The last `matched` that the leader was told.
+    /// The last `matched` sent to the leader.
     pub(super) told: u64,
-    /// Counts changes of what must be durable.
+    /// Number of changes of durable state so far.
     pub(super) changes: u64,
     pub(super) saved_changes: u64,
     hard_changed: bool,
     truncate: Option<u64>,
-    /// The first entry that was not taken for saving.
+    /// The first entry that was not yet taken by [`Raft::take_unsaved`].
     unsaved_from: u64,
-    /// The last index that is being saved, of entries that were not replaced since.
+    /// The last index being saved, among entries that were not replaced since.
     saving_to: u64,
     /// Entries up to here are durable.
     pub(super) saved_to: u64,
-    /// To be sent once changes up to a number are durable.
+    /// Messages to send once changes up to a number are durable.
     pub(super) held: Vec<(u64, VoterId, Message)>,
 }
 
 impl Raft {
-    /// Begins with what is durable. `now` starts the wait before the first vote.
+    /// Starts from the durable state. `now` starts the wait before the first vote.
     pub fn new(own: VoterId, timing: Timing, rng: Rng, restored: Restored, now: Instant) -> Self {
         let Restored { term, vote, base, voters, entries } = restored;
         let mut log = Entries::new(base, Arc::new(voters));
@@ -165,13 +165,13 @@ impl Raft {
         };
         raft.reset_election(now);
         if raft.is_alone() {
-            // Nobody else can have been promised anything.
+            // Nobody else can hold a promise.
             (raft.loyal_until, raft.election_at) = (now, now);
         }
         raft
     }
 
-    /// This voter.
+    /// Id of this voter.
     pub fn own(&self) -> VoterId {
         self.own
     }
@@ -186,12 +186,12 @@ impl Raft {
         self.commit
     }
 
-    /// How far the log goes.
+    /// The last position in the log.
     pub fn last(&self) -> Position {
         self.log.last()
     }
 
-    /// What comes before the log.
+    /// The position before the log's first entry.
     #[cfg(test)]
     pub fn base(&self) -> Position {
         self.log.base()
@@ -207,32 +207,32 @@ impl Raft {
         self.log.voters()
     }
 
-    /// Who leads, as far as is known; this one itself also before it may answer.
+    /// The leader, if known. This voter may name itself before it is allowed to answer.
     pub fn leader(&self) -> Option<VoterId> {
         self.leader
     }
 
-    /// Whether this one leads.
+    /// True if this voter leads.
     pub fn is_leader(&self) -> bool {
         matches!(self.role, Role::Leader(_))
     }
 
-    /// Whether it leads and knows all that was ever committed: only now may it decide.
+    /// True if it leads and knows everything that was ever committed. Only then may it decide.
     pub fn is_active(&self) -> bool {
         matches!(&self.role, Role::Leader(l) if self.commit >= l.first)
     }
 
-    /// Whether an entry of this term is known to be committed: then whoever leads may decide.
+    /// True if an entry of this term is known to be committed; the leader may then decide.
     pub fn is_settled(&self) -> bool {
         self.log.term_at(self.commit) == Some(self.term)
     }
 
-    /// Whether this one votes.
+    /// True if this one is a voter.
     pub fn is_voter(&self) -> bool {
         self.log.voters().contains_key(&self.own)
     }
 
-    /// Whether it is the only voter.
+    /// True if it is the only voter.
     pub(super) fn is_alone(&self) -> bool {
         self.is_voter() && self.log.voters().len() == 1
     }
@@ -241,7 +241,7 @@ impl Raft {
         self.log.voters().len() / 2 + 1
     }
 
-    /// When [`Self::tick`] is wanted.
+    /// Time at which [`Self::tick`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.role {
             Role::Leader(l) if l.peers.is_empty() => None,
@@ -276,13 +276,13 @@ impl Raft {
         }
     }
 
-    /// Whether there is something to write.
+    /// True if there are changes to write.
     pub fn has_unsaved(&self) -> bool {
         self.hard_changed || self.truncate.is_some() || self.unsaved_from <= self.log.last().index
     }
 
-    /// What is to be written, given once. The owner takes the next one after it has said by [`Self::saved`]
-    /// that this one is durable.
+    /// The changes to write, returned once. The owner asks again only after it has reported these as durable
+    /// by [`Self::saved`].
     pub fn take_unsaved(&mut self) -> Unsaved {
         let entries = self.log.batch(self.unsaved_from, usize::MAX, usize::MAX);
         self.unsaved_from = self.log.last().index + 1;
@@ -291,7 +291,7 @@ impl Raft {
         Unsaved { hard, truncate: self.truncate.take(), entries, mark: self.changes }
     }
 
-    /// Everything up to this mark is durable.
+    /// Notes that everything up to this mark is durable.
     pub fn saved(&mut self, now: Instant, mark: u64, out: &mut Vec<Effect>) {
         self.saved_changes = self.saved_changes.max(mark);
         self.saved_to = self.saved_to.max(self.saving_to);
@@ -308,14 +308,14 @@ impl Raft {
         }
     }
 
-    /// What waited for its durability goes out, unless it is of an earlier term.
+    /// Sends a message that waited for durability, unless it belongs to an earlier term.
     fn release(&mut self, to: VoterId, message: Message, out: &mut Vec<Effect>) {
         if message.term() == self.term {
             out.push(Effect::Send(to, message));
         }
     }
 
-    /// Sends once all that changed so far is durable.
+    /// Sends a message once all changes so far are durable.
     pub(super) fn send_saved(&mut self, to: VoterId, message: Message, out: &mut Vec<Effect>) {
         if self.saved_changes == self.changes || stdx::mutants::is_active("mon_votes_before_durable") {
             out.push(Effect::Send(to, message));
@@ -355,15 +355,15 @@ impl Raft {
         }
     }
 
-    /// The owner took over a snapshot that a leader sent, and writes it before anything that it takes from
-    /// here on. Says `false` where it covers nothing new: then the owner must not take it.
+    /// Notes that the owner took over a snapshot from a leader and writes it before anything that follows.
+    /// Returns false if the snapshot covers nothing new; the owner must then discard it.
     pub fn install(&mut self, base: Position, voters: Voters) -> bool {
         if base.index <= self.commit {
             return false;
         }
         self.log = Entries::new(base, Arc::new(voters));
         (self.commit, self.verified) = (base.index, base.index);
-        // What is being written counts for nothing any more.
+        // A write in progress no longer counts.
         (self.saved_to, self.saving_to) = (0, 0);
         self.unsaved_from = base.index + 1;
         // The owner removes all entries together with the old snapshot.
@@ -376,7 +376,7 @@ impl Raft {
     pub(super) fn follow(&mut self, now: Instant, term: u64, leader: Option<VoterId>) {
         assert!(term >= self.term, "terms only grow");
         if term > self.term || self.leader != leader || !matches!(self.role, Role::Follower) {
-            // Also where the same one leads again: its log need not be what it was.
+            // Also if the same leader leads again: its log need not be the same.
             (self.verified, self.told) = (0, 0);
         }
         if term > self.term {
@@ -386,7 +386,7 @@ impl Raft {
         self.role = Role::Follower;
         self.leader = leader;
         if led {
-            // Whoever comes next may be elected at once: this one has nothing to be loyal to.
+            // The next candidate may be elected at once: this voter has no leader to be loyal to.
             self.loyal_until = now;
         }
         self.reset_election(now);
@@ -397,9 +397,9 @@ impl Raft {
         self.wait_for_election(now, self.timing.election_min, self.timing.election_max);
     }
 
-    /// An election that nobody wins is soon tried again: that its votes were split or another voter was loyal
-    /// for a moment longer must not cost a whole timeout. Each time later, because votes may take long to
-    /// become durable.
+    /// Retries an election that nobody won. Split votes, or a voter that was loyal for a moment longer, must
+    /// not cost a whole timeout. The delay grows with each attempt, because votes may take long to become
+    /// durable.
     pub(super) fn retry_election(&mut self, now: Instant) {
         self.attempts = (self.attempts + 1).min(8);
         let least = (self.timing.heartbeat * (1 << self.attempts)).min(self.timing.election_min);

@@ -1,4 +1,4 @@
-//! What a leader does: brings entries to the others, counts who has them, keeps its lease.
+//! The leader's work: replicates entries, counts who has them, keeps the lease.
 
 use crate::consensus::entries::{Entry, Position, Voters};
 use crate::consensus::progress::{Progress, ProgressState};
@@ -8,22 +8,22 @@ use crate::consensus::wire_form::Message;
 use std::sync::Arc;
 use stdx::Instant;
 
-/// Entries and bytes of one message.
+/// Maximum entries and bytes of one message.
 const BATCH: (usize, usize) = (256, 1 << 20);
-/// Entries on their way to one voter.
+/// Maximum entries in flight to one voter.
 const WINDOW: u64 = 1024;
 
 impl Raft {
-    /// Appends an entry; `None` where this one does not lead. A new leader's owner proposes at once, if need
-    /// be nothing: before an entry of its own term is committed it does not know what is. `voters` may differ
-    /// from the newest ones by one member, and only when [`Self::may_change_voters`]. Sent by
-    /// [`Self::flush`].
+    /// Appends an entry; `None` if this voter does not lead. A new leader's owner must propose at once, an
+    /// empty entry if necessary: before an entry of its own term is committed, the leader does not know the
+    /// commit index. `voters` may differ from the newest ones by one member, and only if
+    /// [`Self::may_change_voters`]. [`Self::flush`] sends the entry.
     pub fn propose(&mut self, data: Arc<Vec<u8>>, voters: Option<Voters>) -> Option<u64> {
         let last = self.log.last().index;
         let Role::Leader(leading) = &mut self.role else { return None };
         if let Some(voters) = &voters {
-            // The ones that are gone stay until they have heard of it: they are told nothing new, but the end
-            // is theirs too.
+            // Removed voters stay peers until they have heard of their removal: they get no new entries
+            // except that one.
             for new in voters.keys().filter(|v| **v != self.own) {
                 leading.peers.entry(*new).or_insert_with(|| Progress::new(last + 1));
             }
@@ -33,13 +33,13 @@ impl Raft {
         Some(at.index)
     }
 
-    /// Whether the next change of voters may be proposed: the last one is committed, and an entry of this
-    /// term.
+    /// True if the next change of voters may be proposed: the last one is committed, and so is an entry of
+    /// this term.
     pub fn may_change_voters(&self) -> bool {
         self.is_active() && self.log.voters_since() <= self.commit
     }
 
-    /// Replicates also to a store that does not vote yet.
+    /// Starts to replicate to a store that does not vote yet.
     pub fn add_learner(&mut self, id: VoterId) {
         let next = self.log.last().index + 1;
         if let Role::Leader(l) = &mut self.role
@@ -49,7 +49,7 @@ impl Raft {
         }
     }
 
-    /// Forgets peers that do not vote and that the owner does not want to have entries any more.
+    /// Drops non-voting peers for which the owner no longer wants replication.
     pub fn retain_learners(&mut self, wanted: impl Fn(VoterId) -> bool) {
         let voters = self.log.voters().clone();
         if let Role::Leader(l) = &mut self.role {
@@ -57,18 +57,18 @@ impl Raft {
         }
     }
 
-    /// Whether a peer has all that is committed.
+    /// True if a peer has all committed entries.
     pub fn is_caught_up(&self, id: VoterId) -> bool {
         matches!(&self.role, Role::Leader(l) if l.peers.get(&id).is_some_and(|p| p.matched >= self.commit))
     }
 
-    /// When the newest message that a peer has answered was sent; as leader.
+    /// Send time of the newest message that a peer has answered; leaders only.
     pub fn heard(&self, id: VoterId) -> Option<Instant> {
         let Role::Leader(l) = &self.role else { return None };
         l.peers.get(&id)?.acked
     }
 
-    /// The connection to a peer broke: what was on its way may be lost.
+    /// Notes that the connection to a peer broke: messages in flight may be lost.
     pub fn lost(&mut self, id: VoterId) {
         if let Role::Leader(l) = &mut self.role
             && let Some(peer) = l.peers.get_mut(&id)
@@ -101,7 +101,7 @@ impl Raft {
         }
     }
 
-    /// Says to all that this one leads.
+    /// Sends a heartbeat to all peers.
     pub(super) fn heartbeat(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let every = self.timing.heartbeat;
         let Role::Leader(l) = &mut self.role else { return };
@@ -113,7 +113,7 @@ impl Raft {
         }
     }
 
-    /// Sends what was proposed or committed since. To be called at the end of each input.
+    /// Sends entries proposed or committed since the last call. Must be called at the end of each input.
     pub fn flush(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let last = self.log.last().index;
         let Role::Leader(l) = &mut self.role else { return };
@@ -126,13 +126,13 @@ impl Raft {
             self.send_append(now, id, news, out);
         }
         if !self.is_voter() && self.log.voters_since() <= self.commit {
-            // It has led its own removal to the end.
+            // It has led until its own removal was committed.
             let term = self.term;
             self.follow(now, term, None);
         }
     }
 
-    /// Sends entries to one peer, or a sign of life where there is nothing to send and `anyway`.
+    /// Sends entries to one peer; if there are none, sends a heartbeat if `anyway`.
     fn send_append(&mut self, now: Instant, id: VoterId, anyway: bool, out: &mut Vec<Effect>) {
         let (term, base) = (self.term, self.log.base());
         let (commit, saved) = (self.commit, self.saved_changes);
@@ -146,7 +146,7 @@ impl Raft {
             out.push(Effect::Snapshot(id));
         }
         let (prev, entries) = match peer.state {
-            // Agrees with every log, and says nothing of it.
+            // A position that agrees with every log and asserts nothing.
             ProgressState::Snapshot => (Position::default(), Vec::new()),
             state => {
                 let index = peer.next - 1;
@@ -191,7 +191,7 @@ impl Raft {
         }
         peer.matched = peer.matched.max(matched.min(last));
         let covered = peer.matched >= self.log.base().index;
-        // An answer to a message without a claim says nothing of where the logs agree.
+        // An answer to such a message says nothing about the point up to which the logs agree.
         if covered && matched > 0 && peer.state != ProgressState::Streaming
             || peer.state == ProgressState::Probing
         {
@@ -202,7 +202,7 @@ impl Raft {
         self.send_append(now, from, false, out);
     }
 
-    /// Commits what a quorum has.
+    /// Advances the commit index to what a quorum has.
     pub(super) fn advance(&mut self, out: &mut Vec<Effect>) {
         let Role::Leader(l) = &self.role else { return };
         let reached = self.quorum_value(|id| match id == self.own {
@@ -233,7 +233,7 @@ impl Raft {
             return;
         }
         let base = self.log.base();
-        // What lies before the base is committed, so it agrees.
+        // Entries before the base are committed, so they agree.
         let agrees = prev.index < base.index || self.log.term_at(prev.index) == Some(prev.term);
         if !agrees {
             let reply = Message::AppendReply { term, sent, agrees, matched: self.log.hint(prev.index) };
@@ -248,7 +248,7 @@ impl Raft {
             }
             self.push(entry);
         }
-        // The leader has all that is committed.
+        // The leader has all committed entries.
         self.verified = self.verified.max(end).max(self.commit);
         let commit = commit.min(self.verified);
         if commit > self.commit {
@@ -260,7 +260,8 @@ impl Raft {
         out.push(Effect::Send(from, reply));
     }
 
-    /// A sign of life of a leader, also while it sends a snapshot. Says whether it is one.
+    /// Notes a heartbeat of a leader, also while it sends a snapshot. Returns true if it comes from the
+    /// current one.
     pub fn hear(&mut self, now: Instant, from: VoterId, term: u64) -> bool {
         if term < self.term || from == self.own || term == self.term && self.is_leader() {
             return false;
@@ -273,7 +274,7 @@ impl Raft {
         true
     }
 
-    /// More of the leader's log is durable here.
+    /// Tells the leader that more of its log is durable here.
     pub(super) fn tell_matched(&mut self, out: &mut Vec<Effect>) {
         let matched = self.verified.min(self.saved_to);
         if let Some(leader) = self.leader

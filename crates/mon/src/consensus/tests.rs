@@ -13,7 +13,7 @@ mod scripted;
 
 const MS: u64 = 1_000_000;
 
-/// What survives a crash of one voter.
+/// The part of a voter that survives a crash.
 #[derive(Clone, Default)]
 struct Stored {
     term: u64,
@@ -41,7 +41,7 @@ struct Peer {
     id: VoterId,
     raft: Option<Raft>,
     stored: Stored,
-    /// What is being written, durable at this time; a snapshot replaces all before.
+    /// Write in progress and the time at which it is durable; a snapshot replaces everything before.
     writing: Option<(u64, Unsaved, Option<Stored>)>,
     /// A snapshot that was taken over and waits to be written.
     snapshot: Option<Stored>,
@@ -127,7 +127,7 @@ impl Net {
     fn crash(&mut self, id: VoterId) {
         let peer = self.peers.get_mut(&id).expect("known");
         peer.raft = None;
-        // What was being written may or may not have got there.
+        // A write in progress may or may not have reached the disk.
         if let Some((_, unsaved, snapshot)) = peer.writing.take()
             && self.rng.chance(1, 2)
         {
@@ -487,7 +487,7 @@ fn nothing_acknowledged_is_lost_and_no_read_is_old_in_two_thousand_bad_worlds() 
     );
 }
 
-/// How long it takes until something is acknowledged, which is bounded.
+/// Time until the next acknowledgement, asserted to be bounded.
 fn until_commit(net: &mut Net, seed: u64) -> Duration {
     let (began, before) = (net.now, net.acked);
     let mut waited = Duration::ZERO;

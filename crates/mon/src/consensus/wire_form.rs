@@ -1,50 +1,49 @@
-//! What monitors say to one another about elections and entries.
+//! Messages among voters about elections and entries.
 
 use crate::consensus::entries::{Entry, Position};
 
-/// One message. Terms are the sender's, except in a [`Message::PreVote`] and its granted reply: there it is
-/// the term that the sender would begin.
+/// A message between voters. Terms are the sender's, except in a [`Message::PreVote`] and its granted reply:
+/// there it is the term that the sender would begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// Would you vote for me? Nothing is promised by asking or answering.
+    /// Asks whether the receiver would vote for the sender. Neither side promises anything.
     PreVote { term: u64, last: Position },
-    /// Whether.
+    /// Answer to a `PreVote`.
     PreVoteReply { term: u64, granted: bool },
-    /// Vote for me.
+    /// Asks for a vote.
     Vote { term: u64, last: Position },
-    /// Whether.
+    /// Answer to a `Vote`.
     VoteReply { term: u64, granted: bool },
-    /// The leader's entries after `prev`; without any it is a sign of life.
+    /// The leader's entries after `prev`; without entries it is a heartbeat.
     Append {
         term: u64,
         prev: Position,
-        /// Committed up to here.
+        /// The leader's commit index.
         commit: u64,
         /// The leader's monotonic clock, in nanoseconds; comes back in the reply.
         sent: u64,
         entries: Vec<Entry>,
     },
-    /// The answer, and again when more has become durable.
+    /// The answer; sent again when more has become durable.
     AppendReply {
         term: u64,
-        /// Of the message answered; 0 where none is.
+        /// `sent` of the message that this answers; 0 if it answers none.
         sent: u64,
-        /// Whether `prev` was there.
+        /// True if the follower's log contains `prev`.
         agrees: bool,
-        /// Where it agrees: durable and equal to the leader's log up to here. Else where to look next.
+        /// If it agrees: the log is durable and equal to the leader's up to here. Else the index to try next.
         matched: u64,
     },
-    /// The sender led and does not any more: nobody owes it anything, and one voter is asked to stand at
-    /// once.
+    /// The sender no longer leads: nobody owes it anything, and one voter is asked to stand at once.
     Resign {
         term: u64,
-        /// Whether that is you.
+        /// True if the receiver is the voter that should stand.
         stand: bool,
     },
 }
 
 impl Message {
-    /// Its term.
+    /// Term of the message.
     pub fn term(&self) -> u64 {
         match self {
             Self::PreVote { term, .. }

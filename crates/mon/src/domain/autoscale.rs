@@ -1,10 +1,11 @@
-//! How many PGs a pool should have, by what is in it (Ceph: the manager's `pg_autoscaler`). Each OSD is to
-//! have about `mon_target_pg_per_osd` copies of PGs, and a pool gets its share of them by the space that it
-//! takes, or that people say it will. Pools with the flag `bulk` share evenly what others leave.
+//! Number of PGs that a pool should have for its content (Ceph: the manager's `pg_autoscaler`). Each OSD
+//! should hold about `mon_target_pg_per_osd` copies of PGs. A pool gets a share of them according to the
+//! space that it takes, or that an administrator expects it to take. Pools with the flag `bulk` divide the
+//! rest evenly.
 //!
-//! A number is changed only where it is wrong by a factor of three, so that it stays put, and only on whole
-//! knowledge: while an OSD or PG has not reported, sums would be too small. Pools whose mode is `warn` are
-//! only told of.
+//! A number changes only if it is wrong by a factor of three, so that it stays stable, and only on complete
+//! data: while an OSD or PG has not reported, sums would be too small. For a pool whose mode is `warn`, the
+//! monitor only raises a warning.
 
 use crate::crush_edit;
 use crate::domain::pool::ON;
@@ -13,10 +14,10 @@ use maps::{OsdId, Pool, PoolOpt, pool_flags, pool_opt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Fewest PGs of a pool that has no `pg_num_min`.
+/// Minimum number of PGs of a pool without `pg_num_min`.
 const LEAST: u32 = 32;
 
-/// Most PGs of a pool.
+/// Maximum number of PGs of a pool.
 const MOST: u32 = 65_536;
 
 /// Options of all pools.
@@ -26,7 +27,7 @@ pub(crate) struct Settings {
     pub off: bool,
     per_osd: u64,
     threshold: f64,
-    /// The time between two looks at all pools.
+    /// Interval between checks of all pools.
     pub period: Duration,
 }
 
@@ -40,13 +41,13 @@ impl Settings {
         }
     }
 
-    /// What is done with a pool.
+    /// Autoscale mode of a pool.
     pub fn mode(&self, pool: &Pool) -> u8 {
         if self.off { 0 } else { pool.pg_autoscale_mode.min(ON) }
     }
 
-    /// Gives pools their numbers: each the part of `left` that its ratio says, or all the same one. What they
-    /// get is taken from `left`.
+    /// Decides the pools' numbers of PGs: each gets the part of `left` given by its ratio, or all the same
+    /// part. The sum is subtracted from `left`.
     fn decide(&self, pools: &mut [Scale], even: Option<f64>, left: &mut f64) {
         let mut used = 0.0;
         for pool in pools {
@@ -62,38 +63,38 @@ impl Settings {
     }
 }
 
-/// What a pool has and should have.
+/// Present and recommended size of a pool.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Scale {
     pub id: i64,
-    /// Where its rule begins.
+    /// CRUSH item at which its rule starts.
     pub root: i32,
-    /// Bytes of users.
+    /// Bytes that users stored.
     pub stored: u64,
-    /// Bytes that people expect.
+    /// Bytes that an administrator expects.
     pub target_bytes: u64,
-    /// Bytes on devices for each byte.
+    /// Bytes on devices for each stored byte.
     pub rate: f64,
     /// Bytes of the devices under its rule.
     pub capacity: u64,
-    /// What it takes of them.
+    /// Part of the capacity that it uses.
     pub actual_ratio: f64,
-    /// The same, or what it is expected to take.
+    /// The same, or the part that it is expected to use.
     pub ratio: f64,
-    /// The ratio that people expect, and what that is beside other pools.
+    /// The ratio that an administrator expects, and its share among the expectations of all pools.
     pub target_ratio: f64,
     pub effective_ratio: f64,
     pub bias: f64,
     pub bulk: bool,
     /// Fewest and most PGs.
     pub bounds: (u32, u32),
-    /// PGs on their way.
+    /// Number of PGs, counting changes in progress.
     pub pg_num: u32,
-    /// As many should it be,
+    /// Recommended number of PGs,
     pub wanted: f64,
-    /// as a power of two within bounds.
+    /// rounded to a power of two within `bounds`.
     pub ideal: u32,
-    /// Whether that is far from what it is.
+    /// True if `ideal` is far from `pg_num`.
     pub differs: bool,
 }
 
@@ -101,7 +102,7 @@ pub(crate) struct Scale {
 #[derive(Debug, Default)]
 struct Root {
     devices: BTreeSet<OsdId>,
-    /// Of them, those that are in.
+    /// Number of `devices` that are in.
     osds: usize,
     capacity: u64,
     /// All OSDs and PGs of it were reported.
@@ -151,7 +152,7 @@ impl Root {
         });
     }
 
-    /// Says what all its pools should have.
+    /// Decides the numbers of PGs of all pools under this root.
     fn share(&mut self, settings: &Settings) {
         let capacity = self.capacity as f64;
         let of_all = |bytes: f64| if capacity > 0.0 { bytes / capacity } else { 0.0 };
@@ -160,7 +161,8 @@ impl Root {
         let bytes =
             sum(&|pool| if pool.target_ratio > 0.0 { 0.0 } else { pool.target_bytes as f64 * pool.rate });
         for pool in &mut self.pools {
-            // A ratio is one among those of all pools, of what those with a size in bytes leave.
+            // A target ratio is relative to those of all pools, and applies to the space that sizes in bytes
+            // leave.
             if ratios > 0.0 {
                 pool.effective_ratio = pool.target_ratio / ratios * (1.0 - of_all(bytes).min(1.0));
             }
@@ -181,8 +183,8 @@ impl Root {
     }
 }
 
-/// All replicated pools whose rule leads to OSDs that no rule with another root leads to: what is whose share
-/// would not be clear.
+/// All replicated pools whose OSDs are reached by rules of one root only: with several roots, a share would
+/// be ambiguous.
 pub(crate) fn scales(view: &View<'_>) -> Vec<Scale> {
     let map = view.state.osdmap();
     let settings = Settings::of(view);
@@ -202,7 +204,7 @@ pub(crate) fn scales(view: &View<'_>) -> Vec<Scale> {
     out
 }
 
-/// An option that is a number; 0 where it is not set.
+/// A numeric option of a pool; 0 if it is not set.
 fn number(pool: &Pool, key: i32) -> f64 {
     match pool.opts.get(&key) {
         Some(PoolOpt::Int(n)) => *n as f64,
@@ -218,7 +220,7 @@ fn nearest_power_of_two(x: f64) -> u32 {
     if below > 0 && above - n > n - below { below } else { above }
 }
 
-/// Whether nothing of a pool's PGs is on its way.
+/// True if no change of a pool's PG numbers is in progress.
 pub(crate) fn rests(pool: &Pool) -> bool {
     pool.pg_num == pool.pg_num_target
         && pool.pgp_num == pool.pgp_num_target

@@ -11,23 +11,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Instant, Now, Wall};
 
-/// PGs placed by CRUSH in one tick: some ten milliseconds.
+/// PGs mapped by CRUSH in one tick, which takes some ten milliseconds.
 const PGS_AT_ONCE: usize = 2048;
 
-/// Copies looked at for those to move, in one tick.
+/// Copies considered for a move in one tick.
 const EFFORT: usize = 1_000_000;
 
-/// Between two looks at whether all is quiet, which visit every PG.
+/// Interval between checks for quiet, which visit every PG.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
 
-/// Whether and how it is done: `ceph balancer on|off|mode`, and options.
+/// Settings of the balancer, from `ceph balancer on|off|mode` and options.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Settings {
     pub active: bool,
     pub mode: String,
-    /// Changes at a time.
+    /// Maximum number of changes at a time.
     pub changes: usize,
-    /// Objects that may be misplaced, as a part of all.
+    /// Maximum fraction of misplaced objects.
     pub misplaced: f64,
 }
 
@@ -37,17 +37,17 @@ impl Settings {
     }
 }
 
-/// What all pools' placement depends on.
+/// Inputs of the placement that all pools share.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Common {
     crush: Arc<crush::CrushMap>,
-    /// Weight, and whether it exists and is up.
+    /// Weight and state bits (exists, up) of each OSD.
     osds: Vec<(u32, u32)>,
     may_move: bool,
     changes: usize,
 }
 
-/// What one pool's placement depends on besides.
+/// Further inputs of one pool's placement.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Key {
     generation: u64,
@@ -59,36 +59,36 @@ struct Key {
     explicit: Vec<(PgId, Vec<OsdId>)>,
 }
 
-/// Soft state of the balancer; a new leader begins anew.
+/// Volatile state of the balancer; a new leader starts from nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Balancer {
     common: Common,
-    /// Counts changes of `common`.
+    /// Number of changes of `common`.
     generation: u64,
-    /// The map that `keys` are of.
+    /// Epoch of the map that `keys` belong to.
     epoch: Epoch,
     keys: BTreeMap<i64, Key>,
-    /// Pools in which nothing was left to do.
+    /// Pools without remaining work.
     settled: BTreeMap<i64, Key>,
     work: Option<(i64, Key, PoolBalance)>,
     plan: Option<(i64, Key, Vec<UpmapChange>)>,
-    /// PGs changed last, and since which epoch they are.
+    /// PGs changed last, and the epoch of that change.
     moved: (Vec<PgId>, Epoch),
     quiet_at: Option<Instant>,
-    /// When it last looked for something to do.
+    /// Start of its last search for something to do.
     started: Option<Wall>,
-    /// What came of it, in Ceph's words.
+    /// Outcome of that search, in Ceph's words.
     result: String,
-    /// Whether all is even.
+    /// True if everything is balanced.
     is_even: bool,
 }
 
-/// What is to be put into the map.
+/// The next change of the map.
 pub(crate) enum Step {
     Nothing,
-    /// Exceptions that lead nowhere: they go at once.
+    /// Useless exceptions, to be removed at once.
     Clean(Vec<UpmapChange>),
-    /// Moves, once all is quiet.
+    /// Moves are ready and wait for quiet.
     Ready,
 }
 
@@ -134,7 +134,7 @@ impl Balancer {
         }
     }
 
-    /// Looks at pools that are not settled, as far as one tick allows.
+    /// Examines pools that are not settled, as far as one tick allows.
     pub fn think(&mut self, now: Now, map: &Arc<OsdMap>, settings: &Settings) -> Step {
         if self.plan.is_some() {
             return Step::Ready;
@@ -179,12 +179,12 @@ impl Balancer {
         Step::Nothing
     }
 
-    /// When it last looked for something to do.
+    /// Start of its last search for something to do.
     pub fn started(&self) -> Option<Wall> {
         self.started
     }
 
-    /// The outcome of that, in Ceph's words.
+    /// Outcome of that search, in Ceph's words.
     pub fn result(&self) -> &str {
         &self.result
     }
@@ -194,7 +194,7 @@ impl Balancer {
         self.is_even
     }
 
-    /// Takes the moves that are planned, once nothing else moves.
+    /// Takes the planned moves once nothing else moves.
     pub fn take_plan_when_quiet(
         &mut self,
         now: Now,
@@ -221,12 +221,12 @@ impl Balancer {
         Some(changes)
     }
 
-    /// PGs are to move from this epoch on.
+    /// Notes that PGs move from this epoch on.
     pub fn note_moves(&mut self, pgs: Vec<PgId>, epoch: Epoch) {
         self.moved = (pgs, epoch);
     }
 
-    /// Why nothing more should begin to move now, in Ceph's words.
+    /// The reason, in Ceph's words, why no further data should start to move now.
     pub fn unrest(&self, map: &OsdMap, pgs: &PgTable, settings: &Settings) -> Option<String> {
         if map.flags & (osd_flags::NOREBALANCE | osd_flags::NOBACKFILL) != 0 {
             return Some("norebalance or nobackfill is set; try again later".into());
@@ -249,7 +249,7 @@ impl Balancer {
         if inactive > 0 {
             return Some(format!("Some PGs ({:.6}) are inactive; try again later", ratio(inactive)));
         }
-        // PGs without an object count too: otherwise all would move at once where there is little data.
+        // PGs without an object count too: otherwise all would move at once if there is little data.
         let remapped = ratio(count(&|s| s & (pg_state::REMAPPED | pg_state::BACKFILLING) != 0));
         let objects = sum.num_objects_misplaced as f64 / sum.num_object_copies.max(1) as f64;
         let misplaced = objects.max(remapped);
@@ -259,7 +259,7 @@ impl Balancer {
                 "Too many objects ({misplaced:.6} > {most:.6}) are misplaced; try again later"
             ));
         }
-        // What was changed last has to be seen first.
+        // The last changes must show up in reports first.
         let (moved, since) = &self.moved;
         let exists = |pg: &&PgId| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num);
         let unseen = moved.iter().filter(exists).filter(|pg| !pgs.is_seen(**pg, *since)).count();

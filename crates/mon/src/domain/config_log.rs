@@ -1,5 +1,5 @@
-//! What became of options: each change is noted in the store of small values, under the keys and in the
-//! encoding that Ceph uses, and can be taken back.
+//! History of options. Each change is recorded in the key-value store, under Ceph's keys and in Ceph's
+//! encoding, and can be reverted.
 
 use crate::edit::Edit;
 use crate::entry::Change;
@@ -19,24 +19,24 @@ const KEEP: u64 = 1000;
 pub struct OptionChange {
     /// Section with masks.
     pub who: String,
-    /// The option.
+    /// Name of the option.
     pub name: String,
-    /// Before.
+    /// Value before the change.
     pub old: Option<String>,
-    /// After.
+    /// Value after the change.
     pub new: Option<String>,
 }
 
-/// One change.
+/// One recorded change.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Entry {
     /// Counts up from 1.
     pub version: u64,
-    /// When.
+    /// Time of the change.
     pub stamp: Utime,
-    /// Why, where somebody said.
+    /// Reason for the change, if one was given.
     pub cause: String,
-    /// What, by section and name.
+    /// The changed options, by section and name.
     pub changes: Vec<OptionChange>,
 }
 
@@ -89,7 +89,7 @@ pub fn entries(kv: &Kv) -> Vec<Entry> {
 /// Options to set or remove: section, name, value.
 pub type Wanted = Vec<(String, String, Option<String>)>;
 
-/// Sets and removes options, and notes what changes by that.
+/// Sets and removes options, and records what changed.
 pub fn change(edit: &mut Edit<'_>, wanted: Wanted) {
     let (config, kv) = (edit.base.config.clone(), edit.base.kv.clone());
     let version = newest(&kv) + 1;
@@ -127,7 +127,7 @@ fn trim(edit: &mut Edit<'_>, kv: &Kv, newest: u64) {
     }
 }
 
-/// What brings the options back to what they were after change `to`.
+/// The settings that restore the options as they were after change `to`.
 pub fn undo(state: &State, to: u64) -> Wanted {
     let mut before: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
     for entry in entries(&state.kv).into_iter().filter(|e| e.version > to).rev() {

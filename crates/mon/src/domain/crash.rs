@@ -1,5 +1,5 @@
-//! Reports of crashed daemons: filed by whoever finds them, shown until somebody archives them. They are kept
-//! in the store of small values under the keys that Ceph's manager uses.
+//! Reports of crashed daemons. Whoever finds a crash files a report; it is shown until somebody archives it.
+//! Reports are kept in the key-value store under the keys that Ceph's manager uses.
 
 use crate::edit::Edit;
 use crate::entry::Change;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use wire::Utime;
 
-/// Before a report's id.
+/// Prefix of a report's key, followed by its id.
 pub const PREFIX: &str = "mgr/crash/crash/";
 
-/// One report.
+/// A crash report.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     json: Value,
@@ -37,17 +37,17 @@ impl Report {
         self.json[key].as_str().unwrap_or_default()
     }
 
-    /// When it happened, in seconds since 1970; 0 where the report does not say.
+    /// Time of the crash in seconds since 1970; 0 if the report does not say.
     pub fn stamp(&self) -> u64 {
         parse_stamp(self.text("timestamp")).unwrap_or(0)
     }
 
-    /// Whether somebody has looked at it.
+    /// True if somebody has archived it.
     pub fn is_archived(&self) -> bool {
         !self.json["archived"].is_null()
     }
 
-    /// Who crashed where and when.
+    /// One line that names the daemon, host and time.
     pub fn line(&self) -> String {
         let (entity, host) = (self.text("entity_name"), self.text("utsname_hostname"));
         format!("{entity} crashed on host {host} at {}", self.text("timestamp"))
@@ -58,7 +58,7 @@ impl Report {
         format!("{PREFIX}{}", self.text("crash_id"))
     }
 
-    /// Stores it.
+    /// Puts the report into the key-value store.
     pub fn store(&self, edit: &mut Edit<'_>) {
         edit.push(Change::Kv(self.key(), Some(self.json.to_string().into_bytes())));
     }

@@ -1,9 +1,9 @@
-//! Devices that are half dead: so slow, beside those of their kind, or with so many errors, that their OSDs
-//! are marked out by themselves. Such a device answers, so nobody reports it, and every write that has a copy
-//! on it waits for it.
+//! Failing devices: their OSDs are marked out automatically if the device is much slower than others of its
+//! class or reports many errors. Such a device still answers, so nobody reports its OSD, yet every write with
+//! a copy on it waits for it.
 //!
-//! One at a time, and never so that too few are left: many slow devices at once are no defect of each, but
-//! load.
+//! One OSD is marked out at a time, and only if enough others remain: if many devices are slow at once, the
+//! cause is load and not a defect.
 
 use crate::crush_edit;
 use crate::pg_stats::{OsdStat, PgTable};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use stdx::Instant;
 use wire::{EntityName, EntityType};
 
-/// Why OSDs were marked out, by number; kept while they are out.
+/// Keys of the reasons for which OSDs were marked out, by OSD number; kept while they are out.
 pub const PREFIX: &str = "disk/out/";
 
 /// Between two looks.
@@ -43,14 +43,14 @@ const ERRORS_IN: Duration = Duration::from_secs(600);
 /// The least time between two that are marked out.
 const MARK_OUT_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What was seen of the devices; the leader's own.
+/// Observations of the devices; kept by the leader alone.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     looked: Periodic,
     slow_since: BTreeMap<OsdId, Instant>,
-    /// Errors that each had at the beginning of the time in which they count.
+    /// Errors of each device at the beginning of the current counting period.
     errors: BTreeMap<OsdId, (Instant, u32)>,
-    /// When one was last marked out.
+    /// Time at which an OSD was last marked out.
     last: Option<Instant>,
 }
 
@@ -74,7 +74,7 @@ impl Devices {
         self.last = Some(now);
     }
 
-    /// What is wrong with the devices, of those with which it has been for long enough.
+    /// Devices that have been faulty for long enough, with the reason.
     pub fn look(
         &mut self,
         now: Instant,
@@ -117,13 +117,13 @@ impl Devices {
     }
 }
 
-/// The key under which it is noted why an OSD was marked out.
+/// The key of the reason why an OSD was marked out.
 pub(crate) fn key(osd: OsdId) -> String {
     format!("{PREFIX}{osd}")
 }
 
-/// True if the cluster can do without one more of its OSDs: the rest is enough for all pools, and no data
-/// lacks copies.
+/// True if the cluster can do without one more OSD: the rest suffices for all pools, and no data lacks
+/// copies.
 pub(crate) fn can_spare_one(map: &OsdMap, pgs: &PgTable, min_in_ratio: f64) -> bool {
     let total = map.existing().count();
     let left = map.existing().filter(|(_, o)| o.is_in()).count().saturating_sub(1);
@@ -134,7 +134,7 @@ pub(crate) fn can_spare_one(map: &OsdMap, pgs: &PgTable, min_in_ratio: f64) -> b
         && pgs.pgs().values().all(|pg| pg.state & unsound == 0 && pg.state & pg_state::ACTIVE != 0)
 }
 
-/// What is noted of OSDs that were marked out.
+/// Recorded reasons of OSDs that were marked out.
 pub(crate) fn noted(state: &State) -> BTreeMap<OsdId, String> {
     let mine = state.kv.range(PREFIX.to_owned()..).take_while(|(key, _)| key.starts_with(PREFIX));
     mine.filter_map(|(key, text)| {
@@ -144,7 +144,7 @@ pub(crate) fn noted(state: &State) -> BTreeMap<OsdId, String> {
     .collect()
 }
 
-/// An OSD's device, for people.
+/// An OSD's device, as shown to people.
 pub(crate) fn device_of(state: &State, osd: OsdId) -> String {
     let metadata = state.metadata.get(&EntityName::new(EntityType::OSD, osd.0.to_string()));
     let of = |key: &str| metadata.and_then(|m| m.get(key)).filter(|text| !text.is_empty()).cloned();

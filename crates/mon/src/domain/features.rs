@@ -1,8 +1,7 @@
-//! What the cluster uses that OSDs of older builds do not understand
-//! ([`NacreMap::feature_level`](maps::NacreMap::feature_level)). A level is raised when something of it is
-//! used for the first time, so that until then OSDs may go back to an older build; after that those below it
-//! are not let in any more. What an OSD can do it says when it boots, and that is kept with what it says of
-//! itself.
+//! Feature levels ([`NacreMap::feature_level`](maps::NacreMap::feature_level)): features in use that OSDs of
+//! older builds do not understand. A level is raised when one of its features is first used; until then OSDs
+//! may return to an older build, afterwards OSDs below that level are refused. An OSD reports its level when
+//! it boots, and the monitor keeps it with the OSD's metadata.
 
 use crate::edit::Edit;
 use crate::failure::Failure;
@@ -10,25 +9,25 @@ use crate::state::State;
 use maps::OsdId;
 use wire::{EntityName, EntityType, Errno};
 
-/// The level at which OSDs can merge PGs. One below it would take the lower `pg_num` for the end of the PG
+/// The level from which OSDs can merge PGs. An older OSD would take the lower `pg_num` for the end of the PG
 /// and delete its objects.
 pub const MERGES: u32 = 2;
 
-/// Under which name an OSD's level is in its metadata.
+/// Name of an OSD's level in its metadata.
 pub const KEY: &str = "feature_level";
 
-/// What an OSD said when it booted last; 1 for those that booted before anybody asked.
+/// The level that an OSD reported at its last boot; 1 for OSDs of builds that report none.
 fn of_osd(state: &State, osd: OsdId) -> u32 {
     let metadata = state.metadata.get(&EntityName::new(EntityType::OSD, osd.0.to_string()));
     metadata.and_then(|metadata| metadata.get(KEY)?.parse().ok()).unwrap_or(1)
 }
 
-/// Makes sure that all OSDs of the cluster can do what is about to be used, now and later.
+/// Requires that all OSDs of the cluster support a feature that is about to be used, now and later.
 pub fn require(edit: &mut Edit<'_>, level: u32) -> Result<(), Failure> {
     if edit.nacre_now().feature_level >= level {
         return Ok(());
     }
-    // Those that were never up hold nothing.
+    // OSDs that were never up hold no data.
     let counts = |osd: &maps::OsdEntry| osd.is_up() || osd.is_in() && osd.info.up_from.0 > 0;
     let older = edit.osdmap().existing().filter(|(id, osd)| counts(osd) && of_osd(edit.base, *id) < level);
     let older: Vec<String> = older.map(|(id, _)| format!("osd.{id}")).collect();
@@ -44,7 +43,7 @@ pub fn require(edit: &mut Edit<'_>, level: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why an OSD that can do no more than `level` may not come up, where that is so.
+/// The reason why an OSD of this `level` may not boot, if it may not.
 pub fn refusal(state: &State, osd: OsdId, level: u32) -> Option<String> {
     let required = state.osd.nacre().feature_level;
     (level < required).then(|| {

@@ -6,15 +6,15 @@ use maps::{Epoch, Fscid, Gid, MdsInfo, MdsMap, MdsRank, MdsState};
 use std::time::Duration;
 use wire::{EntityName, EntityType, Utime};
 
-/// How long a failed MDS's address may not write: Ceph's `mds_blocklist_interval`.
+/// Time for which a failed MDS's address is blocklisted: Ceph's `mds_blocklist_interval`.
 const BLOCKLIST: Duration = Duration::from_secs(24 * 3600);
 
-/// What an MDS is answered.
+/// The answer to a beacon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// Its beacon, as acknowledgement.
+    /// Acknowledges the beacon.
     Ack,
-    /// The map without it.
+    /// Sends the map that no longer has this MDS.
     Gone,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
     Answer::Ack
 }
 
-/// The steps that an MDS takes by itself.
+/// State changes that an MDS may make by itself.
 fn may_move(from: MdsState, to: MdsState) -> bool {
     type S = MdsState;
     match to {
@@ -71,7 +71,7 @@ fn may_move(from: MdsState, to: MdsState) -> bool {
     }
 }
 
-/// Where an MDS is: in a file system, or `None` for a standby.
+/// Finds an MDS: in a file system, or `None` for a standby.
 fn find(fsmap: &maps::FsMap, gid: Gid) -> Option<(Option<Fscid>, &MdsInfo)> {
     let fscid = *fsmap.mds_roles.get(&gid)?;
     match fsmap.filesystems.get(&fscid) {
@@ -81,7 +81,7 @@ fn find(fsmap: &maps::FsMap, gid: Gid) -> Option<(Option<Fscid>, &MdsInfo)> {
 }
 
 fn boot(edit: &mut Edit<'_>, m: &peer::MdsBeacon) {
-    // A new run of a daemon that is still in the map: the old one can't be alive.
+    // A new incarnation of a daemon that is still in the map: the old one must be dead.
     let all = edit.fsmap_now().mds_roles.keys().copied().collect::<Vec<_>>();
     let same = |gid: &Gid| find(edit.fsmap_now(), *gid).is_some_and(|(_, info)| info.name == m.name);
     let old: Vec<Gid> = all.into_iter().filter(same).collect();
@@ -113,8 +113,7 @@ fn boot(edit: &mut Edit<'_>, m: &peer::MdsBeacon) {
     edit.notes.push(format!("mds.{} {} is a standby", m.name, m.addrs));
 }
 
-/// Takes an MDS out of the map. Its rank waits for another one, and its address may not write any more. Gives
-/// its name.
+/// Removes an MDS from the map and returns its name. Its rank becomes vacant, and its address is blocklisted.
 pub(crate) fn fail(edit: &mut Edit<'_>, gid: Gid) -> Option<String> {
     let (fscid, info) = find(edit.fsmap_now(), gid)?;
     let info = info.clone();
@@ -153,13 +152,13 @@ pub(crate) fn mark_laggy(edit: &mut Edit<'_>, gid: Gid) {
     }
 }
 
-/// Whether a rank waits and a standby is there.
+/// True if a rank is vacant and a standby exists.
 pub(crate) fn needs_assignment(fsmap: &maps::FsMap) -> bool {
     !fsmap.standby_daemons.is_empty()
         && fsmap.filesystems.values().any(|fs| wanted_rank(&fs.mds_map).is_some())
 }
 
-/// The rank that a file system needs somebody for, and the state to begin in.
+/// The vacant rank of a file system, and the state that its next MDS begins in.
 fn wanted_rank(fs: &MdsMap) -> Option<(MdsRank, MdsState)> {
     if fs.flags & MdsMap::NOT_JOINABLE != 0 {
         return None;
@@ -173,7 +172,7 @@ fn wanted_rank(fs: &MdsMap) -> Option<(MdsRank, MdsState)> {
     Some((rank, state))
 }
 
-/// Gives ranks to standbys as long as there are both.
+/// Assigns ranks to standbys as long as there are both.
 pub(crate) fn assign(edit: &mut Edit<'_>) {
     loop {
         let fsmap = edit.fsmap_now();

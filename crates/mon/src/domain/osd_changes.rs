@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::{EntityName, EntityType};
 
 /// Applies pending changes. `refused` are OSDs that refused connections: their processes are dead. Returns
-/// the boots that have to wait for another epoch.
+/// the boots that must wait for another epoch.
 pub(crate) fn apply_pending(
     edit: &mut Edit<'_>,
     changes: OsdChanges,
@@ -31,8 +31,8 @@ pub(crate) fn apply_pending(
         match edit.osdmap().osd(osd) {
             Some(entry) if entry.is_up() && entry.client_addrs == boot.addrs => {}
             Some(entry) if entry.is_up() => {
-                // A new run of a process that is still up in the map: the old one must go down first, in an
-                // epoch of its own. It is dead, as the new one holds its store.
+                // A new incarnation of an OSD that the map still has as up. The old one must be marked down
+                // first, in an epoch of its own. It is dead, because the new one holds its store.
                 mark_down(edit, osd, true);
                 later.insert(osd, boot);
             }
@@ -57,18 +57,18 @@ pub(crate) fn apply_pending(
     later
 }
 
-/// Marks an OSD up, unless flags forbid it; it still is to be put into its place.
+/// Marks an OSD up unless flags forbid it. Its CRUSH location follows later.
 fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) -> bool {
     let map = edit.osdmap();
     let own = flags_of(map, m.osd);
     if map.has_flag(osd_flags::NOUP) || own & osd_state::NOUP != 0 {
         return false;
     }
-    // What it asked may be older than what is required by now.
+    // The required level may have risen since the OSD was checked.
     if features::refusal(edit.base, m.osd, m.feature_level).is_some() {
         return false;
     }
-    // Its new epoch says that earlier runs of it are over.
+    // Its new epoch implies that earlier incarnations are over.
     if edit.base.osd.nacre().dead.contains_key(&m.osd) {
         edit.nacre().dead.remove(&m.osd);
     }
@@ -110,8 +110,8 @@ fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) -> bool {
     true
 }
 
-/// Puts OSDs where they say they are in the CRUSH hierarchy; an existing weight stays. On one map for all of
-/// them: it is as long as there are OSDs.
+/// Puts OSDs at the CRUSH locations that they report; existing weights stay. All of them share one copy of
+/// the map, whose size grows with the number of OSDs.
 fn place_all(edit: &mut Edit<'_>, boots: &[Box<peer::OsdBoot>]) {
     let now = edit.crush_now();
     let mut wanted: Vec<&peer::OsdBoot> =
@@ -129,7 +129,7 @@ fn place_all(edit: &mut Edit<'_>, boots: &[Box<peer::OsdBoot>]) {
                 }
             }
         }
-        // What it has changed before it was refused is to be forgotten.
+        // A refused placement must leave no changes behind.
         if refused.is_none() {
             if changed {
                 edit.set_crush(crush);
@@ -140,7 +140,7 @@ fn place_all(edit: &mut Edit<'_>, boots: &[Box<peer::OsdBoot>]) {
     }
 }
 
-/// Whether an OSD may have to be put somewhere.
+/// True if an OSD may need another place in the CRUSH map.
 fn is_elsewhere(crush: &CrushMap, m: &peer::OsdBoot) -> bool {
     !m.crush_location.is_empty() && (!is_at(crush, m) || lacks_class(crush, m))
 }

@@ -15,7 +15,7 @@ pub fn flag_names(bits: u32) -> Vec<&'static str> {
     FLAGS.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name).collect()
 }
 
-/// The flags that hold for an OSD: its own, and those of the buckets around it and of its device class.
+/// The flags that apply to an OSD: its own, and those of the buckets around it and of its device class.
 pub fn flags_of(map: &OsdMap, osd: OsdId) -> u32 {
     let own = map.osd(osd).map_or(0, |o| o.state);
     let mut bits = own & FLAGS.iter().fold(0, |all, (_, bit)| all | bit);
@@ -30,7 +30,7 @@ pub fn flags_of(map: &OsdMap, osd: OsdId) -> u32 {
     bits
 }
 
-/// Whether flags forbid to mark an OSD down.
+/// True if a flag forbids marking an OSD down.
 pub(crate) fn is_kept_up(map: &OsdMap, osd: OsdId) -> bool {
     map.has_flag(osd_flags::NODOWN) || flags_of(map, osd) & osd_state::NODOWN != 0
 }

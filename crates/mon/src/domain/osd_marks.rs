@@ -4,7 +4,7 @@ use crate::edit::Edit;
 use maps::{OsdId, OsdXinfo, WEIGHT_IN, osd_state};
 use wire::AddrVec;
 
-/// Marks an OSD down that is up. `dead` says that its process is known to be gone.
+/// Marks an OSD down that is up. `dead` means that its process is known to be gone.
 pub(crate) fn mark_down(edit: &mut Edit<'_>, osd: OsdId, dead: bool) {
     let stamp = edit.stamp();
     let entry = edit.osdmap().osd(osd).expect("the OSD exists");
@@ -22,7 +22,8 @@ pub(crate) fn mark_down(edit: &mut Edit<'_>, osd: OsdId, dead: bool) {
     edit.notes.push(format!("osd.{osd} marked {}", if dead { "down, its process is dead" } else { "down" }));
 }
 
-/// Marks an OSD out; `by_itself` remembers that nobody wished it, so that it comes back in when it boots.
+/// Marks an OSD out. `by_itself` records that no administrator asked for it, so that the OSD comes back in
+/// when it boots.
 pub(crate) fn mark_out(edit: &mut Edit<'_>, osd: OsdId, by_itself: bool) {
     let stamp = edit.stamp();
     let entry = edit.osdmap().osd(osd).expect("the OSD exists");
@@ -37,7 +38,7 @@ pub(crate) fn mark_out(edit: &mut Edit<'_>, osd: OsdId, by_itself: bool) {
     }
 }
 
-/// Marks an OSD in with its former weight.
+/// Marks an OSD in with its previous weight.
 pub(crate) fn mark_in(edit: &mut Edit<'_>, osd: OsdId) {
     let stamp = edit.stamp();
     let entry = edit.osdmap().osd(osd).expect("the OSD exists");
@@ -61,7 +62,7 @@ pub(crate) fn create_osd(edit: &mut Edit<'_>, osd: OsdId, uuid: wire::Uuid) {
     inc.new_uuid.insert(osd, uuid);
 }
 
-/// Whether `addrs` is the run of the process that the map means: the same nonce at any of its addresses.
+/// True if `addrs` belong to the incarnation that the map names: any of its addresses has the same nonce.
 pub(crate) fn same_incarnation(entry: &maps::OsdEntry, addrs: &AddrVec) -> bool {
     let known = [&entry.client_addrs, &entry.cluster_addrs, &entry.hb_back_addrs, &entry.hb_front_addrs];
     addrs.0.iter().any(|a| known.iter().any(|k| k.0.contains(a)))

@@ -1,13 +1,14 @@
-//! Numbers of PGs on their way to what they are to be (Ceph: the manager's `adjust_pgs`).
+//! PG numbers of pools on their way to their targets (Ceph: the manager's `adjust_pgs`).
 //!
-//! More: first a pool's PGs split, all at once, which moves nothing; then their places follow, a few at a
-//! time, while little else moves. Fewer: first the places, so that PGs which are to become one lie on the
-//! same OSDs; then the last PG is merged into the one that it was split from, or would have been, and so on.
+//! To grow, a pool first splits its PGs, all at once, which moves no data. Their placements follow
+//! (`pgp_num`), a few at a time, while little else moves. To shrink, placements come first, so that PGs to be
+//! merged lie on the same OSDs. Then the last PG is merged into the one from which a split would have made
+//! it, and so on.
 //!
 //! A merge takes two maps. The first (`pg_num_pending`) begins an interval in which the two PGs take no
-//! requests. When both are clean in it their newest updates are known and can't change; the second map says
-//! what they were ([`maps::MergeMeta`]) and lowers `pg_num`. Clients wait meanwhile, so it is taken back
-//! where it lasts.
+//! requests. Once both are clean in it, their newest updates are known and cannot change; the second map
+//! records them ([`maps::MergeMeta`]) and lowers `pg_num`. Clients wait meanwhile, so a merge that takes too
+//! long is cancelled.
 
 use crate::domain::balancer::Settings;
 use crate::edit::Edit;
@@ -19,33 +20,33 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::Instant;
 
-/// Between two looks, which visit every PG of a pool that changes.
+/// Interval between checks, which visit every PG of a pool that changes.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-/// PGs that are to be merged have so long to be ready; their clients wait.
+/// PGs to be merged must be ready within this time, because their clients wait.
 const READY_WITHIN: Duration = Duration::from_secs(6);
 
-/// Where that was not enough: not again before.
+/// A merge that was not ready in time is tried again after this long.
 const AGAIN_AFTER: Duration = Duration::from_secs(20);
 
 /// The next step of a pool.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Step {
-    /// Its PGs become so many.
+    /// Split to this number of PGs.
     Split(u32),
-    /// So many places are used.
+    /// Use this number of placements.
     Spread(u32),
-    /// These PGs go where CRUSH wants them, without exceptions: only then they lie together.
+    /// Remove the exceptions of these PGs, so that both are where CRUSH wants them, which is the same place.
     Gather([PgId; 2]),
-    /// The last PG and the one that it becomes a part of take no requests.
+    /// Stop requests to the last PG and its merge target (`pg_num_pending`).
     Prepare,
-    /// They do again.
+    /// Cancel the merge and serve requests again.
     TakeBack,
-    /// They are one.
+    /// Merge them.
     Merge(Box<MergeMeta>),
 }
 
-/// Merges that are waited for, by pool.
+/// Merges in progress, by pool.
 #[derive(Debug, Default)]
 pub(crate) struct MergeWaits {
     by_pool: BTreeMap<i64, Wait>,
@@ -53,9 +54,9 @@ pub(crate) struct MergeWaits {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
-    /// The merge that is waited for, by the number of PGs that it leaves, and since when.
+    /// The merge in progress, by the number of PGs that it leaves, and its start.
     since: Option<(u32, Instant)>,
-    /// The last merge was taken back: none begins before this.
+    /// Earliest start of the next merge, after one was cancelled.
     not_before: Instant,
 }
 
@@ -65,7 +66,7 @@ impl MergeWaits {
         self.by_pool.retain(|id, _| map.pools.contains_key(id));
     }
 
-    /// The time for which the merge that a pool prepares has been waited for; zero if it prepares none.
+    /// Time since a pool's merge was prepared; zero if none is.
     pub fn waited(&mut self, now: Instant, id: i64, pool: &Pool) -> Duration {
         let wait = self.by_pool.entry(id).or_default();
         let left = pool.pg_num_pending;
@@ -84,13 +85,13 @@ impl MergeWaits {
         self.by_pool.get(&id).is_none_or(|wait| wait.not_before <= now)
     }
 
-    /// A merge was taken back: the pool waits before the next one.
+    /// Notes that a merge was cancelled: the pool waits before the next one.
     pub fn put_off(&mut self, now: Instant, id: i64) {
         self.by_pool.entry(id).or_default().not_before = now + AGAIN_AFTER;
     }
 }
 
-/// What a pool needs next to come to its target, where it may go on.
+/// The next step of a pool towards its target, if one is possible now.
 pub(crate) fn next_step(
     map: &OsdMap,
     (id, pool): (i64, &Pool),
@@ -121,12 +122,12 @@ fn all_active((id, pool): (i64, &Pool), pgs: &PgTable) -> bool {
     pool.pgs(id).all(active)
 }
 
-/// The last of `pg_num` PGs and the one that it becomes a part of where there is one less.
+/// The last of `left + 1` PGs, and the one that it merges into when `left` remain.
 fn pair(id: i64, left: u32) -> [PgId; 2] {
     [PgId::new(id, left), PgId::new(id, stable_mod(left, left, stable_mod_mask(left)))]
 }
 
-/// Where two PGs are, if that is the same place, where CRUSH wants both, and with all copies.
+/// The OSDs of two PGs, if both are on the same ones, where CRUSH wants them, and complete.
 fn together(map: &OsdMap, pool: &Pool, pair: &[PgId; 2]) -> Option<UpActing> {
     let [source, target] = pair.map(|pg| map.pg_up_acting(pg));
     let is_whole = source.acting == source.up
@@ -135,7 +136,8 @@ fn together(map: &OsdMap, pool: &Pool, pair: &[PgId; 2]) -> Option<UpActing> {
     (source == target && is_whole).then_some(source)
 }
 
-/// Whether the primary of these OSDs was the last to speak of a PG, when all of them were what they are now.
+/// True if the last report of a PG came from the primary of these OSDs, and all were in their present
+/// incarnation at that time.
 fn speaks_for(map: &OsdMap, placed: &UpActing, stat: &PgStat) -> bool {
     let sorted = |osds: &[OsdId]| {
         let mut osds = osds.to_vec();
@@ -151,8 +153,8 @@ fn speaks_for(map: &OsdMap, placed: &UpActing, stat: &PgStat) -> bool {
             .all(|osd| map.osd(*osd).is_some_and(|o| o.info.up_from <= stat.reported_epoch))
 }
 
-/// Begins a merge where the PGs are clean and in one place. The PG of the merge before must be active: only
-/// of the last one the map says what was ready, and OSDs may have missed the maps before.
+/// Begins a merge if both PGs are clean and in the same place. The PG of the previous merge must be active:
+/// the map holds the ready state of the last merge only, and OSDs may have missed the maps before.
 fn merge_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable) -> Option<Step> {
     let pair = pair(id, pool.pg_num - 1);
     let is_exception = |pg: &PgId| {
@@ -175,7 +177,7 @@ fn merge_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable) -> Option<S
     (pair.iter().all(clean) && !moves && all_active((id, pool), pgs)).then_some(Step::Prepare)
 }
 
-/// Ends a merge, either way.
+/// Completes or cancels a merge.
 fn pending_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable, waited: Duration) -> Option<Step> {
     let pair = pair(id, pool.pg_num - 1);
     let wanted = pool.pg_num_pending == pool.pg_num - 1 && pool.pg_num_target < pool.pg_num;
@@ -183,7 +185,7 @@ fn pending_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable, waited: D
     let ready = pair.map(|pg| {
         let stat = pgs.pgs().get(&pg).filter(|stat| speaks_for(map, &placed, stat))?;
         let bits = pg_state::PREMERGE | pg_state::PEERED | pg_state::CLEAN;
-        // As of this merge, not of one that was taken back: since then the pool was changed.
+        // The report must belong to this merge and not to a cancelled one: cancelling changed the pool.
         (stat.state & bits == bits && stat.reported_epoch >= pool.last_change).then_some(stat)
     });
     let [Some(source), Some(target)] = ready else {
@@ -214,8 +216,8 @@ pub(crate) fn take_back(edit: &mut Edit<'_>, (id, old): (i64, &Pool)) {
     edit.notes.push(format!("pool '{name}': PGs were not ready to be merged, {} stay for now", old.pg_num));
 }
 
-/// Merges the last PG of a pool into another one. Nothing of what is said of it in the map may be left: there
-/// may be one of its name again.
+/// Merges the last PG of a pool into another one. Nothing in the map may refer to it afterwards, because a
+/// later split may create a PG of the same name.
 pub(crate) fn merge(edit: &mut Edit<'_>, id: i64, meta: MergeMeta) {
     let source = meta.source_pgid;
     set_pending(edit, id, source.seed);
@@ -239,7 +241,7 @@ fn drop_upmaps(edit: &mut Edit<'_>, pgs: &[PgId]) {
     }
 }
 
-/// What makes exceptions of these PGs goes.
+/// Removes all exceptions to CRUSH for these PGs.
 pub(crate) fn drop_exceptions(edit: &mut Edit<'_>, pgs: &[PgId]) {
     drop_upmaps(edit, pgs);
     let map = edit.osdmap();
@@ -256,13 +258,13 @@ pub(crate) fn drop_exceptions(edit: &mut Edit<'_>, pgs: &[PgId]) {
     }
 }
 
-/// The PGs whose places change where so many are used.
+/// The PGs whose placement changes if `pgp_num` placements are used.
 pub(crate) fn moved(id: i64, pool: &Pool, pgp_num: u32) -> Vec<PgId> {
     let place = |seed: u32, n: u32| stable_mod(seed, n, stable_mod_mask(n));
     pool.pgs(id).filter(|pg| place(pg.seed, pool.pgp_num) != place(pg.seed, pgp_num)).collect()
 }
 
-/// Which of these PGs get other OSDs then: only those have something to report.
+/// Those of `moved` that get other OSDs; only these have something to report.
 pub(crate) fn displaced(map: &OsdMap, id: i64, pgp_num: u32, moved: &[PgId]) -> Vec<PgId> {
     let mut next = map.clone();
     next.pools.entry(id).and_modify(|pool| pool.pgp_num = pgp_num);
@@ -274,8 +276,7 @@ pub(crate) fn displaced(map: &OsdMap, id: i64, pgp_num: u32, moved: &[PgId]) -> 
     moved.iter().copied().filter(differs).collect()
 }
 
-/// Splits a pool's PGs. What makes an exception of a PG does so of those that it becomes: they stay together
-/// for now.
+/// Splits a pool's PGs. An exception of a PG is copied to its children: they stay together for now.
 pub(crate) fn split(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pg_num: u32) {
     let map = edit.osdmap();
     for parent in old.pgs(id) {
@@ -295,7 +296,7 @@ pub(crate) fn split(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pg_num: u32) {
     edit.notes.push(format!("pool '{name}': {} PGs split into {pg_num}", old.pg_num));
 }
 
-/// Gives PGs that share a place places of their own, without exceptions.
+/// Gives PGs that share a placement their own, without exceptions.
 pub(crate) fn spread(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pgp_num: u32, moved: &[PgId]) {
     let map = edit.osdmap();
     drop_upmaps(edit, moved);

@@ -1,4 +1,4 @@
-//! What may happen to pools, whoever asks: commands and `MPoolOp`.
+//! Rules of pools, for commands and `MPoolOp` alike.
 
 use crate::edit::Edit;
 use crate::failure::{Failure, invalid};
@@ -11,7 +11,7 @@ const MAX_NAME: usize = 128;
 /// Most PGs in one pool.
 const MAX_PG_NUM: u64 = 65_536;
 
-/// A new replicated pool; gives its id.
+/// Creates a replicated pool and returns its id.
 pub fn create(
     edit: &mut Edit<'_>,
     name: &str,
@@ -70,7 +70,7 @@ fn default_rule(edit: &Edit<'_>) -> Result<u8, Failure> {
     }
 }
 
-/// Whether a pool may have so many PGs; `replaces` is the pool that is changed.
+/// Checks that a pool may have `pg_num` PGs; `replaces` is the pool that is changed.
 pub fn check_pg_num(edit: &Edit<'_>, pg_num: u64, size: u64, replaces: Option<i64>) -> Result<(), Failure> {
     if !(1..=MAX_PG_NUM).contains(&pg_num) {
         return Err(Failure::new(
@@ -81,7 +81,7 @@ pub fn check_pg_num(edit: &Edit<'_>, pg_num: u64, size: u64, replaces: Option<i6
     let map = edit.osdmap();
     let osds = map.existing().filter(|(_, o)| o.is_in()).count().max(1) as u64;
     let others = map.pools.iter().filter(|(id, _)| Some(**id) != replaces);
-    // What others have, or are to have.
+    // The number of PGs that other pools have or are going to have.
     let pgs = |pool: &Pool| u64::from(pool.pg_num.max(pool.pg_num_target));
     let copies: u64 = others.map(|(_, p)| pgs(p) * u64::from(p.size)).sum();
     let max: u64 = edit.option("mon_max_pg_per_osd");

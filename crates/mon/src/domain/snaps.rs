@@ -1,5 +1,5 @@
-//! Removed snapshots: from the map's queue, that tells OSDs what to trim and clients what to forget, until
-//! all PGs have trimmed them.
+//! Removed snapshots. They stay in the map's queue, which tells OSDs which snapshots to trim and clients
+//! which to forget, until all PGs have trimmed them.
 
 use crate::edit::Edit;
 use crate::pg_stats::PgTable;
@@ -13,17 +13,17 @@ const AT_ONCE: usize = 100;
 pub fn remove(edit: &mut Edit<'_>, id: i64, snap: SnapId) {
     let epoch = edit.osdmap().epoch.next();
     let pool = edit.pool(id);
-    // The removal takes a number of its own, as in Ceph: so contexts of after it are newer than those of
-    // before.
+    // As in Ceph, the removal takes a number of its own, so that snapshot contexts created after it are newer
+    // than those created before it.
     pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
     pool.snap_epoch = epoch;
     let number = pool.snap_seq;
     edit.osd().new_removed_snaps.entry(id).or_default().insert(snap.0, 1);
-    // No snapshot has that number: so that what is purged stays one range.
+    // No snapshot has that number. Marking it purged keeps the purged set one range.
     edit.nacre().purged_snaps.entry(id).or_default().insert(number.0, 1);
 }
 
-/// By pool the snapshots of the queue that every PG says it has nothing of any more.
+/// By pool, the queued snapshots that every PG reports as trimmed.
 pub(crate) fn purged_everywhere(map: &OsdMap, pgs: &PgTable) -> BTreeMap<i64, IntervalSet> {
     let pools =
         map.removed_snaps_queue.iter().filter_map(|(id, queue)| Some((*id, map.pools.get(id)?, queue)));
@@ -34,7 +34,7 @@ pub(crate) fn purged_everywhere(map: &OsdMap, pgs: &PgTable) -> BTreeMap<i64, In
 fn purged_in(id: i64, pool: &Pool, queue: &IntervalSet, pgs: &PgTable) -> IntervalSet {
     let mut left = queue.clone();
     for pgid in pool.pgs(id) {
-        // What was said of a PG before it was merged was not said of all that it is now.
+        // A report from before a merge does not cover the merged PG.
         let merged = pool.last_pg_merge_meta.ready_epoch;
         let stat = pgs.pgs().get(&pgid).filter(|stat| stat.reported_epoch >= merged);
         let Some(stat) = stat else { return IntervalSet::new() };

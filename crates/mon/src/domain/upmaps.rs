@@ -3,7 +3,7 @@
 use crate::edit::Edit;
 use maps::UpmapChange;
 
-/// Sets and removes exceptions, and notes why.
+/// Sets and removes exceptions, and logs the reason.
 pub(crate) fn change_upmaps(edit: &mut Edit<'_>, changes: Vec<UpmapChange>, text: String) {
     for UpmapChange { pg, items } in changes {
         match items.is_empty() {

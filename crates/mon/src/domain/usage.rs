@@ -4,24 +4,24 @@ use crate::crush_edit;
 use crate::pg_stats::PgTable;
 use maps::{OsdId, OsdMap, osd_state};
 
-/// What a pool holds and may still take.
+/// Content of a pool and the space left for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoolUsage {
-    /// Bytes of users.
+    /// Bytes that users stored.
     pub stored: u64,
     /// Bytes of omap, part of `stored`.
     pub omap: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
     /// Bytes on devices.
     pub used: u64,
     /// Bytes that users may still store.
     pub max_avail: u64,
-    /// The same on devices.
+    /// The same space in raw bytes of the devices.
     pub raw_avail: u64,
 }
 
-/// The usage of a pool. What is still free is told by the OSD under its rule that will be full first.
+/// The usage of a pool. Its free space is determined by the OSD under its rule that will be full first.
 pub fn pool_usage(map: &OsdMap, pgs: &PgTable, id: i64) -> PoolUsage {
     let Some(pool) = map.pools.get(&id) else { return PoolUsage::default() };
     let sum = pgs.pool(id);
@@ -57,14 +57,14 @@ pub fn pool_usage(map: &OsdMap, pgs: &PgTable, id: i64) -> PoolUsage {
     }
 }
 
-/// How full an OSD's device is, from 0 to 1.
+/// Part of an OSD's device that is in use, from 0 to 1.
 pub(crate) fn fullness(pgs: &PgTable, osd: maps::OsdId) -> f64 {
     pgs.osd(osd)
         .filter(|s| s.store.total > 0)
         .map_or(0.0, |s| (s.store.total - s.store.available.min(s.store.total)) as f64 / s.store.total as f64)
 }
 
-/// OSDs whose full bits do not say how full they are, with the bits to turn over.
+/// OSDs whose full flags are wrong for their usage, with the bits to toggle.
 pub(crate) fn fullness_changes(map: &OsdMap, pgs: &PgTable) -> Vec<(OsdId, u32)> {
     const BITS: u32 = osd_state::FULL | osd_state::BACKFILLFULL | osd_state::NEARFULL;
     let levels = [

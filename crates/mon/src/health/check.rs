@@ -2,20 +2,20 @@
 
 use decl::Code;
 
-/// One finding.
+/// A finding of a health check.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Check {
-    /// What.
+    /// Its health code.
     pub code: Code,
-    /// One line.
+    /// Summary in one line.
     pub summary: String,
-    /// How many things are concerned.
+    /// Number of affected items.
     pub count: usize,
     /// A line each.
     pub detail: Vec<String>,
 }
 
-/// Lines of detail for each check of PGs.
+/// Maximum lines of detail for each check of PGs.
 const MAX_DETAIL: usize = 50;
 
 pub(crate) fn push_pgs(out: &mut Vec<Check>, code: Code, summary: String, mut detail: Vec<String>) {

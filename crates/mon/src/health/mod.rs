@@ -15,22 +15,22 @@ use crate::view::View;
 use decl::{Code, Severity};
 use serde_json::{Map, Value, json};
 
-/// What is wrong, and what of it nobody wants to hear.
+/// The findings, and those that are muted.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Health {
     /// All findings, the worst first.
     pub checks: Vec<Check>,
-    /// By code; also of codes that are not raised now.
+    /// Mutes by code, including those of codes that are not raised now.
     pub mutes: Mutes,
 }
 
 impl Health {
-    /// The state of everything.
+    /// Evaluates all checks.
     pub fn of(view: &View<'_>) -> Self {
         Self { checks: checks(view), mutes: mutes(&view.state.kv) }
     }
 
-    /// Whether a finding is muted.
+    /// True if a finding is muted.
     pub fn is_muted(&self, check: &Check) -> bool {
         self.mutes.contains_key(check.code.name())
     }
@@ -40,7 +40,7 @@ impl Health {
         self.checks.iter().filter(|c| !self.is_muted(c))
     }
 
-    /// The overall state; what is muted does not count.
+    /// The overall state; muted findings do not count.
     pub fn status(&self) -> &'static str {
         self.heard().map(|c| c.code.severity()).max().map_or("HEALTH_OK", Severity::status)
     }
@@ -55,7 +55,7 @@ impl Health {
         }
     }
 
-    /// As `health` gives it in JSON.
+    /// The JSON that `health` prints.
     pub fn json(&self, detail: bool) -> Value {
         let mut all = Map::new();
         for c in &self.checks {
@@ -74,8 +74,8 @@ impl Health {
         json!({ "status": self.status(), "checks": all, "mutes": mutes })
     }
 
-    /// Mutes that end at `now`, with why: their time is over, or, unless sticky, what they mute is gone or
-    /// got worse.
+    /// Mutes that end at `now`, with the reason: their time is over, or, unless sticky, the muted finding is
+    /// gone or got worse.
     pub fn ended_mutes(&self, now: u64) -> Vec<(String, &'static str)> {
         let why = |code: &str, mute: &Mute| {
             let check = self.checks.iter().find(|c| c.code.name() == code);
@@ -130,7 +130,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     out
 }
 
-/// Crashes that nobody has looked at yet.
+/// Crashes that nobody has archived yet.
 fn crash_check(view: &View<'_>, out: &mut Vec<Check>) {
     let age: std::time::Duration = view.option("mgr_crash_warn_recent_interval");
     let now = view.now.wall.split().0;

@@ -3,20 +3,20 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Where mutes are kept in the store of small values: a key for each code.
+/// Prefix of the mutes in the key-value store: one key for each code.
 pub const MUTES: &str = "health/mute/";
 
-/// Under which keys the monitors note which findings the cluster log has, with their summaries.
+/// Prefix of the keys under which the monitors record raised findings, with their summaries.
 pub const RAISED: &str = "health/raised/";
 
-/// A code that an administrator does not want to hear of.
+/// A code that an administrator has muted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mute {
     /// Stays when the condition goes away or gets worse.
     pub sticky: bool,
-    /// When it was muted.
+    /// Summary at the time of the mute.
     pub summary: String,
-    /// Of things concerned, when it was muted.
+    /// Number of affected items at the time of the mute.
     pub count: u64,
     /// Seconds since 1970 at which it ends by itself.
     pub until: Option<u64>,
@@ -33,7 +33,7 @@ impl Mute {
         })
     }
 
-    /// As it is stored.
+    /// Encodes it for the key-value store.
     pub fn encode(&self) -> Vec<u8> {
         let json = json!({
             "sticky": self.sticky, "summary": self.summary, "count": self.count, "until": self.until,
@@ -51,7 +51,7 @@ pub(crate) fn mutes(kv: &BTreeMap<String, Vec<u8>>) -> Mutes {
     mine.filter_map(|(k, v)| Some((k[MUTES.len()..].to_owned(), Mute::parse(v)?))).collect()
 }
 
-/// Of which codes the cluster log says that they are raised, with their summaries.
+/// The codes that the cluster log shows as raised, with their summaries.
 pub(crate) fn raised(kv: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, String> {
     let mine = kv.range(RAISED.to_owned()..).take_while(|(k, _)| k.starts_with(RAISED));
     mine.map(|(k, v)| (k[RAISED.len()..].to_owned(), String::from_utf8_lossy(v).into_owned())).collect()

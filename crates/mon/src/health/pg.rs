@@ -27,7 +27,7 @@ pub(super) fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
             let state = crate::pg_stats::state_name(stat.state);
             let acting = crate::text::osds(&stat.acting);
             let line = || format!("pg {pg} is {state}, acting {acting}");
-            // Those that are ready to be merged wait for seconds.
+            // PGs that are ready to merge wait for seconds only.
             let merges = stat.state & pg_state::PREMERGE != 0 && stat.state & pg_state::CLEAN != 0;
             if stat.state & pg_state::ACTIVE == 0 && !merges || stat.state & pg_state::STALE != 0 {
                 bump(&mut kinds, "inactive");
@@ -77,7 +77,7 @@ pub(super) fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
     }
 }
 
-/// PGs whose copies wait for room.
+/// PGs whose recovery or backfill waits for space.
 pub(super) fn space_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
     let kinds = [
         (Code::PgRecoveryFull, pg_state::RECOVERY_TOOFULL, "Full OSDs blocking recovery", "recovery_toofull"),

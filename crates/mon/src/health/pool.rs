@@ -38,7 +38,7 @@ pub(super) fn pool_checks(view: &View<'_>, out: &mut Vec<Check>) {
     add(Code::PoolFull, full, "full");
 }
 
-/// Pools of which people want to be told.
+/// Pools whose autoscale mode asks for a warning.
 pub(super) fn autoscale_checks(view: &View<'_>, out: &mut Vec<Check>) {
     let map = view.state.osdmap();
     let warns = |map: &OsdMap, id: i64| map.pools[&id].pg_autoscale_mode == WARN;

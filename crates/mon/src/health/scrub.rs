@@ -57,7 +57,7 @@ fn damaged(view: &View<'_>, out: &mut Vec<Check>) {
     }
 }
 
-/// A setting of the pool in seconds, or else the option.
+/// A pool's setting in seconds, or else the option.
 fn interval(pool: &Pool, key: i32, default: Duration) -> Duration {
     match pool.opts.get(&key) {
         Some(PoolOpt::Double(secs)) => Duration::try_from_secs_f64(*secs).unwrap_or(default),
@@ -98,7 +98,7 @@ fn not_scrubbed(view: &View<'_>, out: &mut Vec<Check>) {
             let Some(pool) = pools.get(&pg.pool) else { continue };
             let longest = interval(pool, key, default).mul_f64((1.0 + ratio).min(1000.0));
             let since = stamp(stat);
-            // A PG that was never whole has other checks.
+            // PGs that were never clean have other checks.
             let is_late = since != Utime::default() && u64::from(since.sec) + longest.as_secs() < now;
             if is_late {
                 late.push(format!("pg {pg} not {what} since {}", since.iso8601()));

@@ -23,8 +23,8 @@ pub(super) fn admin_commands() -> Vec<(&'static str, &'static str)> {
     ADMIN.iter().chain(decl::settings::COMMANDS).copied().collect()
 }
 
-/// Whether a command, as JSON, is one of the admin socket: told to this monitor it is meant for its process,
-/// also where the monitors' table has one of the same name.
+/// True if a command in JSON is one of the admin socket. Sent to this monitor it is meant for its process,
+/// even if the monitors' table has a command of the same name.
 pub(super) fn is_admin_command(text: &str) -> bool {
     let parsed: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let prefix = parsed["prefix"].as_str().unwrap_or_default();
@@ -39,7 +39,7 @@ impl<S: Storage> Mon<S> {
         (answer, 0)
     }
 
-    /// Answers that wait for the log, by the index that they wait for.
+    /// Answers that wait for the log, by index.
     fn ops_json(&self) -> serde_json::Value {
         let one = |index| json!({ "description": "an answer that waits to be committed", "index": index });
         let ops: Vec<_> = self.answers.indexes().map(one).collect();
@@ -69,7 +69,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A command on the options of this process; `None` where it is none.
+    /// Runs a command on the options of this process; `None` if it is none.
     pub(super) fn settings_command(&mut self, command: &Value) -> Option<decl::settings::Outcome> {
         let own = format!("mon.{}", self.config.name);
         let central = crate::options::config_for(self.log.state(), &own);
@@ -81,7 +81,7 @@ impl<S: Storage> Mon<S> {
         Some(answer)
     }
 
-    /// This monitor's place, as `ping` and the admin socket tell it.
+    /// This monitor's status, as `ping` and the admin socket show it.
     pub(super) fn mon_status_json(&self) -> Value {
         let (map, quorum) = (&self.log.state().monmap, &self.volatile.quorum);
         let name = &self.config.name;

@@ -15,7 +15,7 @@ use stdx::Now;
 use wire::{EntityId, EntityName, EntityType};
 
 impl<S: Storage> Mon<S> {
-    /// A line in the cluster log, by this monitor. Only a leader says anything.
+    /// Logs a line of this monitor. Only a leader logs.
     pub(super) fn say(&mut self, now: Now, level: LogLevel, text: impl Into<String>) {
         let line = self.own_line(now, level, text.into());
         self.volatile.lines.push_own(now.mono, line);
@@ -44,7 +44,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Notes of a decision, as a change that is proposed with it.
+    /// Logs the notes of a decision, as part of the same proposal.
     pub(super) fn log_notes(&mut self, now: Now, notes: Vec<String>) -> Option<Change> {
         let lines: Vec<LogEntry> =
             notes.into_iter().map(|note| self.own_line(now, LogLevel::Info, note)).collect();
@@ -56,7 +56,7 @@ impl<S: Storage> Mon<S> {
         Change::Log { first: self.log.tail().log.keep_from(most, MAX_LOG_BYTES), lines }
     }
 
-    /// `ceph log`: a line of whoever runs it.
+    /// `ceph log`: logs a line for whoever runs it.
     pub(super) fn log_of(&mut self, now: Now, conn: ConnId, text: String) -> Option<Change> {
         let peer = &self.sessions.get(conn)?.peer;
         let line = LogEntry {
@@ -72,15 +72,15 @@ impl<S: Storage> Mon<S> {
         Some(self.log_change(vec![line]))
     }
 
-    /// `MLog`. It is acknowledged when its lines are committed, or were before; until then its sender sends
-    /// them again.
+    /// Handles `MLog`. It is acknowledged when its lines are committed, now or earlier; until then its sender
+    /// sends them again.
     pub(super) fn log_lines(&mut self, now: Now, conn: ConnId, tid: u64, m: msgs::Log, out: &mut Vec<Out>) {
         let Some(session) = self.sessions.get(conn) else { return };
         let Some(last) = m.entries.last() else { return };
         let ack =
             LogAck { fsid: m.fsid, last: last.seq, channel: cut(last.channel.clone(), MAX_CHANNEL_BYTES) };
         if !session.caps.allows("log", Perm::W) {
-            // An answer all the same: it would never stop.
+            // Answered all the same, or the client would never stop.
             let text =
                 format!("lines for the cluster log by {}: its key does not allow them", self.who(conn));
             out.push(Output::Event(Event::refusal("request_denied", text)));
@@ -113,7 +113,7 @@ impl<S: Storage> Mon<S> {
         self.volatile.lines.acknowledge(now.mono, &name, left_out, (conn, tid, ack));
     }
 
-    /// Proposes the lines that have come together.
+    /// Proposes the pending lines.
     pub(super) fn write_lines(&mut self, now: Now, out: &mut Vec<Out>) {
         let Some((lines, acks)) = self.volatile.lines.take_due(now.mono) else { return };
         if !lines.is_empty() {
@@ -125,7 +125,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Says whose lines were left out.
+    /// Logs the senders whose lines were suppressed.
     pub(super) fn tell_dropped(&mut self, now: Now) {
         for (name, count) in self.volatile.lines.take_dropped(now.mono) {
             let text = format!(

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use stdx::{Bufs, Now};
 use wire::{EntityType, Errno};
 
-/// Bytes of a refusal's text that are recorded: all of them are one row of the store.
+/// Maximum bytes of a recorded refusal's text: all refusals share one row of the store.
 const MAX_REFUSAL_BYTES: usize = 1024;
 
 impl<S: Storage> Mon<S> {
@@ -44,7 +44,7 @@ impl<S: Storage> Mon<S> {
         let is_duplicate = origin.is_some_and(|o| o.is_duplicate);
         let (r, rs, data) = match outcome {
             Ok(reply) => (0, reply.status, reply.data),
-            // It was done, which is why it can't be done again.
+            // The duplicate fails because the command has already succeeded.
             Err(_) if is_duplicate => (0, String::new(), Vec::new()),
             Err(failure) => (failure.errno.to_result_code(), failure.text, Vec::new()),
         };
@@ -110,7 +110,7 @@ impl<S: Storage> Mon<S> {
                     return (Err(failure), self.log.proposed());
                 }
                 let may_change = self.may_change_fs(conn, cmd, args);
-                // A refusal may rest on what is not committed yet: it waits like everything else.
+                // A refusal may depend on uncommitted state, so it waits like every other answer.
                 self.decide(now, request.origin, |edit| may_change.and_then(|()| change(edit, args, input)))
             }
             Handler::Scrub => {
@@ -186,14 +186,14 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// The state with the file systems alone that the session may see, where that is not all of it.
+    /// The state reduced to the file systems that the session may see; `None` if it may see all.
     fn visible_state(&self, conn: ConnId) -> Option<State> {
         let session = self.sessions.get(conn).filter(|s| s.caps.hides_fs())?;
         let state = self.log.state();
         Some(State { fsmap: session.fsmap(&state.fsmap), ..state.clone() })
     }
 
-    /// Where a key names file systems, others are not changed with it.
+    /// Checks that a key restricted to certain file systems changes no other.
     fn may_change_fs(&self, conn: ConnId, cmd: Cmd, args: &Args) -> Result<(), Failure> {
         let session = self.sessions.get(conn).filter(|s| s.caps.names_fs());
         let (Some(session), Some(name)) = (session, args.opt_str("fs_name").filter(|_| cmd != Cmd::FsNew))
@@ -210,7 +210,7 @@ impl<S: Storage> Mon<S> {
         Ok(())
     }
 
-    /// What is said of a command that the session may not give.
+    /// Refuses a command that the session may not give, and logs it.
     fn denied(&self, conn: ConnId, cmd: Cmd, out: &mut Vec<Out>) -> Failure {
         let (prefix, decl) = (cmd.prefix(), cmd.decl());
         let text = format!("`{prefix}` of {}", self.who(conn));
@@ -222,7 +222,7 @@ impl<S: Storage> Mon<S> {
     fn may_run(&self, conn: ConnId, cmd: Cmd, args: &Args) -> bool {
         let Some(session) = self.sessions.get(conn) else { return false };
         let decl = cmd.decl();
-        // Everyone who is in may ask which commands there are.
+        // Everyone with a session may list the commands.
         if cmd == Cmd::Descriptions {
             return true;
         }

@@ -1,6 +1,6 @@
-//! A monitor's device on which one sector or block is zeroed, has a bit flipped or holds what belongs
-//! elsewhere, for every sector that was ever written: it is told at start, with the file and what to do, or
-//! it changes nothing. Wrong state in no case.
+//! Damage to a monitor's device. One sector or block is zeroed, gets a bit flipped or holds data from
+//! elsewhere, for every sector that was ever written. Either the monitor reports it at start, with the file
+//! and what to do, or the damage changes nothing. The state is never wrong.
 
 use crate::config::MonConfig;
 use crate::consensus::Position;
@@ -19,12 +19,12 @@ use store::Store;
 
 const SECTOR: u64 = 512;
 const INFO: DiskInfo = DiskInfo { id: DiskId(0), size: 64 << 20, sector: SECTOR as u32 };
-/// Of both superblocks.
+/// First sectors of both superblocks.
 const SUPERBLOCKS: [u64; 2] = [0, (128 << 10) / SECTOR];
-/// Where the log ends and the index begins, with the log of a device of this size.
+/// First sector of the index on a device of this size; the log ends there.
 const INDEX: u64 = ((256 << 10) + (2 << 20)) / SECTOR;
 
-/// What was written, sector by sector.
+/// A device's content, sector by sector.
 #[derive(Clone, Default)]
 struct Disk(BTreeMap<u64, Vec<u8>>);
 
@@ -150,12 +150,12 @@ fn running() -> (Mon<Store>, Disk) {
 fn closed() -> Disk {
     let (mut mon, mut disk) = running();
     let mut out = Vec::new();
-    mon.wind_up(now(3), &mut out);
+    mon.shut_down(now(3), &mut out);
     assert_eq!(answer(&mut mon, &mut disk, now(3), out), Some(Ok(())));
     disk
 }
 
-/// All that a monitor goes on from.
+/// Everything that a monitor restarts from.
 #[derive(Clone, PartialEq, Debug)]
 struct Whole {
     rows: (Position, Rows),
@@ -202,7 +202,7 @@ fn open(disk: &Disk) -> Result<Whole, String> {
     })
 }
 
-/// What a monitor of three says that is started on it.
+/// Error with which one of three monitors refuses to start on this disk.
 fn told(disk: &Disk) -> String {
     let mut mon = Mon::new(config(3), store(5), Rng::from_seed(6));
     match feed(&mut mon, &mut disk.clone(), now(9), Input::Start) {
@@ -236,7 +236,7 @@ fn each_damage(disk: &Disk, mut look: impl FnMut(u64, &str, Disk)) {
     }
 }
 
-/// What an inspection finds, but for one superblock of two.
+/// Damage that an inspection finds, apart from one superblock of two.
 fn inspected(disk: &Disk) -> Vec<String> {
     let mut read = |offset, len| Ok(disk.read(offset, len));
     let report = store::inspect(INFO.size, store::Depth::Data, &mut read, &mut |_, _| {}).expect("reads");

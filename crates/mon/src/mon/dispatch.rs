@@ -1,4 +1,4 @@
-//! Hands messages to what handles them, and answers the small questions of clients.
+//! Dispatches messages to their handlers, and answers small requests of clients.
 
 use crate::mon::request::{Origin, Request};
 use crate::mon::{Mon, Out};
@@ -137,7 +137,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Who is at the other end, for logs.
+    /// Name and address of the peer, for logs.
     pub(super) fn who(&self, conn: ConnId) -> String {
         self.sessions.get(conn).map_or_else(|| "?".into(), |s| format!("{} {}", s.name(), s.peer.socket_addr))
     }

@@ -1,4 +1,4 @@
-//! What the leader does from time to time: pools, placement groups, devices.
+//! The leader's periodic work on pools, placement groups and devices.
 
 use crate::domain::autoscale::{Scale, rests, scales};
 use crate::domain::devices::{device_of, noted};
@@ -17,7 +17,7 @@ use peer::pg_state;
 use stdx::Now;
 
 impl<S: Storage> Mon<S> {
-    /// Marks the OSD of a half-dead device out.
+    /// Marks the OSD of a failing device out.
     pub(super) fn tick_disks(&mut self, now: Now) {
         if !self.volatile.devices.begin_look(now.mono) {
             return;
@@ -46,7 +46,7 @@ impl<S: Storage> Mon<S> {
         });
     }
 
-    /// Who was taken in again, or is gone, is forgotten.
+    /// Drops the records of OSDs that are in again or gone.
     fn forget_disks(&mut self, now: Now, map: &OsdMap) {
         let noted: Vec<OsdId> = noted(self.log.tail()).into_keys().collect();
         let over: Vec<OsdId> =
@@ -58,7 +58,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Takes what all PGs have trimmed out of the queue.
+    /// Removes snapshots from the queue that all PGs have trimmed.
     pub(super) fn tick_snaps(&mut self, now: Now) {
         let map = self.log.tail().osdmap().clone();
         let purged = snaps::purged_everywhere(&map, &self.volatile.pgs);
@@ -73,7 +73,7 @@ impl<S: Storage> Mon<S> {
         });
     }
 
-    /// Gives pools whose mode is `on` the numbers of PGs that they should have, at the leader.
+    /// Sets the recommended number of PGs of pools whose mode is `on`; leader only.
     pub(super) fn tick_autoscale(&mut self, now: Now) {
         let settings = autoscale::Settings::of(&self.view(now));
         let is_early = now.mono.since(self.volatile.since) < settings.period;
@@ -112,7 +112,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Takes pools a step further, at the leader.
+    /// Advances pools towards their target numbers of PGs; leader only.
     pub(super) fn tick_pg_num(&mut self, now: Now) {
         if self.log.is_proposing() || !self.volatile.pg_num.is_due(now.mono, pg_num::PERIOD) {
             return;
@@ -158,13 +158,12 @@ impl<S: Storage> Mon<S> {
                     self.edit(now, |edit| spread(edit, (*id, pool), pgp_num, &moved))
                 }
             };
-            // One at a time: what it moves counts for the next.
+            // One pool at a time: its moves count for the next.
             return;
         }
     }
 
-    /// PGs have been reported. Where some of them are ready to be merged, clients should not wait for the
-    /// next look.
+    /// Handles reported states: clients of PGs that are ready to merge should not wait for the next tick.
     pub(super) fn merge_if_ready(&mut self, now: Now, reported: u64) {
         if reported & pg_state::PREMERGE != 0 && reported & pg_state::CLEAN != 0 && self.log.leads() {
             self.volatile.pg_num.hurry();
@@ -172,9 +171,9 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// One step of the balancer, at the leader.
+    /// Advances the balancer by one step; leader only.
     pub(super) fn tick_balancer(&mut self, now: Now) {
-        // What is proposed would change what is thought about.
+        // A proposal in progress would change the balancer's input.
         if self.log.is_proposing() {
             return;
         }
@@ -197,8 +196,8 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Sets and clears the full flags, of pools by their quotas and of OSDs by how full devices are; takes
-    /// what has expired off the blocklist.
+    /// Sets and clears the full flags, of pools by their quotas and of OSDs by the usage of their devices;
+    /// removes expired entries from the blocklist.
     pub(super) fn tick_pools(&mut self, now: stdx::Now) {
         let map = self.log.tail().osdmap().clone();
         let mut changed = Vec::new();

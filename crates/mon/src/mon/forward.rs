@@ -1,7 +1,7 @@
-//! Clients and daemons at a monitor that does not lead. It answers what is about its own session and tells of
-//! maps as they are committed; everything else goes to the leader, whose answer it passes on once it has
-//! applied what the answer speaks of. Requests that are not answered yet are kept, and given to the next
-//! leader where one comes: commands may be carried out twice, as with clients that lose their monitor.
+//! Clients and daemons at a monitor that does not lead. The monitor answers requests about their own session,
+//! and sends maps as they are committed. It forwards everything else to the leader, and passes the leader's
+//! answer on once it has applied the log entry that the answer refers to. Unanswered requests are kept for
+//! the next leader, so a command may be executed twice, as with clients that lose their monitor.
 
 use crate::mon::admin::is_admin_command;
 use crate::mon::{Mon, Out};
@@ -13,8 +13,8 @@ use node::{Body, ConnId, Event, Level, Msg, Output, Peer};
 use stdx::{Instant, Now};
 use wire::{EntityName, RawMsg};
 
-/// Whether this monitor answers by itself, leader or not: what concerns the session or this process. `is_own`
-/// says that the session may do everything.
+/// True if this monitor answers by itself, leader or not: the message concerns the session or this process.
+/// `is_own` says that the session may do everything.
 fn is_local(body: &Body, is_own: bool) -> bool {
     match body {
         Body::Client(Client::MonCommand(m)) => is_static(&m.cmd),
@@ -48,7 +48,7 @@ impl<S: Storage> Mon<S> {
             return self.serve(now, conn, msg, out);
         }
         if !is_request(&msg.body) {
-            // Reports are told again to a new leader.
+            // Reports are sent again to a new leader.
             match self.log.leads() {
                 true => self.serve(now, conn, msg, out),
                 false => drop(self.forward_to_leader(now.mono, conn, &msg, out)),
@@ -64,7 +64,7 @@ impl<S: Storage> Mon<S> {
         self.hand_out_requests(now, out);
     }
 
-    /// Gives requests that wait to whoever can answer them now.
+    /// Hands waiting requests to whoever can answer them now.
     pub(super) fn hand_out_requests(&mut self, now: Now, out: &mut Vec<Out>) {
         let here = self.log.raft().is_some_and(|r| r.may_read(now.mono));
         if !here && (self.log.leads() || self.standing.leader().is_none()) {
@@ -80,7 +80,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Voters change one by one.
+    /// True if the message must wait: voters change one at a time.
     fn must_wait(&self, msg: &Msg) -> bool {
         let Body::Client(Client::MonCommand(m)) = &msg.body else { return false };
         let removes = |cmd| matches!(cmd, decl::Cmd::MonRm | decl::Cmd::MonRemove);
@@ -88,7 +88,7 @@ impl<S: Storage> Mon<S> {
             && !self.log.raft().is_some_and(|r| r.may_change_voters())
     }
 
-    /// Sends a session's message to the leader; `false` where it can't be reached.
+    /// Sends a session's message to the leader; `false` if the leader can't be reached.
     fn forward_to_leader(&mut self, now: Instant, conn: ConnId, msg: &Msg, out: &mut Vec<Out>) -> bool {
         let Some(session) = self.sessions.get(conn).filter(|_| !is_proxy(conn)) else { return false };
         let peer = &session.peer;
@@ -111,7 +111,7 @@ impl<S: Storage> Mon<S> {
         sent
     }
 
-    /// The name of the leader where that is another monitor.
+    /// Name of the leader if it is another monitor.
     pub(super) fn leader_name(&self) -> Option<String> {
         let (store, _) = self.standing.leader().filter(|(store, _)| *store != self.own_store())?;
         let voters = self.log.raft()?.voters();
@@ -122,7 +122,7 @@ impl<S: Storage> Mon<S> {
     pub(super) fn forwarded(&mut self, now: Now, conn: ConnId, m: peer::MonForward, out: &mut Vec<Out>) {
         self.heard(conn);
         if !self.log.leads() {
-            // It will see who leads and send it again.
+            // The sender will notice the leader and send it again.
             return;
         }
         let raw: RawMsg = m.msg.clone().into();
@@ -137,7 +137,7 @@ impl<S: Storage> Mon<S> {
         self.dispatch(now, proxy, msg, out);
     }
 
-    /// Our number for a session at another monitor.
+    /// The proxy of a session at another monitor.
     fn proxy(&mut self, conn: ConnId, m: peer::MonForward) -> Option<ConnId> {
         if let Some(known) = self.proxies.of((conn, m.session)) {
             return Some(known);
@@ -170,14 +170,14 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// The sessions of one monitor are not here any more, or those of all.
+    /// Ends the proxies of one monitor's sessions, or of all.
     pub(super) fn end_proxies(&mut self, now: Instant, of: Option<ConnId>) {
         for proxy in self.proxies.list(of) {
             self.end_proxy(now, proxy);
         }
     }
 
-    /// What a session asked is of no interest any more; the leader forgets it.
+    /// Drops a session's outstanding requests, here and at the leader.
     pub(super) fn forget_requests(&mut self, now: Instant, conn: ConnId, out: &mut Vec<Out>) {
         if self.requests.forget(conn)
             && let Some(leader) = self.leader_name()
@@ -186,7 +186,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A monitor may not have got what it was sent.
+    /// Puts requests back that a monitor may not have received.
     pub(super) fn requests_lost(&mut self, name: &str) {
         if self.leader_name().as_deref() == Some(name) {
             self.requests.put_back_all();
@@ -210,8 +210,8 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Looks at what goes out from `start` on: requests are answered, and answers to sessions elsewhere go
-    /// there.
+    /// Examines the outputs from `start` on: answered requests are dropped, and answers to proxied sessions
+    /// are sent to their monitor.
     pub(super) fn route_answers(&mut self, now: Instant, start: usize, out: &mut Vec<Out>) {
         let version = self.log.state().version;
         let fresh = out.split_off(start);

@@ -11,14 +11,14 @@ use stdx::{Instant, Now};
 use wire::{EntityName, EntityType, Errno};
 
 impl<S: Storage> Mon<S> {
-    /// Puts out the keys that acceptors check against, where they have changed.
+    /// Publishes the acceptors' keys if they have changed.
     pub(super) fn publish_keys(&mut self, now: Instant, out: &mut Vec<Out>) {
         let state = self.log.state();
         let alone = self.known_monmap().mons.len() <= 1;
         let only_monitors = self.standing.leader().is_none();
         if alone && only_monitors {
-            // Nobody else is to be found: whoever comes waits in the host's queue until there is something to
-            // say.
+            // There is nobody else to go to: connections wait in the host's queue until this monitor can
+            // answer.
             return;
         }
         let (entities, rotating) = match state.is_empty() {
@@ -57,9 +57,9 @@ impl<S: Storage> Mon<S> {
         self.call_back(now, &replaced, out);
     }
 
-    /// Daemons of these roles come back, and fetch their rotating keys as the first thing they do. In turn
-    /// they do that when a key ends, and know the next one before; but a clock that jumps ends that too, and
-    /// tickets under a newer one are of no use to them.
+    /// Disconnects daemons of these roles, so that they reconnect and fetch their rotating keys first.
+    /// Normally they fetch keys before the current one expires. After a clock jump that fails, and they
+    /// cannot check tickets under newer keys.
     fn call_back(&mut self, now: Instant, roles: &[EntityType], out: &mut Vec<Out>) {
         for conn in self.sessions.conns() {
             let is_called = self.sessions.get(conn).is_some_and(|s| roles.iter().any(|role| s.is(*role)));
@@ -71,8 +71,8 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// What lets monitors find one another before there is a cluster: the key that they share, and tickets
-    /// that nobody uses.
+    /// Keys by which monitors find one another before there is a cluster: the key that they share, and
+    /// rotating keys that no ticket of a cluster uses.
     fn keys_of_nobody(&self) -> (BTreeMap<EntityName, EntityAuth>, BTreeMap<EntityType, RotatingKeys>) {
         let own = self.config.keyring.0.iter().filter(|(name, _)| name.ty == EntityType::MON);
         let entities =
@@ -80,7 +80,7 @@ impl<S: Storage> Mon<S> {
         (entities.collect(), [(EntityType::AUTH, self.spare_keys.clone())].into())
     }
 
-    /// A renewal of tickets, or a daemon that asks for its rotating keys in Ceph's way.
+    /// Renews tickets, or sends rotating keys to a daemon that asks in Ceph's way.
     pub(super) fn renew(&mut self, now: Now, conn: ConnId, tid: u64, m: &msgs::Auth, out: &mut Vec<Out>) {
         let (Some(session), Some(keys)) = (self.sessions.get(conn), self.keys.clone()) else { return };
         let global_id = session.peer.global_id;

@@ -1,4 +1,4 @@
-//! What happens when the leader changes, and while there is none.
+//! Changes of leader, and the time without one.
 
 use crate::bootstrap::{self, GLOBAL_ID_STEP};
 use crate::consensus::VoterId;
@@ -16,7 +16,7 @@ use wire::EntityType;
 const IN_QUORUM: Duration = Duration::from_secs(2);
 
 impl<S: Storage> Mon<S> {
-    /// After each input: whether somebody else leads than before.
+    /// Reacts to a change of leader, after each input.
     pub(super) fn follow_standing(&mut self, now: Now, out: &mut Vec<Out>) {
         let Some(raft) = self.log.raft() else { return };
         let leading = raft.is_leader().then(|| raft.term());
@@ -27,7 +27,7 @@ impl<S: Storage> Mon<S> {
             }
         }
         let raft = self.log.raft().expect("was there");
-        // Before that the leader does not know itself what it may say.
+        // Before that the leader does not know the committed state.
         let settled = raft.is_settled() && raft.is_voter();
         let leader = raft.leader().filter(|_| settled).map(|l| (l, raft.term()));
         if self.standing.set_leader(now.mono, leader) {
@@ -38,7 +38,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// This monitor leads, but does not know yet what is committed: its first entry will tell.
+    /// This monitor was elected, but does not yet know the committed state: its first entry will tell.
     fn elected(&mut self, now: Now, out: &mut Vec<Out>) {
         self.log.lead();
         let own = (self.own_store().0, self.config.name.clone());
@@ -54,14 +54,14 @@ impl<S: Storage> Mon<S> {
             self.log.propose(now.wall, vec![Change::Voters([own].into())]);
         }
         self.take_new_daemons(now);
-        // Ids of an earlier life may have been given out: only ids committed in this one are used. It is also
-        // the entry that every new leader has to make.
+        // Ids from an earlier term may have been given out: only ids committed in this term are used. The
+        // same entry is the one that every new leader must make.
         self.global_ids.ask_again();
         self.want_ids(now, out);
     }
 
     fn deposed(&mut self, now: Instant) {
-        // What waited for entries of this term is asked of the next leader.
+        // Requests that waited for entries of this term go to the next leader.
         self.answers.clear();
         self.end_proxies(now, None);
     }
@@ -86,8 +86,8 @@ impl<S: Storage> Mon<S> {
         self.note_ready(out);
     }
 
-    /// Daemons here announce themselves and report anew, once there is a way for that to the leader: what it
-    /// was not told is lost.
+    /// Asks the daemons connected here to announce themselves and report again once this monitor can reach
+    /// the leader: reports made before are lost.
     pub(super) fn ask_daemons_anew(&mut self, out: &mut Vec<Out>) {
         let Some((_, term)) = self.standing.leader() else { return };
         let reachable = self.leader_name().is_none_or(|name| self.links.conn_to(&name).is_some());
@@ -103,7 +103,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Says once that it serves.
+    /// Reports once that it is ready.
     pub(super) fn note_ready(&mut self, out: &mut Vec<Out>) {
         if self.phase != Phase::Running || std::mem::replace(&mut self.is_ready, true) {
             return;
@@ -113,7 +113,7 @@ impl<S: Storage> Mon<S> {
         out.push(Output::Ready);
     }
 
-    /// Without a leader nobody can be served: clients go elsewhere.
+    /// Sends clients away if there is no leader to serve them.
     fn be_lonely(&mut self, now: Instant, out: &mut Vec<Out>) {
         if !self.standing.give_up_on_leader(now) {
             return;
@@ -128,7 +128,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Who is in quorum now.
+    /// Recomputes the quorum.
     pub(super) fn refresh_quorum(&mut self, now: Instant) {
         let Some(raft) = self.log.raft() else { return };
         let map = &self.log.state().monmap;
@@ -140,7 +140,7 @@ impl<S: Storage> Mon<S> {
             };
             match raft.is_leader() {
                 true => raft.voters().iter().filter(|(_, n)| n == name).any(heard),
-                // Others know of themselves and the leader.
+                // Other monitors know only of themselves and the leader.
                 false => **name == leader || **name == self.config.name,
             }
         };
@@ -152,7 +152,7 @@ impl<S: Storage> Mon<S> {
         self.volatile.quorum.update(now, names, leader, epoch);
     }
 
-    /// More ids for clients, from the leader or of its own.
+    /// Gets more global ids for clients, from the leader or from its own log.
     pub(super) fn want_ids(&mut self, now: Now, out: &mut Vec<Out>) {
         if !self.global_ids.ask() {
             return;
@@ -169,7 +169,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Another monitor wants ids.
+    /// Handles another monitor's request for ids.
     pub(super) fn ids_wanted(&mut self, now: Now, conn: ConnId, out: &mut Vec<Out>) {
         self.heard(conn);
         let Some(name) = self.links.speaker(conn).map(|h| h.name.clone()) else { return };
@@ -183,7 +183,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// The leader has given ids.
+    /// Takes ids from the leader.
     pub(super) fn ids_given(&mut self, conn: ConnId, m: &peer::MonIds, out: &mut Vec<Out>) {
         self.heard(conn);
         let sound = m.first >= GlobalIds::FIRST && m.end > m.first && m.end - m.first <= GLOBAL_ID_STEP;

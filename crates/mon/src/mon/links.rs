@@ -1,6 +1,6 @@
-//! Connections between monitors. Each monitor opens one to each other one and sends there; what it receives
-//! comes on the ones that the others opened (docs/adr/0002). All hold the key of `mon.`; which monitor and
-//! which store it is, the first message says.
+//! Actions on the connections between monitors. Each monitor opens one to every other and sends on it; it
+//! receives on the connections that the others opened (docs/adr/0002). All hold the key of `mon.`; the first
+//! message names the sender's monitor and store.
 
 use crate::consensus::{Message, VoterId};
 use crate::mon::{Mon, Out};
@@ -17,13 +17,13 @@ use stdx::{Instant, Now};
 use wire::{EntityName, EntityType};
 
 impl<S: Storage> Mon<S> {
-    /// The monitors as far as this one knows: its own state's, or those of its configuration.
+    /// The monitors known to this one: from its own state, or else from its configuration.
     pub(super) fn known_monmap(&self) -> &maps::MonMap {
         let map = &self.log.state().monmap;
         if map.mons.is_empty() { &self.config.monmap } else { map }
     }
 
-    /// Opens connections that are missing, and those anew on which nothing comes back.
+    /// Opens missing connections, and reopens those on which no answers arrive.
     pub(super) fn maintain_links(&mut self, now: Instant, out: &mut Vec<Out>) {
         let known = self.known_monmap();
         let wanted: Vec<(String, wire::EntityAddr)> = known
@@ -50,12 +50,12 @@ impl<S: Storage> Mon<S> {
         Credentials { name, key }
     }
 
-    /// Whether a connection is one that this monitor opened.
+    /// True if this monitor opened the connection.
     pub(super) fn is_link(&self, conn: ConnId) -> bool {
         conn.0 & ConnId::ACCEPTED == 0 && !is_proxy(conn)
     }
 
-    /// Another monitor has answered.
+    /// An outgoing connection is ready.
     pub(super) fn link_ready(&mut self, conn: ConnId, out: &mut Vec<Out>) {
         let hello = peer::MonHello {
             fsid: self.config.monmap.fsid,
@@ -76,7 +76,7 @@ impl<S: Storage> Mon<S> {
         self.log.raft().map(|r| r.own()).unwrap_or_default()
     }
 
-    /// What this monitor says of its host.
+    /// Metadata of this monitor's host.
     pub(super) fn own_metadata(&self) -> BTreeMap<String, String> {
         let fixed = [
             ("hostname", self.config.hostname.clone()),
@@ -94,7 +94,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// What was on its way to a monitor may be lost.
+    /// Resends to a monitor whose messages in flight may be lost.
     fn link_lost(&mut self, name: &str) {
         let voters = self.log.raft().map(|r| r.voters().clone()).unwrap_or_default();
         let voters = voters.iter().filter(|(_, n)| *n == name).map(|(id, _)| *id);
@@ -113,7 +113,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A monitor says who it is.
+    /// Handles the introduction of another monitor.
     pub(super) fn greeted(&mut self, conn: ConnId, m: peer::MonHello, out: &mut Vec<Out>) {
         if m.fsid != self.config.monmap.fsid {
             let text = format!("mon.{} is of cluster {}: check its `fsid`", m.name, m.fsid);
@@ -121,13 +121,13 @@ impl<S: Storage> Mon<S> {
             self.sessions.remove(conn);
             return out.push(Output::Close { conn });
         }
-        // Answers that its earlier connection had under way are lost, and only we know the questions.
+        // Answers in flight on its earlier connection are lost; the requests must be sent again.
         self.requests_lost(&m.name);
         let hello = Hello { name: m.name, store: VoterId(m.store), is_blank: m.empty, metadata: m.metadata };
         self.links.greeted(conn, hello);
     }
 
-    /// Sends to another monitor; `false` where it is not connected.
+    /// Sends to another monitor; `false` if it is not connected.
     pub(super) fn tell_mon(
         &mut self,
         now: Instant,
@@ -177,12 +177,12 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// The monitor at the other end of an accepted connection lives.
+    /// Notes that the monitor at the other end of an accepted connection is alive.
     pub(super) fn heard(&mut self, conn: ConnId) {
         self.links.heard(conn);
     }
 
-    /// By how much another monitor's clock differs, from an answer that says what time it is there.
+    /// Computes another monitor's clock skew from an answer that carries its time.
     fn compare_clocks(&mut self, now: Now, conn: ConnId, sent: u64, wall_ns: u64) {
         let Some(hello) = self.links.speaker(conn).filter(|_| sent != 0 && sent <= now.mono.0) else {
             return;

@@ -1,9 +1,11 @@
-//! New OSD maps reach a few OSDs from their monitor, and all others from one another (section 5.1 of the
-//! paper): so a change costs each monitor a bounded number of messages, however many OSDs there are.
+//! Distribution of new OSD maps. A monitor sends a new map to a few OSDs, and these pass it on to all others
+//! (section 5.1 of the paper). A change thus costs each monitor a bounded number of messages, however many
+//! OSDs there are.
 //!
-//! A monitor tells at once the OSDs whose turn it is, some of those that have asked for a change that the map
-//! may have made, and all that exchange no heartbeats. The epoch in an OSD's reports shows whether the others
-//! have told it; whoever lacks a map that was there at its last report gets it from the monitor after all.
+//! A monitor sends the map at once to the OSDs whose turn it is, to some of those that have asked for a
+//! change that the map may contain, and to all that exchange no heartbeats. The epoch in an OSD's reports
+//! shows whether other OSDs have sent it the map. An OSD that still lacks a map that existed at its last
+//! report gets it from the monitor.
 
 use super::{Mon, Out};
 use crate::session::{Session, Sessions, SubEnd};
@@ -14,7 +16,7 @@ use std::collections::BTreeSet;
 use stdx::Instant;
 use wire::EntityType;
 
-/// Of the OSDs that have asked for a change, this many times as many are told at once as of all.
+/// OSDs that have asked for a change are told at once in this multiple of the number of other OSDs.
 const ASKERS: usize = 4;
 impl Session {
     /// True if this is an OSD that other OSDs tell of new maps.
@@ -25,8 +27,8 @@ impl Session {
 }
 
 impl Sessions {
-    /// The sessions that have the OSD map of `epoch` from other OSDs. All others are sent it by this monitor:
-    /// of those that share maps `at_once`, which change with each epoch, and some that wait for it.
+    /// The sessions that get the OSD map of `epoch` from other OSDs. This monitor sends it to all others: of
+    /// those that share maps to `at_once`, which rotate with each epoch, and to some that wait for it.
     pub(crate) fn told_by_others(&self, epoch: Epoch, at_once: usize) -> BTreeSet<ConnId> {
         let shares = |conn: &ConnId| self.get(*conn).is_some_and(Session::shares_maps);
         let sharing: Vec<ConnId> = self.conns().into_iter().filter(shares).collect();

@@ -1,4 +1,4 @@
-//! Metadata servers: their beacons, who holds which rank, what happens when one is silent.
+//! Metadata servers: their beacons, their ranks, and the failure of a silent one.
 
 use crate::cluster_log::LogLevel;
 use crate::domain::mds_ranks::{Answer, assign, beacon, fail, mark_laggy, needs_assignment};
@@ -50,7 +50,7 @@ impl<S: Storage> Mon<S> {
     /// Replaces silent metadata servers and gives ranks to standbys.
     pub(super) fn tick_mdss(&mut self, now: Now) {
         let grace: Duration = self.option("mds_beacon_grace");
-        // After a change of leaders everyone gets the whole grace to come back.
+        // After a change of leader, everyone gets the whole grace period to come back.
         let is_settled = now.mono.since(self.volatile.since) > grace;
         let silent = if is_settled { self.volatile.mds.silent(now.mono, grace) } else { Vec::new() };
         let fsmap = self.log.tail().fsmap.clone();

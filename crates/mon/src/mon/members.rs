@@ -1,7 +1,7 @@
-//! Who votes. A cluster begins with one voter, the first monitor of the configuration, as soon as a majority
-//! of the monitors says that there is no cluster yet. Everybody else joins in one and the same way, whether
-//! new, late or with a store that was lost: it says hello with the number of its store, is sent the state,
-//! and is made a voter when it has it.
+//! Membership of voters. A cluster begins with one voter, the first monitor of the configuration, as soon as
+//! a majority of the monitors says that there is no cluster yet. All others join in the same way, whether
+//! new, late or with a lost store: a monitor says hello with the number of its store, receives the state, and
+//! becomes a voter once it has it.
 
 use crate::consensus::VoterId;
 use crate::entry::Change;
@@ -12,11 +12,11 @@ use std::time::Duration;
 use stdx::Now;
 use wire::{EntityName, EntityType};
 
-/// A voter whose monitor says hello from another store is replaced when it was silent for so long.
+/// If a voter's monitor says hello from another store, the voter is replaced after this much silence.
 const REPLACE_AFTER: Duration = Duration::from_secs(2);
 
 impl<S: Storage> Mon<S> {
-    /// Whether this monitor is to make the cluster, now.
+    /// True if this monitor is to found the cluster now.
     pub(super) fn may_found(&self) -> bool {
         let map = &self.config.monmap;
         if !self.log.is_blank()
@@ -30,7 +30,7 @@ impl<S: Storage> Mon<S> {
         words.iter().all(|empty| *empty) && words.len() + 1 > map.ranks.len() / 2
     }
 
-    /// The leader's care for the set of voters.
+    /// Maintains the set of voters; leader only.
     pub(super) fn maintain_members(&mut self, now: Now) {
         if !self.log.leads() {
             return;
@@ -66,7 +66,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// What monitors say of their hosts.
+    /// Proposes the host metadata of monitors that has changed.
     fn keep_metadata(&mut self, now: Now, map: &maps::MonMap) {
         let known = self.log.tail().metadata.clone();
         let mut changes = Vec::new();

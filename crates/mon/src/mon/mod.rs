@@ -1,5 +1,5 @@
-//! The monitor as a node: takes inputs, hands them to the services, and at the end of each input proposes,
-//! publishes and answers.
+//! The monitor as a node: takes inputs, passes them to the services, and at the end of each input proposes
+//! changes, publishes committed ones and sends answers.
 
 mod admin;
 mod cluster_log;
@@ -58,7 +58,7 @@ use stdx::{Instant, Now, Rng};
 /// The most rounds of [`Mon::settle`] after one input, far more than any input needs.
 const MAX_ROUNDS: u32 = 100;
 
-/// What a monitor puts out.
+/// An output of a monitor.
 pub(crate) type Out = Output<Never>;
 
 /// A monitor. Its first input opens the store.
@@ -72,7 +72,7 @@ pub struct Mon<S = store::Store> {
     phase: Phase,
     /// Answers that wait for a commit.
     answers: Answers,
-    /// The keys that acceptors check against; `None` until they were put out once.
+    /// The acceptors' keys; `None` until they are first published.
     keys: Option<Arc<ServerKeys>>,
     /// Keys with which monitors find one another before there is a cluster.
     spare_keys: RotatingKeys,
@@ -82,21 +82,21 @@ pub struct Mon<S = store::Store> {
     snapshots: Snapshots,
     standing: Standing,
     global_ids: GlobalIdRange,
-    /// True once [`Output::Ready`] was put out.
+    /// True once [`Output::Ready`] was sent.
     is_ready: bool,
-    /// Something was heard that may change who votes.
+    /// The set of voters may have to change.
     members_due: bool,
-    /// What `ceph mon metadata` tells of this monitor's host.
+    /// This host's metadata, as `ceph mon metadata` shows it.
     host: BTreeMap<String, String>,
-    /// Options of this process, once somebody asked for them or set one by `ceph tell`.
+    /// Options of this process, once they are first used by `ceph tell`.
     settings: Option<decl::Settings>,
 }
 
-/// What this monitor knows and the monitors do not agree on. It starts empty when another monitor takes the
-/// lead: what was reported to another leader is not known here, and what was reported here is old.
+/// State that is not replicated. It starts empty when another monitor takes the lead: this monitor does not
+/// know what was reported to another leader, and earlier reports to it are stale.
 #[derive(Debug, Default)]
 struct Volatile {
-    /// When this monitor became ready, or another one leader.
+    /// Time at which this monitor became ready, or another one leader.
     since: Instant,
     quorum: QuorumInfo,
     pgs: PgTable,
@@ -122,7 +122,7 @@ impl Volatile {
     }
 }
 
-/// How far a monitor is.
+/// Phase of a monitor between start and end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// The store is being opened.
@@ -131,14 +131,14 @@ pub(crate) enum Phase {
     Electing,
     /// It was in quorum, and perhaps still is.
     Running,
-    /// It was asked to end: nobody is served any more, and the store comes to rest.
+    /// It was asked to shut down: it serves nobody, and the store is closing.
     Closing,
-    /// Something failed that can't be worked around.
+    /// It stopped after an unrecoverable failure.
     Stopped,
 }
 
 impl<S: Storage> Mon<S> {
-    /// A monitor on its store, which it opens itself. Whether a cluster has to be made is seen then.
+    /// A monitor on its store, which it opens itself. It then decides whether a cluster has to be founded.
     pub fn new(config: MonConfig, store: S, rng: Rng) -> Self {
         Self {
             config,
@@ -184,7 +184,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// The committed state has moved: publish, answer.
+    /// Publishes a new committed state and sends the answers that waited for it.
     fn committed(&mut self, now: Now, out: &mut Vec<Out>) {
         self.after_commit(now, out);
         let version = self.log.state().version;
@@ -193,7 +193,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Puts out what depends on proposals, once they are committed.
+    /// Sends an output once all proposals up to `index` are committed.
     fn after(&mut self, index: u64, output: Out, out: &mut Vec<Out>) {
         if index <= self.log.state().version {
             out.push(output);
@@ -202,7 +202,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A message to a connection, at once. Only for what depends on committed state alone.
+    /// Sends a message at once. Only for messages that depend on committed state alone.
     fn send(conn: ConnId, tid: u64, body: impl Into<Body>) -> Out {
         Output::Send { conn, msg: Msg::new(tid, body) }
     }
@@ -222,7 +222,7 @@ impl<S: Storage> Mon<S> {
         let mut edit = Edit::new(view, &mut self.rng);
         let value = decide(&mut edit);
         if edit.too_long_name().is_some() {
-            // A daemon's name: what the store can't keep is not agreed on.
+            // A name from a daemon that is too long for a stored key.
             edit.discard();
         }
         let notes = std::mem::take(&mut edit.notes);
@@ -235,7 +235,7 @@ impl<S: Storage> Mon<S> {
         (value, self.log.proposed())
     }
 
-    /// The committed state and what this monitor knows besides.
+    /// The committed state together with this monitor's volatile knowledge.
     fn view(&self, now: Now) -> View<'_> {
         View {
             state: self.log.state(),
@@ -260,7 +260,7 @@ impl<S: Storage> Mon<S> {
         self
     }
 
-    /// This monitor's rank; 0 where the map has it not.
+    /// Rank of this monitor; 0 if the map does not list it.
     fn rank(&self) -> usize {
         self.log.state().monmap.rank_of(&self.config.name).unwrap_or(0)
     }
@@ -324,7 +324,7 @@ impl<S: Storage> Mon<S> {
         !is_quiet && self.phase != Phase::Stopped
     }
 
-    /// Looks at who votes at the end of this input.
+    /// Requests a check of the voters at the end of this input.
     fn check_members_later(&mut self) {
         self.members_due = true;
     }
@@ -337,7 +337,7 @@ impl<S: Storage> Mon<S> {
         self.sessions.add(conn, peer);
     }
 
-    /// The monitor starts to follow a leader: nobody is late yet.
+    /// Resets volatile state when the monitor starts to follow a leader: no daemon is late yet.
     fn start_volatile(&mut self, now: Instant) {
         let state = self.log.state();
         self.volatile.osds.start(now, state.osdmap());
@@ -394,7 +394,7 @@ impl<S: Storage> Node for Mon<S> {
         self.route_answers(now.mono, start, out);
     }
 
-    fn wind_up(&mut self, now: Now, out: &mut Vec<Out>) {
+    fn shut_down(&mut self, now: Now, out: &mut Vec<Out>) {
         match self.takes_part() {
             true => self.close(now, out),
             false => out.push(Output::Stop(Ok(()))),

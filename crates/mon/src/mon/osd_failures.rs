@@ -15,7 +15,7 @@ use stdx::Now;
 use wire::EntityType;
 
 impl<S: Storage> Mon<S> {
-    /// An OSD reports another one.
+    /// Handles a failure report.
     pub(super) fn osd_failure(&mut self, now: Now, conn: ConnId, m: &peer::OsdFailure, out: &mut Vec<Out>) {
         if !self.may_report(conn, m.reporter, "failure report", out) || m.reporter == m.target {
             return;
@@ -62,7 +62,7 @@ impl<S: Storage> Mon<S> {
         let mut silent = Vec::new();
         for (osd, entry) in map.existing().filter(|(_, o)| o.is_up()) {
             let silence = self.volatile.osds.silence(now.mono, osd);
-            // Without another OSD to report it, the end of its session here has to do.
+            // If no other OSD exists to report it, the end of its session here counts.
             let is_gone = self.volatile.osds.without_session(now.mono, osd).is_some_and(|for_| for_ > grace);
             let no_other = up == 1 || self.volatile.osds.sessions_lost() >= up;
             if silence > timeout || is_gone && no_other {
@@ -78,9 +78,9 @@ impl<S: Storage> Mon<S> {
         self.mark_absent_out(now, &map);
     }
 
-    /// Whether an OSD is down with all of a part of the cluster that is at least as large as
-    /// `mon_osd_down_out_subtree_limit`: that comes back, or wants a person's decision, rather than that all
-    /// of it is copied.
+    /// True if an OSD is down together with a whole CRUSH subtree of at least type
+    /// `mon_osd_down_out_subtree_limit`. Such a subtree will come back or needs a person's decision;
+    /// re-replicating all of it would be wrong.
     fn is_down_with_its_subtree(&self, map: &OsdMap, osd: OsdId, known: &mut BTreeMap<i32, bool>) -> bool {
         let limit: String = self.option("mon_osd_down_out_subtree_limit");
         let Some(limit) = map.crush.type_of(&limit).filter(|ty| *ty > 0) else { return false };
@@ -114,7 +114,7 @@ impl<S: Storage> Mon<S> {
                 continue;
             }
             if self.is_down_with_its_subtree(map, osd, &mut known) {
-                // Looked at again after as long a time.
+                // Checked again after the same interval.
                 self.volatile.osds.restart_down_clock(now.mono, osd);
             } else if (still_in.saturating_sub(1)) as f64 / total.max(1) as f64 >= min_in {
                 still_in -= 1;

@@ -1,5 +1,4 @@
-//! What OSDs tell the monitor of themselves: boots, signs of life, statistics, what they need of the next
-//! map.
+//! Reports of OSDs about themselves: boots, beacons, statistics, and changes that they need in the next map.
 
 use crate::cluster_log::LogLevel;
 use crate::domain::osd_changes::apply_pending;
@@ -14,14 +13,14 @@ use stdx::{Instant, Now};
 use wire::EntityType;
 
 impl<S: Storage> Mon<S> {
-    /// Whether this session is the OSD that it says, or an administrator.
+    /// True if this session belongs to that OSD, or to an administrator.
     fn is_osd(&self, conn: ConnId, osd: OsdId) -> bool {
         self.sessions.get(conn).is_some_and(|s| {
             s.is(EntityType::OSD) && s.name().id.parse() == Ok(osd.0) && s.caps.allows("osd", auth::Perm::X)
         })
     }
 
-    /// As [`Self::is_osd`]; a report that is dropped is told.
+    /// Like [`Self::is_osd`], but logs a report that is dropped.
     pub(super) fn may_report(&self, conn: ConnId, osd: OsdId, what: &str, out: &mut Vec<Out>) -> bool {
         let may = self.is_osd(conn, osd);
         if !may {
@@ -32,7 +31,7 @@ impl<S: Storage> Mon<S> {
         may
     }
 
-    /// An OSD asks to be marked up.
+    /// Handles an OSD's request to be marked up.
     pub(super) fn osd_boot(&mut self, now: Now, conn: ConnId, m: Box<peer::OsdBoot>, out: &mut Vec<Out>) {
         let refuse = |why: String, out: &mut Vec<Out>| {
             out.push(Output::Event(Event::new(Level::Warn, "osd_boot_refused", why)));
@@ -58,7 +57,7 @@ impl<S: Storage> Mon<S> {
         }
         let up_as_asked = map.osd(m.osd).is_some_and(|o| o.is_up() && o.client_addrs == m.addrs);
         if up_as_asked {
-            // Asked again before it saw the map: send what it lacks.
+            // It asked again before it saw the map: send what it lacks.
             let bodies = osdmaps_since(self.log.state(), m.epoch.next());
             out.extend(bodies.into_iter().map(|b| Self::send(conn, 0, b)));
             return;
@@ -67,7 +66,7 @@ impl<S: Storage> Mon<S> {
         self.volatile.pending.add_boot(now.mono, m);
     }
 
-    /// A primary needs to be known alive in a newer epoch before its PGs go active.
+    /// Records that a primary is alive in a newer epoch (`up_thru`), without which its PGs do not go active.
     pub(super) fn osd_alive(&mut self, now: Now, conn: ConnId, m: &peer::OsdAlive, out: &mut Vec<Out>) {
         let map = self.log.tail().osdmap();
         if !self.may_report(conn, m.osd, "sign of life", out) || map.is_down(m.osd) || m.want > map.epoch {
@@ -77,7 +76,7 @@ impl<S: Storage> Mon<S> {
         self.volatile.pending.want_up_thru(m.osd, m.want);
     }
 
-    /// A sign of life.
+    /// Handles a beacon.
     pub(super) fn osd_beacon(&mut self, now: Now, conn: ConnId, m: &peer::OsdBeacon, out: &mut Vec<Out>) {
         if self.may_report(conn, m.osd, "beacon", out) {
             self.volatile.osds.heard(now.mono, m.osd);
@@ -85,7 +84,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Statistics.
+    /// Handles statistics of PGs and of the OSD.
     pub(super) fn pg_stats(&mut self, now: Now, conn: ConnId, m: peer::PgStats, out: &mut Vec<Out>) {
         if self.may_report(conn, m.osd, "statistics", out) {
             self.volatile.osds.heard(now.mono, m.osd);
@@ -97,7 +96,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A primary asks for temporary acting sets.
+    /// Handles a primary's request for temporary acting sets.
     pub(super) fn osd_pg_temp(&mut self, conn: ConnId, m: peer::OsdPgTemp, out: &mut Vec<Out>) {
         if self.may_report(conn, m.osd, "acting sets", out) && self.log.tail().osdmap().is_up(m.osd) {
             self.volatile.pending.want_pg_temp(m.pg_temp);
@@ -112,9 +111,9 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Proposes the next OSD map if OSDs wait for one and none is on its way.
+    /// Proposes the next OSD map if OSDs wait for one and no proposal is in progress.
     pub(super) fn apply_pending_osd_changes(&mut self, now: Now) {
-        // What is asked meanwhile shares the next map.
+        // Requests that arrive meanwhile share the next map.
         if self.log.is_proposing() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What clients ask about pools without a command: `statfs`, statistics, snapshots and pools of librados.
+//! Clients' requests about pools other than commands: `statfs`, statistics, snapshots and pools of librados.
 
 use crate::domain::{pool, snaps};
 use crate::edit::Edit;
@@ -69,7 +69,7 @@ impl<S: Storage> Mon<S> {
         out.push(Self::send(conn, tid, msgs::Body::from(reply)));
     }
 
-    /// Answered when the map that holds the change is committed, with its epoch.
+    /// Handles `MPoolOp`. It is answered when the map with the change is committed, with its epoch.
     pub(super) fn pool_op(&mut self, now: Now, conn: ConnId, tid: u64, m: msgs::PoolOp, out: &mut Vec<Out>) {
         let permitted = self.may_change_pool(conn, &m);
         if !permitted {
@@ -96,7 +96,7 @@ impl<S: Storage> Mon<S> {
         self.after(index, Self::send(conn, tid, msgs::Body::from(reply)), out);
     }
 
-    /// Whether numbers on pools may be asked for.
+    /// True if the session may ask for statistics of pools.
     pub(super) fn may_ask(&self, conn: ConnId, body: &node::Body) -> bool {
         match body {
             node::Body::Client(msgs::Body::Statfs(_) | msgs::Body::GetPoolStats(_)) => {
@@ -106,8 +106,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Monitor capabilities for everything; for snapshots that clients manage it is enough that the client
-    /// may write to the pool.
+    /// Requires monitor capabilities; for self-managed snapshots, the right to write to the pool suffices.
     fn may_change_pool(&self, conn: ConnId, m: &msgs::PoolOp) -> bool {
         let Some(session) = self.sessions.get(conn) else { return false };
         if !matches!(m.op, pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP) {
@@ -140,8 +139,8 @@ fn change_pool(edit: &mut Edit<'_>, id: i64, m: &msgs::PoolOp) -> Result<Option<
         pool_op::CREATE_SNAP | pool_op::DELETE_SNAP if old.has_flag(pool_flags::SELFMANAGED_SNAPS) => {
             Err(Errno::EINVAL)
         }
-        // Clients look into the map before they ask: who asks for what is so already has asked before, and
-        // lost the answer.
+        // Clients check the map before they ask. A request for an existing state is therefore a duplicate
+        // whose answer was lost.
         pool_op::CREATE_SNAP if old.snaps.values().any(|s| s.name == m.name) => Ok(None),
         pool_op::DELETE_SNAP if !old.snaps.values().any(|s| s.name == m.name) => Ok(None),
         pool_op::CREATE_SNAP => pool::make_snap(edit, id, &m.name).map(|()| None).map_err(|e| e.errno),

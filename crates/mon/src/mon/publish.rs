@@ -1,4 +1,4 @@
-//! Telling subscribers: at once when they subscribe, and after each commit.
+//! Publishes maps to subscribers: at once when they subscribe, and after each commit.
 
 use crate::cluster_log::LogLevel;
 use crate::mon::{Mon, Out};
@@ -15,31 +15,31 @@ use std::time::Duration;
 use stdx::{Buf, Instant, Now};
 use wire::{EntityType, Writer};
 
-/// Incrementals in one message.
+/// Maximum incrementals in one message.
 const INCS_IN_MESSAGE: u32 = 64;
 
-/// Full maps that one message carries: each is made from the oldest kept and the incrementals up to it.
+/// Maximum full maps in one message: each is rebuilt from the oldest kept one and incrementals.
 const FULLS_IN_MESSAGE: u32 = 8;
 
-/// For how long a subscription to one OSD map brings those that follow too. Ceph's clients ask for the next
-/// map when they lose an OSD, and where that map has the OSD down but not yet up again, they ask for another
-/// only after 5 to 15 s. As long they would wait for an OSD that fell silent: so, however long ago they
-/// asked, they are told as soon as one goes down. That holds on a new session too, on which they ask for
-/// nothing that they have got before; and for what happened as long before it, because they may have been
-/// between two sessions.
+/// For this long a subscription to one OSD map brings the following maps too. A client of Ceph asks for the
+/// next map when it loses an OSD. If that map has the OSD down but not yet up again, the client asks for
+/// another one only after 5 to 15 s, and as long it would wait for an OSD that fell silent. It is therefore
+/// told as soon as an OSD goes down, no matter how long ago it asked. The same holds on a new session, on
+/// which it does not ask for maps that it already has, and for OSDs that went down up to this long before the
+/// session began, because the client may have been between two sessions.
 const NEXT_MAPS: Duration = Duration::from_secs(30);
 
-/// A client that has not asked for OSD maps on its session is sent none before the session is so old: one
-/// that has just begun knows no OSDs yet, and librados complains of a map that it is not ready for.
+/// A client that has not asked for OSD maps on its session is sent none before the session is this old. A new
+/// session knows no OSDs yet, and librados logs a complaint about a map that it is not ready for.
 const SETTLED: Duration = Duration::from_secs(1);
 
 impl<S: Storage> Mon<S> {
-    /// After the committed state has moved.
+    /// Publishes after a commit.
     pub(super) fn after_commit(&mut self, now: Now, out: &mut Vec<Out>) {
         self.publish_keys(now.mono, out);
         let state = self.log.state();
         let map = state.osdmap().clone();
-        // These look at all PGs and OSDs; most commits are of something else.
+        // These examine all PGs and OSDs; most commits are about something else.
         if self.volatile.osds.is_behind(map.epoch) {
             self.volatile.pgs.follow(&map);
             self.volatile.osds.follow(now.mono, &map);
@@ -53,7 +53,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// `MMonSubscribe`.
+    /// Handles `MMonSubscribe`.
     pub(super) fn subscribe(
         &mut self,
         now: Instant,
@@ -81,7 +81,7 @@ impl<S: Storage> Mon<S> {
                 if service == "config" {
                     session.config = None; // asked anew: answered also where nothing changed
                 }
-                // Who watches the cluster log wants to see what happens from now on.
+                // A watcher of the cluster log wants lines from now on.
                 let is_log = log_level(service).is_some() && item.start == 0;
                 let start = if is_log { total + 1 } else { item.start };
                 let end = if item.flags & SUBSCRIBE_ONCE == 0 { SubEnd::Never } else { SubEnd::Once };
@@ -99,7 +99,7 @@ impl<S: Storage> Mon<S> {
         self.publish_to(now, conn, out);
     }
 
-    /// Tells those of a lost OSD whose session was too young for it when that was new.
+    /// Informs sessions of a lost OSD that were too young when it was lost.
     pub(super) fn publish_unasked(&mut self, now: Instant, out: &mut Vec<Out>) {
         if !self.volatile.osds.lost_one_within(now, NEXT_MAPS + SETTLED) {
             return;
@@ -113,12 +113,12 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Sends what a session subscribed to and has not got.
+    /// Sends a session the maps that it subscribed to and does not have.
     pub(crate) fn publish_to(&mut self, now: Instant, conn: ConnId, out: &mut Vec<Out>) {
         self.publish(now, conn, true, out);
     }
 
-    /// The same, OSD maps only if the session is not to have them from others.
+    /// Like [`Self::publish_to`], with OSD maps only if the session does not get them from other OSDs.
     fn publish(&mut self, now: Instant, conn: ConnId, osdmaps: bool, out: &mut Vec<Out>) {
         let state = self.log.state();
         if state.is_empty() {
@@ -186,7 +186,7 @@ fn osdmap(state: &State, sub: &mut Sub) -> Bodies {
     osdmaps_since(state, from)
 }
 
-/// A message that says which epochs there are.
+/// An empty message that names the available epochs.
 fn no_osdmaps(state: &State) -> msgs::OsdMap {
     msgs::OsdMap {
         fsid: state.monmap.fsid,
@@ -196,9 +196,9 @@ fn no_osdmaps(state: &State) -> msgs::OsdMap {
     }
 }
 
-/// The messages that bring somebody who wants epochs from `from` on to the newest: incrementals where they
-/// are kept, before them the oldest epoch in full for who asks from there (an OSD of Ceph that has no map yet
-/// takes no other beginning).
+/// The messages that bring a subscriber who asks for epochs from `from` on up to the newest: incrementals as
+/// far as they are kept. A subscriber who asks from the oldest epoch gets that one in full first, because an
+/// OSD of Ceph without a map accepts no other start.
 pub(super) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
     let newest = state.osd.epoch();
     let head = no_osdmaps(state);
@@ -226,7 +226,8 @@ pub(super) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
     out
 }
 
-/// The maps of the epochs asked for that are kept, as many as go into one message: who lacks more asks again.
+/// The requested epochs that are still kept, as many as fit into one message. A client that lacks more asks
+/// again.
 pub(super) fn osdmaps_asked_for(state: &State, m: &msgs::MonGetOsdMap) -> msgs::OsdMap {
     let epochs = |first: Epoch, last: Epoch, most: u32| {
         let first = first.max(state.osd.oldest());
@@ -261,8 +262,8 @@ fn mdsmap(state: &State, session: &Session, fs: &str, sub: &mut Sub) -> Bodies {
     if sub.next > epoch {
         return Vec::new();
     }
-    // A client that follows and has not seen how clients were taken back sees that first, or it would not
-    // come back.
+    // A subscriber that missed the map in which clients reconnected gets that one first; without it, it would
+    // not come back.
     let follows = sub.next > 1 && !session.is(EntityType::MDS);
     let missed = state
         .reconnect_maps
@@ -276,7 +277,7 @@ fn mdsmap(state: &State, session: &Session, fs: &str, sub: &mut Sub) -> Bodies {
     missed.into_iter().chain([&*map]).map(|map| body(map).into()).collect()
 }
 
-/// The map of the file system that a session means: an MDS its own, a client the one it named or the default.
+/// The map of a session's file system: an MDS its own, a client the one it named or the default.
 fn mdsmap_for(state: &State, session: &Session, fs: &str) -> (Arc<MdsMap>, String) {
     let fsmap = &state.fsmap;
     let gid = Gid(session.peer.global_id);
@@ -300,7 +301,7 @@ fn mdsmap_for(state: &State, session: &Session, fs: &str) -> (Arc<MdsMap>, Strin
     (Arc::new(map), String::new())
 }
 
-/// The least loud line of `log-info`, `log-warn` …
+/// The lowest level of a subscription `log-info`, `log-warn` …
 fn log_level(what: &str) -> Option<u16> {
     what.strip_prefix("log-").and_then(LogLevel::parse)
 }
@@ -319,7 +320,7 @@ fn log_since(state: &State, what: &str, sub: &mut Sub) -> Bodies {
     vec![msgs::Body::from(msgs::Log { paxos, fsid: state.monmap.fsid, entries }).into()]
 }
 
-/// All file systems that the session may see, or their names alone.
+/// The file systems that the session may see, in full or only their names.
 fn fsmap(state: &State, session: &Session, names: bool, sub: &mut Sub) -> Bodies {
     let epoch = state.fsmap.epoch;
     if sub.next > u64::from(epoch.0) {

@@ -5,11 +5,11 @@ use node::ConnId;
 /// A message that a session sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// The session.
+    /// The session's connection.
     pub conn: ConnId,
     /// The transaction id that the answer carries.
     pub tid: u64,
-    /// For commands of clients that can send them again.
+    /// Origin of a command whose client may send it again.
     pub origin: Option<Origin>,
 }
 

@@ -1,4 +1,4 @@
-//! The whole state, part by part, for a monitor that needs what is not in the log any more.
+//! Sends and receives snapshots of the state, for a monitor that needs entries that the log no longer has.
 
 use crate::consensus::{Position, VoterId};
 use crate::mon::{Mon, Out};

@@ -1,4 +1,4 @@
-//! The beginning and the end of a monitor: its store is opened and checked, and closed.
+//! Start and shutdown of a monitor: opens, checks and closes its store.
 
 use crate::consensus::VoterId;
 use crate::entry::Change;
@@ -11,11 +11,11 @@ use node::Output;
 use stdx::Now;
 use wire::{EntityName, EntityType};
 
-/// How long keys are good that nobody uses, see [`Mon::spare_keys`].
+/// Validity of the unused keys, see [`Mon::spare_keys`].
 const SPARE_LIFE: std::time::Duration = std::time::Duration::from_secs(72 * 3600);
 
 impl<S: Storage> Mon<S> {
-    /// What to do about a store that fails.
+    /// Adds advice to the error of a failed store.
     pub(super) fn advise(&self, why: &str) -> String {
         let (file, name) = (&self.config.store_path, &self.config.name);
         let others = self.known_monmap().mons.len().max(self.config.monmap.mons.len()) > 1;
@@ -97,7 +97,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Whether the cluster has removed this monitor.
+    /// True if the cluster has removed this monitor.
     pub(super) fn is_removed(&self) -> bool {
         let state = self.log.state();
         !state.is_empty()
@@ -105,7 +105,7 @@ impl<S: Storage> Mon<S> {
             && !self.log.raft().is_some_and(|r| r.is_leader() || r.is_voter())
     }
 
-    /// Sends everybody away, then brings the store to rest.
+    /// Closes all connections, then shuts the store down.
     pub(super) fn close(&mut self, now: Now, out: &mut Vec<Out>) {
         self.phase = Phase::Closing;
         let mut events = Vec::new();
@@ -120,7 +120,7 @@ impl<S: Storage> Mon<S> {
 
     /// Goes on with that.
     pub(super) fn closing(&mut self, now: Now, events: Vec<LogEvent>, out: &mut Vec<Out>) {
-        // What is committed meanwhile is told by those who stay.
+        // The remaining monitors report anything committed meanwhile.
         let own = |event: &LogEvent| matches!(event, LogEvent::Disk(..) | LogEvent::Failed(_));
         self.log_events(now, events.into_iter().filter(own).collect(), out);
         if self.phase == Phase::Closing && self.log.is_closed() {

@@ -1,4 +1,4 @@
-//! What happens with time: keys rotate, silent daemons are marked down, long-absent ones out.
+//! Periodic work: rotates keys, marks silent daemons down and long-absent ones out.
 
 use crate::bootstrap::{SERVICES, ttl};
 use crate::cluster_log::LogLevel;
@@ -13,8 +13,7 @@ use stdx::Now;
 /// Between two looks at the health, which visit every PG.
 const HEALTH_PERIOD: Duration = Duration::from_secs(2);
 
-/// A new leader was told of no PG yet. So long it waits for the reports before it believes that some are
-/// unknown.
+/// A new leader has no reports of PGs yet. It waits this long before it calls missing ones unknown.
 const FIRST_REPORTS: Duration = Duration::from_secs(5);
 
 impl<S: Storage> Mon<S> {
@@ -29,7 +28,7 @@ impl<S: Storage> Mon<S> {
             self.want_ids(now, out);
         }
         self.publish_unasked(now.mono, out);
-        // Before anything can be agreed on again: that may need who is to have one.
+        // Done without a leader too: agreement may need the very voter that waits for a snapshot.
         self.give_up_late_snapshots(now.mono);
         if !self.log.leads() {
             return;
@@ -48,8 +47,8 @@ impl<S: Storage> Mon<S> {
         self.tell_dropped(now);
     }
 
-    /// Says in the cluster log what has become wrong or right. What was said last is agreed on, so that
-    /// another leader goes on from it.
+    /// Logs to the cluster log which checks were raised or cleared. The last logged state is replicated, so
+    /// that a new leader continues from it.
     fn note_health(&mut self, now: Now) {
         if !self.volatile.health_log.is_due(now.mono, HEALTH_PERIOD) {
             return;
@@ -90,7 +89,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Takes back mutes whose time or reason is over.
+    /// Removes mutes that have expired or whose finding is gone.
     fn end_mutes(&mut self, now: Now, health: &crate::health::Health) {
         let ended = health.ended_mutes(now.wall.split().0);
         if ended.is_empty() {

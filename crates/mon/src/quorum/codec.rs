@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wire::{DecodeError, Reader, Writer, wire_structs};
 
 wire_structs! {
-    /// All kinds in one form; what a kind has not is zero.
+    /// All kinds of messages in one structure; fields that a kind does not use are zero.
     struct Step[v 1/1] {
         kind: u8,
         term: u64,
@@ -22,7 +22,7 @@ wire_structs! {
     }
 }
 
-/// As [`peer::MonRaft::payload`].
+/// Encodes a message for [`peer::MonRaft::payload`].
 pub fn encode(message: &Message) -> Vec<u8> {
     let at = |step: Step, at: &Position| Step { position_term: at.term, position_index: at.index, ..step };
     let term = message.term();
@@ -46,8 +46,7 @@ pub fn encode(message: &Message) -> Vec<u8> {
     Writer::encode(&step)
 }
 
-/// The inverse, for a message that came from outside: entries follow one another from `prev` on, in terms
-/// that do not shrink.
+/// Decodes a message from outside. Entries must be contiguous from `prev` on, in terms that do not decrease.
 pub fn decode(payload: &[u8]) -> Result<Message, DecodeError> {
     let mut r = Reader::new(payload);
     let Step { kind, term, position_term, position_index, index, sent, yes, entries } = r.get()?;

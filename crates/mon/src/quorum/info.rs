@@ -7,7 +7,7 @@ use stdx::Instant;
 /// A monitor's clock, seen from the leader.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct ClockSkew {
-    /// Seconds by which it is ahead.
+    /// Seconds by which it is ahead of the leader's.
     pub ahead_s: f64,
     /// Seconds that a message takes there and back.
     pub round_trip_s: f64,
@@ -34,12 +34,12 @@ impl QuorumInfo {
         &self.leader
     }
 
-    /// Grows with each election; even, as clients expect of one that is over.
+    /// Grows with each election; even, as clients expect of a completed election.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The moment since which this is the quorum.
+    /// Time at which the quorum took its present form.
     pub fn since(&self) -> Instant {
         self.since
     }
@@ -59,7 +59,7 @@ impl QuorumInfo {
         map.ranks.iter().filter(|name| !self.names.contains(name)).cloned().collect()
     }
 
-    /// Notes who is in quorum now. Clocks of others are forgotten.
+    /// Sets the members. Clocks of others are forgotten.
     pub fn update(&mut self, now: Instant, names: Vec<String>, leader: String, epoch: u64) {
         if (&self.names, &self.leader, self.epoch) != (&names, &leader, epoch) {
             self.since = now;
@@ -68,12 +68,12 @@ impl QuorumInfo {
         (self.names, self.leader, self.epoch) = (names, leader, epoch);
     }
 
-    /// Notes what a monitor's clock shows.
+    /// Notes a monitor's clock skew.
     pub fn set_clock(&mut self, name: String, skew: ClockSkew) {
         self.clocks.insert(name, skew);
     }
 
-    /// An empty quorum that keeps what is known of clocks: another leader begins.
+    /// Empties the quorum for another leader, but keeps clock skews.
     pub fn reset(&mut self) {
         *self = Self { clocks: std::mem::take(&mut self.clocks), ..Self::default() };
     }

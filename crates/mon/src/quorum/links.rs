@@ -9,10 +9,10 @@ use std::time::Duration;
 use stdx::Instant;
 use wire::EntityAddr;
 
-/// The time between two attempts to reach a monitor.
+/// Interval between attempts to reach a monitor.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// A monitor that was sent something and says nothing for this long is dialled again: the connection may be
-/// dead without a sign.
+/// A monitor that was sent a message and answers nothing for this long is dialled again: the connection may
+/// be dead without a sign.
 const SILENCE_GRACE: Duration = Duration::from_secs(2);
 
 /// The connection to one monitor.
@@ -21,7 +21,7 @@ struct Link {
     conn: Option<ConnId>,
     is_ready: bool,
     retry_at: Instant,
-    /// The first message that nothing has come back for since then.
+    /// Send time of the oldest message without an answer.
     unanswered_since: Option<Instant>,
 }
 
@@ -30,25 +30,25 @@ struct Link {
 pub(crate) struct Hello {
     /// The monitor's name.
     pub name: String,
-    /// Its store.
+    /// Number of its store.
     pub store: VoterId,
     /// True if the store has no state and no log.
     pub is_blank: bool,
-    /// What it says of its host.
+    /// Metadata of its host.
     pub metadata: BTreeMap<String, String>,
 }
 
 /// Connections to and from the other monitors.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// Opened by this monitor, by the other one's name.
+    /// Connections opened by this monitor, by the other one's name.
     out: BTreeMap<String, Link>,
-    /// Accepted, by connection.
+    /// Introductions on accepted connections.
     hellos: BTreeMap<ConnId, Hello>,
     last_conn: u64,
 }
 
-/// What [`Links::maintain`] wants done.
+/// Changes of connections that [`Links::maintain`] asks for.
 #[derive(Debug, Default)]
 pub(crate) struct LinkWork {
     /// Connections to close.
@@ -65,7 +65,7 @@ impl Links {
         self.hellos.values().rev().find(|h| h.name == name)
     }
 
-    /// The monitor that speaks on an accepted connection.
+    /// The monitor at the other end of an accepted connection.
     pub fn speaker(&self, conn: ConnId) -> Option<&Hello> {
         self.hellos.get(&conn)
     }
@@ -85,7 +85,7 @@ impl Links {
         self.out.get(name).filter(|l| l.is_ready)?.conn
     }
 
-    /// A monitor introduced itself on a connection that it opened.
+    /// Notes a monitor's introduction on a connection that it opened.
     pub fn greeted(&mut self, conn: ConnId, hello: Hello) {
         self.hellos.insert(conn, hello);
     }
@@ -95,7 +95,7 @@ impl Links {
         self.hellos.remove(&conn).is_some()
     }
 
-    /// Opens what is missing, and opens again what is silent, of the connections to `wanted`; closes others.
+    /// Opens missing connections to `wanted`, reopens silent ones, and closes all others.
     pub fn maintain(&mut self, now: Instant, wanted: Vec<(String, EntityAddr)>) -> LinkWork {
         let mut work = LinkWork::default();
         let is_wanted = |name: &String| wanted.iter().any(|(n, _)| n == name);
@@ -136,7 +136,7 @@ impl Links {
         Some(name.clone())
     }
 
-    /// The connection for a message to a monitor, which is to say something soon. `None` if it is not
+    /// The connection for a message to a monitor, which is expected to answer soon. `None` if it is not
     /// connected.
     pub fn begin_send(&mut self, now: Instant, name: &str) -> Option<ConnId> {
         let link = self.out.get_mut(name).filter(|l| l.is_ready)?;
@@ -159,7 +159,7 @@ impl Links {
         std::mem::take(&mut self.out).into_values().filter_map(|l| l.conn).collect()
     }
 
-    /// The moment at which [`Self::maintain`] has something to do.
+    /// The time at which [`Self::maintain`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         let retry = self.out.values().filter(|l| l.conn.is_none()).map(|l| l.retry_at);
         let silent = self.out.values().filter_map(|l| l.unanswered_since.map(|at| at + SILENCE_GRACE));

@@ -1,6 +1,6 @@
-//! What a monitor knows of the others: connections ([`links`]), the leader ([`standing`]), who is in quorum
+//! A monitor's view of the other monitors: connections ([`links`]), the leader ([`standing`]), the quorum
 //! ([`info`]), requests and sessions of clients at monitors that do not lead ([`requests`], [`proxies`]), and
-//! whole states for monitors that are far behind ([`snapshots`]). What is done with it is in [`crate::mon`].
+//! snapshots for monitors that are far behind ([`snapshots`]). The actions on it are in [`crate::mon`].
 
 pub(crate) mod codec;
 pub(crate) mod info;

@@ -1,12 +1,13 @@
-//! Stand-ins at the leader for sessions at other monitors: connection numbers that never leave this node.
+//! Proxies, the leader's stand-ins for sessions at other monitors. Their connection numbers never leave this
+//! node.
 
 use node::ConnId;
 use std::collections::BTreeMap;
 
-/// The bit of connection numbers that are stand-ins.
+/// The bit that marks connection numbers of proxies.
 const PROXY: u64 = 1 << 62;
 
-/// True if a connection is a stand-in for a session at another monitor.
+/// True if a connection is a proxy of a session at another monitor.
 pub(crate) fn is_proxy(conn: ConnId) -> bool {
     conn.0 & ConnId::ACCEPTED == 0 && conn.0 & PROXY != 0
 }
@@ -14,7 +15,7 @@ pub(crate) fn is_proxy(conn: ConnId) -> bool {
 /// A session at another monitor: that monitor's accepted connection, and its number of the session.
 pub(crate) type RemoteSession = (ConnId, u64);
 
-/// The stand-ins, one a session. Both maps hold the same pairs.
+/// The proxies, one for each session. Both maps hold the same pairs.
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
     sessions: BTreeMap<ConnId, RemoteSession>,
@@ -23,17 +24,17 @@ pub(crate) struct Proxies {
 }
 
 impl Proxies {
-    /// The stand-in of a session.
+    /// The proxy of a session.
     pub fn of(&self, session: RemoteSession) -> Option<ConnId> {
         self.by_session.get(&session).copied()
     }
 
-    /// The session of a stand-in.
+    /// The session of a proxy.
     pub fn session(&self, proxy: ConnId) -> Option<RemoteSession> {
         self.sessions.get(&proxy).copied()
     }
 
-    /// Adds a stand-in for a session that has none.
+    /// Adds a proxy for a session that has none.
     pub fn add(&mut self, session: RemoteSession) -> ConnId {
         self.last += 1;
         let proxy = ConnId(PROXY | self.last);
@@ -43,14 +44,14 @@ impl Proxies {
         proxy
     }
 
-    /// Removes a stand-in. Returns false if there was none.
+    /// Removes a proxy. Returns false if there was none.
     pub fn remove(&mut self, proxy: ConnId) -> bool {
         let Some(session) = self.sessions.remove(&proxy) else { return false };
         self.by_session.remove(&session);
         true
     }
 
-    /// The stand-ins of one monitor's sessions, or all.
+    /// The proxies of one monitor's sessions, or all.
     pub fn list(&self, monitor: Option<ConnId>) -> Vec<ConnId> {
         let of = |conn: ConnId| monitor.is_none_or(|monitor| monitor == conn);
         self.sessions.iter().filter(|(_, (conn, _))| of(*conn)).map(|(proxy, _)| *proxy).collect()

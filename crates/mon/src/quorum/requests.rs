@@ -5,15 +5,16 @@ use msgs::Body as Client;
 use node::{Body, ConnId, Msg};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Requests that may wait at one monitor. Beyond it the oldest is dropped, as if its session were lost.
+/// Maximum number of requests that wait at one monitor. Beyond it the oldest is dropped, as if its session
+/// were lost.
 const MAX_WAITING: usize = 10_000;
 
-/// Requests without an answer, in the order in which they came.
+/// Requests without an answer, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     waiting: BTreeMap<u64, Waiting>,
     last: u64,
-    /// Connections from which the leader got a message: it holds a stand-in for them.
+    /// Connections whose messages have reached the leader: it holds a proxy for them.
     known_to_leader: BTreeSet<ConnId>,
 }
 
@@ -21,7 +22,7 @@ pub(crate) struct Requests {
 struct Waiting {
     conn: ConnId,
     msg: Msg,
-    /// Given to this monitor's own services or to the leader.
+    /// Handed to this monitor's own services or to the leader.
     is_handed_out: bool,
 }
 
@@ -35,7 +36,7 @@ impl Requests {
         self.waiting.insert(self.last, Waiting { conn, msg, is_handed_out: false });
     }
 
-    /// The requests that are to be handed out.
+    /// The requests that are not handed out.
     pub fn to_hand_out(&self) -> Vec<u64> {
         self.waiting.iter().filter(|(_, w)| !w.is_handed_out).map(|(id, _)| *id).collect()
     }
@@ -47,20 +48,20 @@ impl Requests {
         Some((waiting.conn, waiting.msg.clone()))
     }
 
-    /// Nobody could take a request: it is to be handed out again.
+    /// Takes back a request that nobody could take.
     pub fn put_back(&mut self, id: u64) {
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.is_handed_out = false;
         }
     }
 
-    /// Whoever had the requests may have lost them: all are to be handed out again.
+    /// Takes back all requests, because whoever had them may have lost them.
     pub fn put_back_all(&mut self) {
         self.waiting.values_mut().for_each(|w| w.is_handed_out = false);
         self.known_to_leader.clear();
     }
 
-    /// A reply goes out: its request is answered.
+    /// Drops the request that a reply answers.
     pub fn answered(&mut self, conn: ConnId, reply: &Msg) {
         let done = self.waiting.iter().find(|(_, w)| w.conn == conn && is_reply(&w.msg, reply));
         if let Some(id) = done.map(|(id, _)| *id) {
@@ -68,12 +69,12 @@ impl Requests {
         }
     }
 
-    /// The leader got a message of this connection.
+    /// Notes that a message of this connection reached the leader.
     pub fn note_known_to_leader(&mut self, conn: ConnId) {
         self.known_to_leader.insert(conn);
     }
 
-    /// Drops the requests of a closed connection. Returns true if the leader is to be told.
+    /// Drops the requests of a closed connection. Returns true if the leader must be informed.
     pub fn forget(&mut self, conn: ConnId) -> bool {
         self.waiting.retain(|_, w| w.conn != conn);
         self.known_to_leader.remove(&conn)

@@ -1,5 +1,5 @@
-//! Snapshots on their way: the whole state, part by part, for a monitor that needs entries that the log has
-//! no more.
+//! Snapshots in transit: the whole state, part by part, for a monitor that needs entries that the log no
+//! longer has.
 
 use crate::consensus::{Position, VoterId};
 use crate::raft_log::Rows;
@@ -9,13 +9,13 @@ use stdx::Instant;
 
 /// Bytes of one part.
 const PART_BYTES: usize = 1 << 20;
-/// A receiver that asks for nothing for this long is given up. It starts over when it is heard again.
+/// A receiver that asks for nothing for this long is given up. It starts over once it is heard again.
 const RECEIVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A part to send.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// What the snapshot covers.
+    /// Last position that the snapshot covers.
     pub base: Position,
     /// True for the last part.
     pub is_last: bool,
@@ -23,10 +23,10 @@ pub(crate) struct Part {
     pub rows: Rows,
 }
 
-/// What a part that came leads to.
+/// Consequence of a received part.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// The next part is wanted.
+    /// The next part to ask for.
     More { next: u32 },
     /// All rows are here.
     Complete { next: u32, rows: Rows },
@@ -43,7 +43,7 @@ pub(crate) struct Snapshots {
 struct Sending {
     base: Position,
     parts: Vec<Rows>,
-    /// When a part was sent last.
+    /// Time at which the last part was sent.
     at: Instant,
 }
 
@@ -56,7 +56,7 @@ struct Receiving {
 }
 
 impl Snapshots {
-    /// Begins to send a state.
+    /// Begins to send a snapshot.
     pub fn begin(&mut self, now: Instant, to: VoterId, base: Position, rows: Rows) {
         let mut parts = vec![Rows::new()];
         let mut bytes = 0;
@@ -79,8 +79,8 @@ impl Snapshots {
         Some(Part { base: sending.base, is_last: part as usize + 1 == sending.parts.len(), rows })
     }
 
-    /// A receiver asks for part `next` of the snapshot at `index`. Returns false for a snapshot that is not
-    /// being sent, and true with the receiver forgotten if it has all parts.
+    /// Notes that a receiver asks for part `next` of the snapshot at `index`. Returns false if that snapshot
+    /// is not being sent. A receiver that has all parts is forgotten.
     pub fn asked(&mut self, to: VoterId, index: u64, next: u32) -> Option<bool> {
         let sending = self.sending.get(&to).filter(|s| s.base.index == index)?;
         let has_all = next as usize >= sending.parts.len();
@@ -98,12 +98,12 @@ impl Snapshots {
         late
     }
 
-    /// A receiver is gone.
+    /// Forgets a receiver.
     pub fn forget(&mut self, to: VoterId) {
         self.sending.remove(&to);
     }
 
-    /// A part came; `None` if it is not the one that is wanted.
+    /// Takes a received part; `None` if it is not the expected one.
     pub fn receive(
         &mut self,
         from: VoterId,

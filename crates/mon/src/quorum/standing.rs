@@ -1,5 +1,4 @@
-//! The leader as this monitor sees it, how long there has been none, and the global ids that the leader gave
-//! it.
+//! This monitor's view of the leader, the time without one, and the global ids that the leader allotted.
 
 use crate::bootstrap::GLOBAL_ID_STEP;
 use crate::consensus::VoterId;
@@ -7,24 +6,24 @@ use std::ops::Range;
 use std::time::Duration;
 use stdx::Instant;
 
-/// Without a leader for this long, a monitor sends its clients away: other monitors may have one. An election
-/// takes much less. With the time that it takes to miss a leader, a client of a monitor that was cut off
+/// A monitor without a leader for this long sends its clients away, as other monitors may have one. An
+/// election takes much less. Including the time to notice a lost leader, a client of an isolated monitor
 /// waits at most 2.5 s.
 const LEADERLESS_GRACE: Duration = Duration::from_millis(800);
 
 /// A leader: its store and term.
 pub(crate) type Leader = (VoterId, u64);
 
-/// What this monitor acted upon last.
+/// The leader that this monitor acted upon last.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     /// The leader that clients' requests go to. It has committed an entry of its term, so it may decide.
     leader: Option<Leader>,
-    /// The term in which this monitor leads, also before it may decide.
+    /// The term in which this monitor leads; set even before it may decide.
     leading_term: Option<u64>,
     /// Set while there is no leader.
     leaderless_since: Option<Instant>,
-    /// Clients were sent away for want of a leader.
+    /// Clients were sent away because there is no leader.
     sent_clients_away: bool,
 }
 
@@ -34,12 +33,12 @@ impl Standing {
         self.leader
     }
 
-    /// Notes the term in which this monitor leads. Returns true if that is another one than before.
+    /// Sets the term in which this monitor leads. Returns true if it changed.
     pub fn set_leading_term(&mut self, term: Option<u64>) -> bool {
         std::mem::replace(&mut self.leading_term, term) != term
     }
 
-    /// Notes the leader. Returns true if it is another one than before.
+    /// Sets the leader. Returns true if it changed.
     pub fn set_leader(&mut self, now: Instant, leader: Option<Leader>) -> bool {
         if self.leader == leader {
             return false;
@@ -52,13 +51,13 @@ impl Standing {
         true
     }
 
-    /// There is no leader. Returns true once, when clients are to be sent away.
+    /// Notes that there is no leader. Returns true once, when clients are to be sent away.
     pub fn give_up_on_leader(&mut self, now: Instant) -> bool {
         let since = *self.leaderless_since.get_or_insert(now);
         now.since(since) >= LEADERLESS_GRACE && !std::mem::replace(&mut self.sent_clients_away, true)
     }
 
-    /// The moment at which [`Self::give_up_on_leader`] says yes.
+    /// The time at which [`Self::give_up_on_leader`] returns true.
     pub fn deadline(&self) -> Option<Instant> {
         let since = self.leaderless_since.filter(|_| !self.sent_clients_away)?;
         Some(since + LEADERLESS_GRACE)
@@ -69,7 +68,7 @@ impl Standing {
 #[derive(Debug, Default)]
 pub(crate) struct GlobalIdRange {
     ids: Range<u64>,
-    /// More ids were asked for and have not come.
+    /// More ids were requested and have not arrived.
     is_asked: bool,
 }
 
@@ -89,12 +88,12 @@ impl GlobalIdRange {
         self.ids.end.saturating_sub(self.refill_from())
     }
 
-    /// Begins to ask for ids. Returns false if they were asked for already.
+    /// Begins to ask for ids. Returns false if a request is outstanding.
     pub fn ask(&mut self) -> bool {
         !std::mem::replace(&mut self.is_asked, true)
     }
 
-    /// The question or its answer was lost: ids may be asked for again.
+    /// Notes that the request or its answer was lost.
     pub fn ask_again(&mut self) {
         self.is_asked = false;
     }

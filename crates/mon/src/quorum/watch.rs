@@ -1,43 +1,43 @@
-//! What somebody may know who watches the messages between monitors: for checkers of the protocol.
+//! An observer's view of the messages between monitors, for checkers of the protocol.
 
 use crate::consensus::{Entry, Message};
 use crate::quorum::codec;
 use node::Body;
 
-/// What a message between monitors says of its sender.
+/// A message's statement about its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// It leads a term, and sent this at `sent` of its clock.
+    /// It leads a term, and sent the message at `sent` by its own clock.
     Leads {
-        /// The term.
+        /// Term that it leads.
         term: u64,
         /// Identifies the message for the answer.
         sent: u64,
-        /// Whose votes count from a number of the log on: their stores.
+        /// Stores whose votes count, and the index from which they do.
         voters: Option<(u64, Vec<u64>)>,
     },
     /// It has heard the leader of a term.
     Hears {
         /// Its store.
         store: u64,
-        /// The term.
+        /// Term of that leader.
         term: u64,
-        /// Of the leader's message.
+        /// `sent` of the leader's message.
         sent: u64,
     },
-    /// It led a term, and leads it no more.
+    /// It led a term and no longer does.
     Resigns {
-        /// The term.
+        /// Term that it resigns.
         term: u64,
     },
-    /// It hands a client's message on to the leader.
+    /// It forwards a client's message to the leader.
     HandsOn {
         /// The message's number.
         tid: u64,
     },
 }
 
-/// What a message says of its sender; `None` where it is none of these.
+/// The statement of a message about its sender; `None` if it makes none.
 pub fn seen(body: &Body) -> Option<Seen> {
     match body {
         Body::Peer(peer::Body::MonForward(m)) => Some(Seen::HandsOn { tid: m.msg.tid }),

@@ -1,6 +1,6 @@
-//! The cluster log: the last lines that daemons and monitors said to administrators. Lines are numbered from
-//! 1 and lie in segments of fixed numbers, so that a line that is added costs a row of the checkpoint and not
-//! the whole log.
+//! The cluster log: the last lines from daemons and monitors for administrators. Lines are numbered from 1
+//! and stored in segments of fixed size, so that a new line costs one row of the checkpoint and not the whole
+//! log.
 
 use msgs::LogEntry;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ const SEGMENT: u64 = 64;
 /// The last lines, in order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ClusterLog {
-    /// By number. All but the last one are full.
+    /// Segments by number. All but the last one are full.
     segments: BTreeMap<u64, Arc<Segment>>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Segment {
     lines: Vec<LogEntry>,
-    /// As they are stored.
+    /// Stored size of the lines.
     bytes: usize,
 }
 
@@ -32,20 +32,20 @@ impl Segment {
 }
 
 impl ClusterLog {
-    /// How many lines were ever appended: the number of the last one.
+    /// Number of lines ever appended, which is also the number of the last line.
     pub fn total(&self) -> u64 {
         self.segments.last_key_value().map_or(0, |(n, s)| n * SEGMENT + s.lines.len() as u64)
     }
 
-    /// Appends a line. Gives the segment that it is in.
+    /// Appends a line and returns the number of its segment.
     pub fn push(&mut self, line: LogEntry) -> u64 {
         let segment = self.total() / SEGMENT;
         Arc::make_mut(self.segments.entry(segment).or_default()).push(line);
         segment
     }
 
-    /// The number of the oldest line to keep, where at most `lines` and `bytes` are to be kept. Whole
-    /// segments are dropped, never the last one.
+    /// The number of the oldest line to keep if at most `lines` and `bytes` are kept. Whole segments are
+    /// dropped, never the last one.
     pub fn keep_from(&self, lines: u64, bytes: usize) -> u64 {
         let (total, mut sum) = (self.total(), 0);
         let mut first = total + 1;
@@ -59,8 +59,7 @@ impl ClusterLog {
         first
     }
 
-    /// Drops the segments whose lines all come before number `first`, but for the last one. Gives their
-    /// numbers.
+    /// Drops segments whose lines all precede number `first`, except the last one. Returns their numbers.
     pub fn trim(&mut self, first: u64) -> Vec<u64> {
         let last = self.segments.keys().next_back().copied().unwrap_or(0);
         let end = (first.saturating_sub(1) / SEGMENT).min(last);
@@ -74,7 +73,7 @@ impl ClusterLog {
         self.segments.values().rev().flat_map(|s| s.lines.iter().rev())
     }
 
-    /// The lines from number `first` on that are at least as loud as `prio`, as far as they are kept.
+    /// The lines from number `first` on with at least level `prio`, as far as they are kept.
     pub fn since(&self, first: u64, prio: u16) -> Vec<LogEntry> {
         let first = first.max(1);
         let segments = self.segments.range((first - 1) / SEGMENT..);
@@ -82,7 +81,7 @@ impl ClusterLog {
         numbered.filter(|(n, l)| *n >= first && l.prio >= prio).map(|(_, l)| l.clone()).collect()
     }
 
-    /// The last `n` lines of a channel (`*` for all) that are at least as loud as `prio`.
+    /// The last `n` lines of a channel (`*` for all) with at least level `prio`.
     pub fn last(&self, n: usize, prio: u16, channel: &str) -> Vec<&LogEntry> {
         let wanted = |l: &&LogEntry| l.prio >= prio && (channel == "*" || l.channel == channel);
         let mut out: Vec<_> = self.newest().filter(wanted).take(n).collect();
@@ -100,7 +99,7 @@ impl ClusterLog {
         Some(Writer::encode(&self.segments.get(&n)?.lines))
     }
 
-    /// Takes a stored segment. All of them are checked together by [`Self::check`].
+    /// Loads a stored segment. [`Self::check`] checks all of them together.
     pub fn load(&mut self, n: u64, value: &[u8]) -> Result<(), DecodeError> {
         let lines: Vec<LogEntry> = Decode::decode(&mut Reader::new(value))?;
         let mut segment = Segment::default();
@@ -109,7 +108,7 @@ impl ClusterLog {
         Ok(())
     }
 
-    /// Whether stored segments make a log: they follow one another, and all but the last one are full.
+    /// Checks that stored segments form a log: they are contiguous, and all but the last are full.
     pub fn check(&self) -> Result<(), DecodeError> {
         let last = self.segments.keys().next_back().copied().unwrap_or(0);
         let mut next = self.segments.keys().next().copied();

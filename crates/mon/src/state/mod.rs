@@ -1,7 +1,7 @@
-//! The replicated state: everything that monitors agree on. It changes only by [`State::apply`].
+//! The replicated state: everything that monitors agree on. Only [`State::apply`] changes it.
 //!
-//! It is cheap to clone (its parts are shared), because a proposal is decided on a copy that runs ahead of
-//! what is durable.
+//! Cloning it is cheap (its parts are shared), because proposals are decided on a copy that runs ahead of the
+//! durable state.
 
 mod cluster_log;
 mod osdmaps;
@@ -19,16 +19,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::{DecodeError, EntityName, EntityType, Errno};
 
-/// Commands whose being done is remembered.
+/// Number of completed commands that are remembered.
 const MAX_DONE_COMMANDS: usize = 1024;
 
-/// Commands whose being refused is remembered.
+/// Number of refused commands that are remembered.
 const MAX_REFUSED_COMMANDS: usize = 128;
 
 /// A command that was refused: client's global id and tid; error and why.
 pub type Refused = ((u64, u64), (Errno, String));
 
-/// What a daemon says of itself and its host.
+/// Metadata that a daemon reports about itself and its host.
 pub type Metadata = BTreeMap<String, String>;
 
 /// The replicated state.
@@ -38,23 +38,22 @@ pub struct State {
     pub version: u64,
     /// Term of that entry.
     pub term: u64,
-    /// Which stores vote in consensus, with the names of their monitors; none in stores of before there was
-    /// more than one.
+    /// The voting stores, with the names of their monitors; empty in stores that predate several monitors.
     pub voters: Arc<BTreeMap<u64, String>>,
-    /// The last commands that were carried out and may change something: client's global id and tid.
+    /// The last completed commands that may have changed something: the client's global id and tid.
     pub done: Arc<VecDeque<(u64, u64)>>,
-    /// The last ones that were refused.
+    /// The last refused commands.
     pub refused: Arc<VecDeque<Refused>>,
-    /// Monitors.
+    /// The monitor map.
     pub monmap: Arc<MonMap>,
     /// OSDs, pools, placement, with history.
     pub osd: OsdMaps,
-    /// File systems.
+    /// The map of file systems.
     pub fsmap: Arc<FsMap>,
-    /// The last map of each file system in which an MDS took clients back. A client that was away then must
-    /// see it before any later one: it claims what it holds only on such a map (ADR 0007).
+    /// The last map of each file system in which an MDS let clients reconnect. A client that was away must
+    /// see that map before any later one, because it claims its capabilities only on such a map (ADR 0007).
     pub reconnect_maps: Arc<BTreeMap<Fscid, MdsMap>>,
-    /// Keys.
+    /// The keys of all entities.
     pub auth: Arc<BTreeMap<EntityName, EntityAuth>>,
     /// Rotating keys by service.
     pub rotating: Arc<BTreeMap<EntityType, RotatingKeys>>,
@@ -62,11 +61,11 @@ pub struct State {
     pub global_ids: u64,
     /// Options by (section, name).
     pub config: Arc<BTreeMap<(String, String), String>>,
-    /// What `config-key` stores.
+    /// The key-value store of `config-key`.
     pub kv: Arc<BTreeMap<String, Vec<u8>>>,
-    /// Of OSDs and MDSs.
+    /// Metadata of OSDs and MDSs.
     pub metadata: Arc<BTreeMap<EntityName, Metadata>>,
-    /// What was said to administrators.
+    /// The cluster log.
     pub log: Arc<ClusterLog>,
 }
 
@@ -76,12 +75,12 @@ impl State {
         self.osd.map()
     }
 
-    /// Whether a cluster was made in it.
+    /// True if it does not hold a cluster yet.
     pub fn is_empty(&self) -> bool {
         self.version == 0
     }
 
-    /// Applies the next entry, and says which rows of the stored snapshot it changed.
+    /// Applies the next entry and returns the rows of the stored snapshot that it changed.
     pub fn apply(&mut self, entry: &LogEntry) -> Result<Vec<Row>, DecodeError> {
         assert_eq!(entry.index, self.version + 1, "entries are applied in order");
         let mut rows = Vec::new();
@@ -184,7 +183,7 @@ impl State {
     }
 }
 
-/// Adds the newest to what is remembered, of which there are at most `most`.
+/// Remembers `new`, and at most `most` in all.
 fn remember<T: Clone>(all: &mut Arc<VecDeque<T>>, new: T, most: usize) {
     let all = Arc::make_mut(all);
     all.push_back(new);

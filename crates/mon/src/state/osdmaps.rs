@@ -1,5 +1,5 @@
-//! The history of the OSD map: the newest in full, the way to it in incrementals, and the oldest one kept in
-//! full, from which any between can be made again.
+//! History of the OSD map: the newest in full, the incrementals up to it, and the oldest one kept in full,
+//! from which any map in between can be rebuilt.
 
 use maps::{Epoch, NacreMap, OsdMap, OsdMapIncremental};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use wire::{DecodeError, Reader, Writer};
 
 /// Epochs kept; an OSD or client that is further behind gets a full map.
 const KEEP: usize = 500;
-/// Trimmed in steps, because each step makes a full map again.
+/// Epochs dropped at a time, because each trim rebuilds a full map.
 const TRIM_STEP: usize = 64;
 
 /// All OSD maps that can be served.
@@ -18,18 +18,18 @@ pub struct OsdMaps {
     map: Arc<OsdMap>,
     nacre: Arc<NacreMap>,
     full: Buf,
-    /// By the epoch that they lead to.
+    /// Incrementals by the epoch that they lead to.
     incs: BTreeMap<Epoch, Buf>,
     oldest: (Epoch, Buf),
 }
 
 impl OsdMaps {
-    /// The newest.
+    /// The newest map.
     pub fn map(&self) -> &Arc<OsdMap> {
         &self.map
     }
 
-    /// Our own map as it is with the newest; its epoch is that of its last change.
+    /// Nacre's own map that accompanies the newest; its epoch is that of its last change.
     pub fn nacre(&self) -> &Arc<NacreMap> {
         &self.nacre
     }
@@ -79,7 +79,7 @@ impl OsdMaps {
     /// Applies the next incremental.
     pub fn apply(&mut self, inc: &[u8], nacre: &NacreMap) -> Result<(), DecodeError> {
         apply(Arc::make_mut(&mut self.map), inc)?;
-        // It is sent in full, so it is a new one only where something in it is new.
+        // It is sent in full, so it counts as new only if its content changed.
         let same = NacreMap { epoch: self.nacre.epoch, ..nacre.clone() } == *self.nacre;
         if !same || self.nacre.epoch == Epoch(0) {
             self.nacre = Arc::new(NacreMap { epoch: self.map.epoch, ..nacre.clone() });
@@ -98,7 +98,7 @@ impl OsdMaps {
         Ok(())
     }
 
-    /// As stored in a snapshot of the state.
+    /// The rows as stored in a checkpoint.
     pub fn rows(&self) -> [Buf; 3] {
         [self.full.clone(), self.oldest.1.clone(), Writer::encode(&*self.nacre).into()]
     }

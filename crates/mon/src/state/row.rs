@@ -3,7 +3,8 @@
 use maps::{Epoch, Fscid};
 use wire::{DecodeError, EntityName, EntityType, Reader, Writer};
 
-/// Names a row. Its key is a tag byte and the encoded name: rows of one kind lie together, in order.
+/// Name of a row. The row's key is a tag byte and the encoded name: rows of one kind are adjacent and in
+/// order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Row {
     /// Index of the last entry applied.
@@ -18,9 +19,9 @@ pub enum Row {
     Nacre,
     /// The incremental that leads to an epoch.
     OsdInc(Epoch),
-    /// File systems.
+    /// The map of file systems.
     FsMap,
-    /// A principal.
+    /// Key and capabilities of an entity.
     Auth(EntityName),
     /// The rotating keys of a service.
     Rotating(EntityType),
@@ -30,15 +31,15 @@ pub enum Row {
     Config(String, String),
     /// A stored value.
     Kv(String),
-    /// Of a daemon.
+    /// Metadata of a daemon.
     Metadata(EntityName),
-    /// The map in which a file system last took clients back.
+    /// The map in which a file system last let clients reconnect.
     ReconnectMap(Fscid),
-    /// Who votes.
+    /// The voting stores.
     Voters,
     /// Term of the last entry applied.
     Term,
-    /// The last commands.
+    /// The last completed commands.
     Done,
     /// The last commands that were refused.
     Refused,
@@ -47,7 +48,7 @@ pub enum Row {
 }
 
 impl Row {
-    /// Its key.
+    /// Stored key of the row.
     pub fn key(&self) -> Vec<u8> {
         let mut w = Writer::new();
         match self {

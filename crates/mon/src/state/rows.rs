@@ -10,7 +10,7 @@ use stdx::Buf;
 use wire::{Decode, DecodeError, Reader, Writer};
 
 impl State {
-    /// The content of a row; `None` where it is to be removed.
+    /// The content of a row; `None` if the row is to be removed.
     pub fn row(&self, row: &Row) -> Option<Vec<u8>> {
         Some(match row {
             Row::Version => Writer::encode(&self.version),
@@ -35,7 +35,7 @@ impl State {
         })
     }
 
-    /// All rows, for a monitor that is too far behind to be told the changes.
+    /// All rows, for a monitor that is too far behind for incremental changes.
     pub fn all_rows(&self) -> Vec<Row> {
         let mut rows = vec![
             Row::Version,
@@ -59,7 +59,7 @@ impl State {
         rows
     }
 
-    /// The state of a stored snapshot.
+    /// Rebuilds the state from a stored snapshot.
     pub fn from_rows(rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Self, DecodeError> {
         let mut state = Self::default();
         let mut incs = BTreeMap::new();
@@ -69,7 +69,7 @@ impl State {
         }
         state.log.check()?;
         if state.version > 0 && state.term == 0 {
-            // Written before there were elections.
+            // Stored before there were elections.
             state.term = 1;
         }
         let get = |row: Row| rows.get(&row.key()).map(Vec::as_slice);

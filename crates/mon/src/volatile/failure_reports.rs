@@ -10,10 +10,10 @@ use stdx::Instant;
 /// withdrawal may have been lost, and it must not add up with a report that another OSD makes much later.
 const REPORT_LIFETIME: Duration = Duration::from_secs(5);
 
-/// The failure reports that hold. Only OSDs that are up report and are reported.
+/// The valid failure reports. Reporters and targets are OSDs that are up.
 #[derive(Debug, Default)]
 pub(crate) struct FailureReports {
-    /// By target: its reporters, and when each last reported it.
+    /// Reporters of each target, and the time of their last report.
     by_target: BTreeMap<OsdId, BTreeMap<OsdId, Instant>>,
     /// OSDs that refused a connection: their process is dead.
     refused: BTreeSet<OsdId>,
@@ -28,14 +28,14 @@ impl FailureReports {
         reports.len()
     }
 
-    /// The reporter hears from the target again.
+    /// Withdraws a report: the reporter hears from the target again.
     pub fn withdraw(&mut self, target: OsdId, reporter: OsdId) {
         if let Some(reports) = self.by_target.get_mut(&target) {
             reports.remove(&reporter);
         }
     }
 
-    /// The target's host refuses connections to it.
+    /// Notes that the target's host refuses connections to it.
     pub fn note_refused(&mut self, target: OsdId) {
         self.refused.insert(target);
     }
@@ -45,7 +45,7 @@ impl FailureReports {
         std::mem::take(&mut self.refused)
     }
 
-    /// Drops reports of and by OSDs that are not up any more.
+    /// Drops reports of and by OSDs that are no longer up.
     pub fn follow(&mut self, map: &OsdMap) {
         for (osd, _) in map.existing().filter(|(_, entry)| !entry.is_up()) {
             self.by_target.remove(&osd);

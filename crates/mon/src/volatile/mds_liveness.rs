@@ -1,4 +1,4 @@
-//! When each metadata server was last heard of.
+//! Time at which each metadata server was last heard.
 
 use maps::{Fscid, Gid};
 use node::ConnId;
@@ -23,12 +23,12 @@ struct Heard {
 }
 
 impl MdsLiveness {
-    /// A beacon came.
+    /// Notes a beacon.
     pub fn heard(&mut self, now: Instant, gid: Gid, conn: ConnId) {
         self.by_gid.insert(gid, Heard { at: now, conn: Some(conn) });
     }
 
-    /// A session was closed: its MDS, if it is one's, is silent from now on.
+    /// Notes the end of a session: if it was an MDS's, that MDS is silent from now on.
     pub fn session_closed(&mut self, now: Instant, conn: ConnId) {
         for heard in self.by_gid.values_mut().filter(|heard| heard.conn == Some(conn)) {
             *heard = Heard { at: now, conn: None };
@@ -57,7 +57,7 @@ impl MdsLiveness {
         self.by_gid.get(&gid).is_some_and(|heard| now.since(heard.at) > grace)
     }
 
-    /// True if an MDS has a session and was heard of within the grace: as a standby it can take a rank.
+    /// True if an MDS has a session and sent a beacon within the grace: as a standby it can take a rank.
     pub fn is_alive(&self, now: Instant, gid: Gid, grace: Duration) -> bool {
         let heard = self.by_gid.get(&gid);
         heard.is_some_and(|heard| heard.conn.is_some() && now.since(heard.at) <= grace)

@@ -1,6 +1,6 @@
-//! What a monitor knows without agreeing on it: who was heard of and when, failure reports, changes that OSDs
-//! ask for. It is gathered from reports and starts empty when another monitor takes the lead. Statistics are
-//! in [`crate::pg_stats`].
+//! Volatile state of a monitor, which is not replicated: the time each daemon was last heard, failure
+//! reports, changes that OSDs ask for. It is rebuilt from reports and starts empty when another monitor takes
+//! the lead. Statistics are in [`crate::pg_stats`].
 
 pub(crate) mod failure_reports;
 pub(crate) mod mds_liveness;

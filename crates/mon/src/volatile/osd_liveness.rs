@@ -1,4 +1,4 @@
-//! When each OSD was last heard of, since when it is down, and since when it has no session.
+//! Liveness of OSDs: the time each was last heard, went down, and lost its session.
 
 use maps::{Epoch, OsdEntry, OsdId, OsdMap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +8,8 @@ use stdx::Instant;
 /// An OSD that has been down for longer is not expected to boot.
 const EXPECTED_FOR: Duration = Duration::from_secs(20);
 
-/// Signs of life of OSDs, by the monitor's own clock. An OSD is in `heard` only while it is up in the map
-/// that was followed last, and in `down_since` only while it is down in it.
+/// Last signs of life of OSDs, by the monitor's own clock. An OSD is in `heard` only while it is up in the
+/// map that was followed last, and in `down_since` only while it is down in it.
 #[derive(Debug, Default)]
 pub(crate) struct OsdLiveness {
     followed: Epoch,
@@ -22,7 +22,7 @@ pub(crate) struct OsdLiveness {
 }
 
 impl OsdLiveness {
-    /// Starts at a new leader: nobody is late yet. Sessions at the last leader are gone; live OSDs come back
+    /// Starts at a new leader: no OSD is late yet. Sessions at the last leader are gone; live OSDs come back
     /// soon.
     pub fn start(&mut self, now: Instant, map: &OsdMap) {
         for (osd, entry) in map.existing() {
@@ -62,7 +62,7 @@ impl OsdLiveness {
         self.heard.insert(osd, now);
     }
 
-    /// The last session of an OSD that is up was closed.
+    /// Notes the end of the last session of an OSD that is up.
     pub fn session_closed(&mut self, now: Instant, osd: OsdId) {
         self.session_lost.entry(osd).or_insert(now);
     }
@@ -72,7 +72,7 @@ impl OsdLiveness {
         self.session_lost.retain(|osd, _| !connected.contains(osd));
     }
 
-    /// The time since an OSD was last heard of.
+    /// The time since an OSD was last heard.
     pub fn silence(&self, now: Instant, osd: OsdId) -> Duration {
         self.heard.get(&osd).map_or(Duration::ZERO, |at| now.since(*at))
     }
@@ -102,7 +102,7 @@ impl OsdLiveness {
         long.map(|(osd, _)| *osd).collect()
     }
 
-    /// Starts the time over for which an OSD has been down.
+    /// Restarts the time for which an OSD has been down.
     pub fn restart_down_clock(&mut self, now: Instant, osd: OsdId) {
         self.down_since.insert(osd, now);
     }

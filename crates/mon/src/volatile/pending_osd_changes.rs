@@ -8,18 +8,18 @@ use std::time::Duration;
 use stdx::Instant;
 use wire::AddrVec;
 
-/// An OSD that boots waits this long for others that are expected: OSDs that restart together come up in one
-/// epoch, and their PGs peer once. It is also the interval between epochs of boots in the long run: each
-/// epoch goes to every OSD, so thousands of OSDs that boot one after the other would cost the square of their
-/// number.
+/// An OSD that boots waits this long for other expected ones: OSDs that restart together then come up in one
+/// epoch, and their PGs peer once. It is also the long-run interval between epochs of boots: each epoch goes
+/// to every OSD, so with thousands of OSDs that boot one after the other, the cost would grow with the square
+/// of their number.
 const GATHER_BOOTS: Duration = Duration::from_millis(100);
-/// The most boots of one epoch. All that it changes must fit into one entry of the log, some 2 KiB a boot.
+/// Maximum boots of one epoch. All its changes must fit into one log entry, with some 2 KiB for each boot.
 const MAX_BOOTS: usize = 512;
-/// The interval between epochs that OSDs ask for, in the long run: each epoch is sent to every OSD, and every
-/// OSD computes its placements again. This allows as many a second as Ceph's monitors make at most.
+/// Long-run interval between epochs that OSDs ask for. Each epoch is sent to every OSD, and every OSD
+/// recomputes its placements. The rate is the highest at which Ceph's monitors make epochs.
 const EPOCH_INTERVAL: Duration = Duration::from_millis(50);
-/// Epochs that may follow each other at once. A failure takes one to mark the OSD down, one for the primaries
-/// that take over, and a few for temporary primaries; small clusters never notice the limit.
+/// Burst of epochs without a pause. A failure takes one to mark the OSD down, one for the primaries that take
+/// over, and a few for temporary primaries; small clusters never notice the limit.
 const EPOCH_BURST: u32 = 16;
 
 /// A token bucket for epochs.
@@ -30,7 +30,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// The earliest moment of the next epoch, at one each `interval` in the long run.
+    /// The earliest time of the next epoch, at one each `interval` in the long run.
     fn next_at(self, interval: Duration) -> Instant {
         let burst = interval * (EPOCH_BURST - 1);
         Instant(self.full_at.0.saturating_sub(burst.as_nanos() as u64))
@@ -41,7 +41,7 @@ impl Pace {
     }
 }
 
-/// Boots by OSD: what each says of itself.
+/// Boot messages by OSD.
 pub(crate) type BootsByOsd = BTreeMap<OsdId, Box<peer::OsdBoot>>;
 
 /// The changes that one epoch makes.
@@ -61,7 +61,7 @@ pub(crate) struct OsdChanges {
 #[derive(Debug, Default)]
 struct Boots {
     by_osd: BootsByOsd,
-    /// The end of their wait for others that start at the same time; set while `by_osd` is not empty.
+    /// End of their wait for others that start at the same time; set while `by_osd` is not empty.
     until: Option<Instant>,
     pace: Pace,
 }
@@ -73,7 +73,7 @@ impl Boots {
         self.by_osd.insert(boot.osd, boot);
     }
 
-    /// True if no OSD is expected whose boot is not here, or the boots have waited long enough.
+    /// True if the boots of all expected OSDs are here, or the boots have waited long enough.
     fn are_due(&self, now: Instant, map: &OsdMap, liveness: &OsdLiveness) -> bool {
         if self.until.is_none_or(|until| until <= now) {
             return true;
@@ -85,7 +85,7 @@ impl Boots {
         !others.any(|(osd, entry)| liveness.is_expected(now, osd, entry))
     }
 
-    /// Takes the boots of the next epoch; the others wait for the one after it.
+    /// Takes the boots of the next epoch; the remaining ones wait for the following epoch.
     fn take(&mut self, now: Instant) -> BootsByOsd {
         let mut boots = std::mem::take(&mut self.by_osd);
         if let Some(beyond) = boots.keys().nth(MAX_BOOTS).copied() {
@@ -100,40 +100,40 @@ impl Boots {
     }
 }
 
-/// What OSDs ask for. Boots may wait for one another; everything else goes into the next epoch, because PGs
-/// wait for it.
+/// Changes that OSDs ask for. Boots may wait for one another; everything else goes into the next epoch,
+/// because PGs wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct PendingOsdChanges {
-    /// Without boots.
+    /// Changes other than boots.
     next: OsdChanges,
     boots: Boots,
     pace: Pace,
 }
 
 impl PendingOsdChanges {
-    /// A primary must be known to be alive in this epoch before its PGs go active.
+    /// Notes that a primary must be known alive in this epoch before its PGs go active.
     pub fn want_up_thru(&mut self, osd: OsdId, epoch: Epoch) {
         let want = self.next.up_thru.entry(osd).or_default();
         *want = epoch.max(*want);
     }
 
-    /// A primary asks for temporary acting sets.
+    /// Notes a primary's temporary acting sets.
     pub fn want_pg_temp(&mut self, pg_temp: impl IntoIterator<Item = (PgId, Vec<OsdId>)>) {
         self.next.pg_temp.extend(pg_temp);
     }
 
-    /// An OSD is to be marked down, if `addrs` is still its incarnation. Returns false if that was pending
-    /// already.
+    /// Notes that an OSD is to be marked down, if `addrs` is still its incarnation. Returns false if that was
+    /// pending already.
     pub fn want_down(&mut self, osd: OsdId, addrs: AddrVec) -> bool {
         self.next.down.insert(osd, addrs).is_none()
     }
 
-    /// An OSD asks to be marked up.
+    /// Notes that an OSD asks to be marked up.
     pub fn add_boot(&mut self, now: Instant, boot: Box<peer::OsdBoot>) {
         self.boots.add(now, boot);
     }
 
-    /// These boots go into the epoch after the one that was just proposed.
+    /// Puts boots into the epoch after the one just proposed.
     pub fn put_off_boots(&mut self, now: Instant, later: BootsByOsd) {
         if !later.is_empty() {
             // They have waited.
@@ -142,7 +142,7 @@ impl PendingOsdChanges {
         }
     }
 
-    /// Takes what the next epoch changes; `None` if there is nothing, or it is too early for another epoch.
+    /// Takes the changes of the next epoch; `None` if there are none, or it is too early for another epoch.
     pub fn take(&mut self, now: Instant, map: &OsdMap, liveness: &OsdLiveness) -> Option<OsdChanges> {
         if self.pace.next_at(EPOCH_INTERVAL) > now {
             return None;
@@ -158,8 +158,8 @@ impl PendingOsdChanges {
         Some(OsdChanges { boots, ..std::mem::take(&mut self.next) })
     }
 
-    /// The moment at which [`Self::take`] has something: boots wait for others, everything for the next
-    /// epoch's turn.
+    /// The time at which [`Self::take`] returns something: boots wait for others, everything waits for the
+    /// next epoch's turn.
     pub fn deadline(&self) -> Option<Instant> {
         let turn = self.pace.next_at(EPOCH_INTERVAL);
         let boots = self.boots.until.map(|until| until.max(turn));

@@ -15,7 +15,7 @@ impl Periodic {
         now.since(self.last) >= period
     }
 
-    /// The duty is done now.
+    /// Notes that the duty was done.
     pub fn done(&mut self, now: Instant) {
         self.last = now;
     }

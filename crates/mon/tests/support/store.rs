@@ -103,7 +103,7 @@ fn apply(objects: &mut BTreeMap<ObjectKey, Omap>, op: TxnOp) {
     }
 }
 
-/// The store of one life of the process.
+/// The store of one incarnation of the process.
 pub struct FakeStore {
     disk: Disk,
     next: u64,

@@ -47,7 +47,7 @@ pub struct World {
     /// The other end of each connection of a monitor.
     ends: BTreeMap<End, End>,
     /// Counts starts of each monitor.
-    lives: Vec<u64>,
+    incarnations: Vec<u64>,
     cut: BTreeSet<(usize, usize)>,
     /// What was sent to clients' connections.
     pub sent: BTreeMap<ConnId, VecDeque<Msg>>,
@@ -74,7 +74,7 @@ impl World {
             next: 0,
             next_conn: 0,
             ends: BTreeMap::new(),
-            lives: Vec::new(),
+            incarnations: Vec::new(),
             cut: BTreeSet::new(),
             sent: BTreeMap::new(),
             snapshots_lost: 0,
@@ -93,7 +93,7 @@ impl World {
         let disk = Disk::default();
         let place = Place { mon: None, disk, ready: false, stopped: None, config, wall_ahead: 0 };
         self.places.push(place);
-        self.lives.push(0);
+        self.incarnations.push(0);
     }
 
     fn now(&self, n: usize) -> Now {
@@ -102,8 +102,8 @@ impl World {
     }
 
     pub fn start(&mut self, n: usize) {
-        self.lives[n] += 1;
-        let seed = self.lives[n] * 100 + n as u64;
+        self.incarnations[n] += 1;
+        let seed = self.incarnations[n] * 100 + n as u64;
         let place = &mut self.places[n];
         let store = FakeStore::new(place.disk.clone());
         place.mon = Some(Mon::new(place.config.clone(), store, Rng::from_seed(seed)));
@@ -115,7 +115,7 @@ impl World {
     pub fn kill(&mut self, n: usize) {
         self.places[n].mon = None;
         self.places[n].disk.crash();
-        self.lives[n] += 1;
+        self.incarnations[n] += 1;
         let ends: Vec<(End, End)> =
             self.ends.iter().filter(|(a, _)| a.0 == n).map(|(a, b)| (*a, *b)).collect();
         for (own, other) in ends {
@@ -126,11 +126,11 @@ impl World {
     }
 
     /// The process is asked to end.
-    pub fn wind_up(&mut self, n: usize) {
+    pub fn shut_down(&mut self, n: usize) {
         let now = self.now(n);
         let Some(mon) = &mut self.places[n].mon else { return };
         let mut out = Vec::new();
-        mon.wind_up(now, &mut out);
+        mon.shut_down(now, &mut out);
         for output in out {
             self.put_out(n, output);
         }
@@ -168,7 +168,7 @@ impl World {
 
     fn due(&mut self, to: usize, due: Due) {
         self.next += 1;
-        self.queue.insert((self.now + DELAY, self.next), (self.lives[to], due));
+        self.queue.insert((self.now + DELAY, self.next), (self.incarnations[to], due));
     }
 
     fn feed(&mut self, n: usize, input: Input<node::Never>) {
@@ -230,8 +230,8 @@ impl World {
                 None => break,
             }
             if let Some(entry) = self.queue.first_entry().filter(|e| e.key().0 <= self.now) {
-                let (life, due) = entry.remove();
-                self.carry_out(life, due);
+                let (incarnation, due) = entry.remove();
+                self.carry_out(incarnation, due);
             }
             for n in 0..self.places.len() {
                 let due = self.places[n].mon.as_ref().and_then(|m| m.deadline());
@@ -243,9 +243,9 @@ impl World {
         self.now = end;
     }
 
-    fn carry_out(&mut self, life: u64, due: Due) {
+    fn carry_out(&mut self, incarnation: u64, due: Due) {
         let (Due::Connected(End(n, _), _) | Due::Message(End(n, _), _) | Due::Closed(End(n, _), _)) = &due;
-        if self.lives[*n] != life {
+        if self.incarnations[*n] != incarnation {
             return;
         }
         match due {

@@ -1,4 +1,4 @@
-//! From a disk to a running OSD: the store, whose it is, the newest map that was acted on, the PGs' records.
+//! The start of an OSD: store, identity, newest processed map, PGs' records.
 
 mod steps;
 
@@ -6,7 +6,7 @@ use crate::pg::meta::Loader;
 use maps::Spg;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How far the start has come.
+/// Progress of the start.
 #[derive(Debug, Default)]
 pub struct Boot {
     running: bool,
@@ -22,17 +22,18 @@ impl Boot {
         self.running
     }
 
-    /// The monitor is asked to mark us up. Returns true if it was not yet, in this session.
+    /// Notes that the monitor was asked to mark us up. Returns true if it was not asked in this session
+    /// before.
     pub fn announce(&mut self) -> bool {
         !std::mem::replace(&mut self.announced, true)
     }
 
-    /// The monitor is to be asked once more when there is reason to.
+    /// Allows the monitor to be asked again.
     pub fn announce_again(&mut self) {
         self.announced = false;
     }
 
-    /// The OSD is up. Returns true if that is the first time.
+    /// Notes that the OSD is up. Returns true the first time.
     pub fn ready(&mut self) -> bool {
         !std::mem::replace(&mut self.ready, true)
     }

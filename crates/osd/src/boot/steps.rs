@@ -11,7 +11,7 @@ use node::Level;
 use store::{MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Transaction, TxnOp};
 use wire::Reader;
 
-/// Entries of a page of a PG's knowledge, and its bytes.
+/// Entries and bytes of one page of a PG's records.
 const PAGE: (usize, usize) = (2000, 1 << 20);
 /// Keys listed at once.
 const LIST: usize = 4096;
@@ -29,7 +29,7 @@ impl Osd {
         }
     }
 
-    /// The store is open: makes sure that it is ours, and reads the superblock.
+    /// The store is open: checks that it is ours, and reads the superblock.
     pub(crate) fn store_opened(&mut self) {
         let found = self.core.io().identity();
         let (label, uuid) = (self.label(), self.core.config().uuid);
@@ -54,13 +54,13 @@ impl Osd {
         self.core.read(read, ReadFor::Superblock);
     }
 
-    /// A read of the start is done.
+    /// Handles a completed read of the start.
     pub(crate) fn boot_read(&mut self, what: ReadFor, reply: ReadReply) {
         match (what, reply) {
             (ReadFor::Superblock, ReadReply::Object(view)) => self.superblock_read(view),
             (ReadFor::Map(epoch), ReadReply::Object(view)) => self.map_read(epoch, view),
             (ReadFor::Pgs, ReadReply::List(keys)) => {
-                // A page begins with the last of the one before.
+                // A page begins with the last key of the previous one.
                 let new = keys.iter().filter_map(meta_pgid);
                 let known = self.boot.to_load.back().copied();
                 self.boot.to_load.extend(new.filter(|pgid| Some(*pgid) != known));
@@ -193,7 +193,7 @@ impl Osd {
         self.pgs.insert(pgid, pg);
     }
 
-    /// All is loaded: looks for a monitor.
+    /// Ends the start: everything is loaded, so the session to the monitors begins.
     fn run(&mut self) {
         self.boot.running = true;
         self.split_pgs();

@@ -26,7 +26,7 @@ impl Class for Hello {
     }
 }
 
-/// As much of a greeting as is read again.
+/// Bytes of a greeting that a replay reads.
 const GREETING: u64 = 1100;
 
 fn greeting(to: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -82,12 +82,12 @@ fn turn_it_to_11(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
     sign(o, b"amplified_by")
 }
 
-/// May only write and reads.
+/// Declared as a writer, but reads.
 fn bad_reader(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
     Ok(o.read(0, 100)?.to_vec().into())
 }
 
-/// May only read and writes.
+/// Declared as a reader, but writes.
 fn bad_writer(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
     o.write_full(input.to_vec())?;
     done()

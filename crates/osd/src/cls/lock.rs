@@ -26,14 +26,14 @@ impl Class for Lock {
     }
 }
 
-/// What the names of the xattrs begin with.
+/// Prefix of the locks' xattrs.
 const PREFIX: &[u8] = b"lock.";
 
 /// Kinds of locks.
 mod kind {
     pub const EXCLUSIVE: u8 = 1;
     pub const SHARED: u8 = 2;
-    /// Exclusive, and the object goes with the lock.
+    /// Exclusive; the object is deleted with the lock.
     pub const EPHEMERAL: u8 = 3;
 
     pub fn is_known(kind: u8) -> bool {
@@ -41,38 +41,38 @@ mod kind {
     }
 }
 
-/// Whoever has the lock takes it again.
+/// The holder may take the lock again.
 const MAY_RENEW: u8 = 1;
-/// Nobody else takes it.
+/// Only the holder may take the lock again.
 const MUST_RENEW: u8 = 2;
 
 wire_structs! {
-    /// Who has a lock.
+    /// Holder of a lock.
     #[derive(Eq, PartialOrd, Ord)]
     pub struct LockerId[v 1/1] {
-        /// The client.
+        /// The client that holds it.
         pub client: EntityId,
-        /// And its name for it.
+        /// The client's name for the lock.
         pub cookie: Vec<u8>,
     }
 
-    /// What is known of who has a lock.
+    /// What a lock records about a holder.
     pub struct Locker[v 1/1] {
-        /// Until when; zero for ever.
+        /// Time at which it expires; zero for never.
         pub expiration: Utime,
-        /// Where the client was.
+        /// Address of the client.
         pub addr: EntityAddr,
-        /// What it said.
+        /// Description given by the client.
         pub description: Vec<u8>,
     }
 
     /// A lock; also what `get_info` gives.
     pub struct LockInfo[v 1/1] {
-        /// Who has it.
+        /// The holders of the lock.
         pub lockers: BTreeMap<LockerId, Locker>,
         /// One of [`kind`].
         pub kind: u8,
-        /// Only who knows it shares the lock.
+        /// A shared lock is shared only by those who give this tag.
         pub tag: Vec<u8>,
     }
 
@@ -125,7 +125,7 @@ fn attr_of(name: &[u8]) -> Vec<u8> {
     [PREFIX, name].concat()
 }
 
-/// The lock, without those whose time is over.
+/// Loads the lock without its expired holders.
 fn load(o: &Object<'_, '_>, name: &[u8]) -> Result<LockInfo, MethodStop> {
     let Some(stored) = o.xattr(&attr_of(name))? else { return Ok(LockInfo::default()) };
     let mut lock: LockInfo = Reader::new(stored).get().map_err(|_| Errno::EIO)?;
@@ -159,7 +159,7 @@ fn lock(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     if !info.lockers.is_empty() && (op.kind != kind::SHARED || info.kind != op.kind) {
         return fail(Errno::EBUSY);
     }
-    // Which of its addresses a client shows depends on whom it talks to; the oldest form fits all.
+    // The address that a client shows depends on its peer; the oldest form fits all.
     addr.ty = AddrType::LEGACY;
     let expiration = if op.duration == Utime::default() { op.duration } else { sum(o.now(), op.duration) };
     (info.kind, info.tag) = (op.kind, op.tag);
@@ -204,7 +204,7 @@ fn list_locks(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
     output(&ListLocksReply { locks: locks.collect() })
 }
 
-/// The lock, if the caller has it just so.
+/// The lock, if the caller holds it exactly as stated.
 fn held(o: &Object<'_, '_>, op: &AssertOp) -> Result<(LockInfo, LockerId), MethodStop> {
     if !kind::is_known(op.kind) || op.name.is_empty() {
         return fail(Errno::EINVAL);

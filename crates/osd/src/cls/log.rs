@@ -15,7 +15,7 @@ impl Class for Log {
     }
 }
 
-/// What the keys of entries begin with.
+/// Prefix of the entries' keys.
 const PREFIX: &[u8] = b"1_";
 /// Entries of one answer.
 const MAX_ENTRIES: usize = 1000;
@@ -26,11 +26,11 @@ wire_structs! {
         pub name: Vec<u8>,
         pub timestamp: Utime,
         pub data: Vec<u8>,
-        /// Its key.
+        /// Key of the entry.
         pub id: Vec<u8> = since 2,
     }
 
-    /// In the omap's header.
+    /// Content of the omap's header.
     struct Header[v 1/1] {
         pub max_marker: Vec<u8>,
         pub max_time: Utime,
@@ -38,7 +38,7 @@ wire_structs! {
 
     struct AddOp[v 2/1] {
         pub entries: Vec<LogEntry>,
-        /// No entry is older than those before it.
+        /// If set, no entry may be older than those before it.
         pub monotonic: bool = since 2,
     }
 
@@ -124,7 +124,7 @@ fn list(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
 fn trim(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let op: TrimOp = input(bytes)?;
     let from = if op.from_marker.is_empty() { time_key(op.from) } else { op.from_marker };
-    // Behind the last key to go: entries of the very last moment go too.
+    // After the last key to remove: entries of the very last moment are removed too.
     let to = match op.to_marker.is_empty() {
         true => time_key(just_behind(op.to)),
         false => [&op.to_marker[..], &[0]].concat(),

@@ -1,12 +1,13 @@
 //! Object classes: methods that run beside the object, as one operation of a vector (paper, 2: "intelligent
 //! OSDs").
 //!
-//! A class is a [`Class`]: a name and its [`Method`]s. A method is a function from the object as it is
-//! ([`Object`]) and its input to an output; what it changes becomes part of the vector's transaction. It need
-//! not say beforehand what it reads: asked for something that is not loaded, [`Object`] notes the need and
-//! fails, the vector is put aside until the store has answered, and is executed anew. So a method must fail
-//! with what a read gave it (`?` does), and must not depend on anything but what [`Object`] tells it: no
-//! clock, no entropy. Several keys that are known together are best asked for together
+//! A class is a [`Class`]: a name and its [`Method`]s. A method is a function from the object ([`Object`])
+//! and its input to an output; its changes become part of the vector's transaction. It need not declare what
+//! it reads. If it asks for something that is not loaded, [`Object`] records the need and fails; the vector
+//! waits for the store and is executed again from the start.
+//!
+//! A method must therefore pass on the error of a read (`?` does), and must depend on nothing but [`Object`]:
+//! no clock, no entropy. Several keys that are known together should be read together
 //! ([`Object::omap_values`]).
 
 mod hello;
@@ -62,29 +63,29 @@ fn fail<T>(errno: Errno) -> Result<T, MethodStop> {
 /// A method of a class.
 #[derive(Debug)]
 pub struct Method {
-    /// What clients call.
+    /// Name by which clients call it.
     pub name: &'static str,
-    /// It may look at the object. One that does not fails with EIO if it does; whether an object exists all
-    /// may ask.
+    /// The method may read the object. One that reads without declaring it fails with EIO; every method may
+    /// ask if the object exists.
     pub reads: bool,
-    /// It may change the object; the same.
+    /// The method may change the object, under the same rule.
     pub writes: bool,
-    /// What it does.
+    /// Its implementation.
     pub run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult,
 }
 
 /// An object class.
 pub trait Class: Sync {
-    /// What clients call it.
+    /// Name by which clients call it.
     fn name(&self) -> &'static str;
-    /// What it offers.
+    /// The methods that it offers.
     fn methods(&self) -> &'static [Method];
 }
 
 static CLASSES: &[&dyn Class] =
     &[&hello::Hello, &lock::Lock, &log::Log, &numops::NumOps, &refcount::RefCount, &version::Version];
 
-/// Classes that Ceph's OSDs load and these do not have.
+/// Classes that Ceph's OSDs load and this one does not implement.
 const NOT_HERE: &[&str] = &[
     "2pc_queue",
     "cas",
@@ -101,8 +102,8 @@ const NOT_HERE: &[&str] = &[
     "user",
 ];
 
-/// The method of this name; or EOPNOTSUPP where it, or its class, is not here; or EPERM for a class that
-/// Ceph's OSDs refuse to load.
+/// The method of this name. EOPNOTSUPP if it, or its class, is not implemented; EPERM for a class that Ceph's
+/// OSDs refuse to load.
 pub fn find(class: &str, method: &str) -> Result<&'static Method, Errno> {
     let Some(known) = CLASSES.iter().find(|c| c.name() == class) else {
         return Err(if NOT_HERE.contains(&class) { Errno::EOPNOTSUPP } else { Errno::EPERM });
@@ -110,27 +111,27 @@ pub fn find(class: &str, method: &str) -> Result<&'static Method, Errno> {
     known.methods().iter().find(|m| m.name == method).ok_or(Errno::EOPNOTSUPP)
 }
 
-/// A method that looks at the object.
+/// A method that reads the object.
 const fn reader(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
     Method { name, reads: true, writes: false, run }
 }
 
-/// A method that looks at the object and changes it.
+/// A method that reads and changes the object.
 const fn updater(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
     Method { name, reads: true, writes: true, run }
 }
 
-/// A method that changes the object without looking at it.
+/// A method that changes the object without reading it.
 const fn writer(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
     Method { name, reads: false, writes: true, run }
 }
 
-/// Decodes a method's input. What follows it is a newer client's.
+/// Decodes a method's input. Bytes that follow are from a newer client and ignored.
 fn input<T: Decode>(bytes: &[u8]) -> Result<T, Errno> {
     Reader::new(bytes).get().map_err(|_| Errno::EINVAL)
 }
 
-/// No output.
+/// A result without output.
 fn done() -> MethodResult {
     Ok(MethodOutput::default())
 }

@@ -35,7 +35,7 @@ fn change(o: &mut Object<'_, '_>, bytes: &[u8], f: fn(f64, f64) -> f64) -> Metho
     done()
 }
 
-/// As C reads numbers: blanks before are skipped, and nothing is zero.
+/// Parses a number as C does: leading blanks are skipped, and an empty text is zero.
 fn number(text: &[u8]) -> Option<f64> {
     match std::str::from_utf8(text).ok()?.trim_start() {
         "" if text.is_empty() => Some(0.0),
@@ -43,7 +43,7 @@ fn number(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// As C prints with `%.10g`.
+/// Prints as C does with `%.10g`.
 fn decimal(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value.is_nan() { "nan".into() } else { format!("{value}") };

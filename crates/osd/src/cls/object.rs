@@ -1,4 +1,4 @@
-//! The object as a method of a class sees and changes it.
+//! A method's view of its object.
 
 use super::{Method, MethodStop};
 use crate::ops::{Exec, OmapEntry};
@@ -9,12 +9,12 @@ use stdx::Bufs;
 use store::TxnOp;
 use wire::{EntityAddr, EntityId, Errno, Utime};
 
-/// Something that a method asked for and that is not loaded.
+/// Data that a method asked for and that is not loaded.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// Values of omap keys.
     Values(Vec<Vec<u8>>),
-    /// Omap entries behind a key, with a prefix, at most so many.
+    /// Omap entries after a key, with a prefix, at most `max`.
     Range { after: Vec<u8>, prefix: Vec<u8>, max: usize },
     /// The omap header.
     Header,
@@ -22,12 +22,12 @@ pub enum Need {
     Data(u64, u64),
 }
 
-/// What was loaded for methods.
+/// Data loaded for methods.
 #[derive(Clone, Debug, Default)]
 pub struct Cached {
-    /// Omap values by key; `None` for keys that are not there.
+    /// Omap values by key; `None` for missing keys.
     pub values: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Omap entries, and whether more follow, by the need.
+    /// Omap entries by the need, and whether more follow.
     pub ranges: BTreeMap<Need, (Vec<OmapEntry>, bool)>,
     /// The omap header.
     pub header: Option<Vec<u8>>,
@@ -43,23 +43,22 @@ pub struct Object<'e, 'a> {
 }
 
 impl<'e, 'a> Object<'e, 'a> {
-    /// For a method that is operation number `op` of its vector.
+    /// An object for a method that is operation number `op` of its vector.
     pub fn new(exec: &'e mut Exec<'a>, method: &'static Method, op: usize) -> Self {
         Self { exec, method, op }
     }
 
-    /// Who calls, and from where.
+    /// The calling client and its address.
     pub fn caller(&self) -> (EntityId, EntityAddr) {
         (self.exec.caller.who, self.exec.caller.addr)
     }
 
-    /// When the vector is executed.
+    /// Time at which the vector is executed.
     pub fn now(&self) -> Utime {
         self.exec.caller.now.into()
     }
 
-    /// The version that the object gets if the vector changes it; no other change of any object of the PG has
-    /// it.
+    /// The version that the object gets if the vector changes it; no other change in the PG has it.
     pub fn next_version(&self) -> EVersion {
         self.exec.caller.version
     }
@@ -69,7 +68,7 @@ impl<'e, 'a> Object<'e, 'a> {
         self.op
     }
 
-    /// Whether there is an object.
+    /// True if the object exists.
     pub fn exists(&self) -> bool {
         self.exec.exists
     }
@@ -91,7 +90,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Err(MethodStop::NeedsData)
     }
 
-    /// An xattr.
+    /// Value of an xattr.
     pub fn xattr(&self, name: &[u8]) -> Result<Option<&'a [u8]>, MethodStop> {
         self.may_read()?;
         Ok(self.exec.loaded.attrs.get(name).map(Vec::as_slice))
@@ -103,7 +102,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(self.exec.loaded.attrs.keys().map(Vec::as_slice))
     }
 
-    /// Data, cut off at the object's end.
+    /// Reads data up to the object's end.
     pub fn read(&mut self, off: u64, len: u64) -> Result<Bufs, MethodStop> {
         self.may_read()?;
         if !self.exec.loaded.exists {
@@ -120,7 +119,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(self.omap_values(&[key.to_vec()])?.remove(key))
     }
 
-    /// The values of those keys that there are.
+    /// The values of those keys that exist.
     pub fn omap_values(&mut self, keys: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, MethodStop> {
         self.may_read()?;
         if !self.exec.loaded.exists {
@@ -134,7 +133,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(keys.iter().filter_map(|k| Some((k.clone(), cached.get(k)?.clone()?))).collect())
     }
 
-    /// Omap entries behind `after` with a prefix, at most `max`, and whether more follow.
+    /// Omap entries after `after` with a prefix, at most `max`, and whether more follow.
     pub fn omap_range(
         &mut self,
         after: &[u8],
@@ -164,7 +163,7 @@ impl<'e, 'a> Object<'e, 'a> {
         }
     }
 
-    /// Deletes it.
+    /// Deletes the object.
     pub fn remove(&mut self) -> Result<(), MethodStop> {
         self.may_write()?;
         self.exec.delete()?;
@@ -193,7 +192,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(())
     }
 
-    /// Removes omap keys from the first to before the second.
+    /// Removes omap keys from the first, inclusive, to the second, exclusive.
     pub fn omap_remove_range(&mut self, from: Vec<u8>, to: Vec<u8>) -> Result<(), MethodStop> {
         self.may_write()?;
         self.exec.ensure_exists();

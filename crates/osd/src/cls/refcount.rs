@@ -1,4 +1,4 @@
-//! `refcount`: an object that goes with the last of those who refer to it.
+//! `refcount`: an object that is deleted with its last reference.
 
 use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,23 +16,23 @@ impl Class for RefCount {
     }
 }
 
-/// Who refers to an object that nobody has said anything about.
+/// The implicit referrer of an object without recorded references.
 const WILDCARD: &[u8] = b"";
-/// The xattr.
+/// The xattr that holds the references.
 const ATTR: &[u8] = b"refcount";
 
 wire_structs! {
-    /// Who refers to an object.
+    /// The referrers of an object.
     struct Refs[v 2/1] {
         pub refs: BTreeMap<Vec<u8>, bool>,
-        /// Who did.
+        /// Referrers that were dropped.
         pub retired: BTreeSet<Vec<u8>> = since 2,
     }
 
     /// The input of `get` and `put`.
     struct RefOp[v 1/1] {
         pub tag: Vec<u8>,
-        /// Whether an object that nobody has said anything about has one reference.
+        /// True if an object without recorded references counts as having one.
         pub implicit: bool,
     }
 

@@ -23,11 +23,11 @@ impl Class for Version {
     }
 }
 
-/// The xattr.
+/// The xattr that holds the counter.
 const ATTR: &[u8] = b"ceph.objclass.version";
 
 wire_structs! {
-    /// A counter, and what tells it from another one of the same value.
+    /// A counter, with a tag that distinguishes it from another one of the same value.
     struct Counter[v 1/1] {
         pub ver: u64,
         pub tag: Vec<u8>,
@@ -35,7 +35,7 @@ wire_structs! {
 
     struct Condition[v 1/1] {
         pub than: Counter,
-        /// What must hold; unknown ones do.
+        /// The comparison; unknown ones are true.
         pub kind: u32,
     }
 
@@ -51,7 +51,7 @@ wire_structs! {
     }
 }
 
-/// The counter; `None` where there is none yet.
+/// The counter; `None` if there is none yet.
 fn load(o: &Object<'_, '_>) -> Result<Option<Counter>, MethodStop> {
     let stored = o.xattr(ATTR)?;
     stored.map(|bytes| Reader::new(bytes).get().map_err(|_| Errno::EIO.into())).transpose()
@@ -83,7 +83,7 @@ fn set(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
 fn inc(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let Conditions { all, .. } = input(bytes)?;
     let at = o.next_version();
-    // Whatever differs from all other counters will do for a tag; what Ceph draws has as many characters.
+    // Any tag that differs from all other counters' will do; Ceph draws as many characters.
     let new = || Counter { ver: 1, tag: format!("{:08x}{:016x}", at.epoch.0, at.version).into_bytes() };
     let mut counter = load(o)?.unwrap_or_else(new);
     if !hold(&counter, &all) {

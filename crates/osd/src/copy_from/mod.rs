@@ -1,15 +1,14 @@
-//! Objects that are read from wherever they are to be copied (COPY_FROM): the primary of the copy asks the
-//! primary of the source as a client would, part by part, and holds it to the version that the first part
-//! had.
+//! Sources of COPY_FROM. The primary of the copy asks the primary of the source as a client would, part by
+//! part, and insists on the version of the first part.
 //!
-//! All that is read stays in memory until its request has been answered, so that is reserved before: as many
-//! are read at once as there is memory for, and one that is larger than that is read alone. Only the first
-//! part tells how large an object is; one that turns out not to fit beside the others begins anew when it
-//! does. What is waited for in line holds nothing.
+//! Everything read stays in memory until its request has been answered, so memory is reserved first: as many
+//! objects are read at once as fit, and an object larger than all of it is read alone. Only the first part
+//! tells the object's size; an object that turns out not to fit beside the others starts over when it does.
+//! Objects waiting in line hold no memory.
 //!
-//! What was asked is asked again with every new map and after a lost connection; answers to an earlier
-//! question are not known any more. The questions overtake what waits for the source object, so that two
-//! copies in opposite directions do not wait for each other (`pg/client/queues.rs`).
+//! Questions are repeated with every new map and after a lost connection; answers to earlier questions are
+//! ignored. The questions overtake requests queued for the source object, so that two copies in opposite
+//! directions do not wait for each other (`pg/client/queues.rs`).
 
 mod steps;
 
@@ -24,31 +23,31 @@ use wire::Errno;
 
 /// Data of one part.
 const CHUNK: u64 = 4 << 20;
-/// For all objects that are copied at once.
+/// Memory for all objects that are copied at once.
 const MEMORY: u64 = 16 << 20;
-/// An object that is changed so often while it is read is not copied.
+/// An object that changes this many times while it is read is not copied.
 const RESTARTS: u32 = 20;
 
-/// What became of it, and what its memory is counted by.
+/// The copied object with its memory reservation, or an errno.
 pub type CopyResult = Result<(Copied, Hold), Errno>;
 
 #[derive(Debug)]
 struct SourceRead {
     wanted: CopyFor,
     source: CopySource,
-    /// Who was asked.
+    /// The OSD that was asked.
     asked: Option<OsdId>,
     so_far: Copied,
     begun: bool,
     more_omap: bool,
     restarts: u32,
-    /// How much memory it needs, as far as that is known.
+    /// Memory that it needs, as far as known.
     wants: u64,
     memory: Option<Reservation>,
 }
 
 impl SourceRead {
-    /// It begins anew, and holds nothing.
+    /// Starts over and releases its memory.
     fn begin(&mut self) {
         (self.so_far, self.begun, self.more_omap, self.memory) = (Copied::default(), false, false, None);
     }
@@ -57,9 +56,9 @@ impl SourceRead {
 /// All objects that are to be read.
 #[derive(Debug)]
 pub struct CopyReads {
-    /// What was asked, by the number of the question.
+    /// Reads in progress, by the number of their question.
     asked: BTreeMap<u64, SourceRead>,
-    /// What waits for memory.
+    /// Reads that wait for memory.
     waiting: VecDeque<SourceRead>,
     memory: Budget,
 }
@@ -97,7 +96,7 @@ impl SourceRead {
         ops
     }
 
-    /// Takes the answers to [`Self::question`]; `None` where they are not that.
+    /// Takes the answers to [`Self::question`]; `None` if they do not fit it.
     fn take(&mut self, reply: &OsdOpReply) -> Option<()> {
         let question = self.question();
         if question.len() != reply.ops.len() {
@@ -117,7 +116,8 @@ impl SourceRead {
                 Op::OmapGetHeader => self.so_far.omap_header = result.data.to_vec(),
                 Op::Read(_) => {
                     let short = result.data.is_empty() && (self.so_far.data.len() as u64) < self.so_far.size;
-                    // It is counted here from now on, not as a message: those wait for one another.
+                    // The part is counted here from now on, and not as a message, because messages wait for
+                    // one another.
                     self.so_far.data.append(result.data.settled());
                     if short {
                         return None;

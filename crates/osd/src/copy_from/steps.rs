@@ -1,4 +1,4 @@
-//! What an OSD does to read the sources of copies.
+//! The OSD's steps in reading sources of copies.
 
 use super::{CHUNK, CopyResult, RESTARTS, SourceRead};
 use crate::core::CopyFor;
@@ -12,7 +12,7 @@ use stdx::Hold;
 use wire::{EntityId, EntityType, Errno};
 
 impl Osd {
-    /// Begins to read what requests want to copy, and takes answers of PGs of our own.
+    /// Starts to read the sources that requests asked for, and takes answers of our own PGs.
     pub(crate) fn copies_settle(&mut self) -> bool {
         let wanted = self.core.take_wanted_copies();
         let answers = self.core.take_own_answers();
@@ -30,7 +30,7 @@ impl Osd {
         self.begin_copies() || busy
     }
 
-    /// Begins with those that there is memory for, in their order. Whether there was one.
+    /// Starts the waiting reads for which there is memory, in order. Returns true if there was one.
     fn begin_copies(&mut self) -> bool {
         let mut any = false;
         while let Some(copy) = self.copies.waiting.front()
@@ -44,14 +44,14 @@ impl Osd {
         any
     }
 
-    /// A new map: whoever was asked may not be the one to ask any more.
+    /// Repeats all questions after a new map: another OSD may have to be asked.
     pub(crate) fn ask_copies_again(&mut self) {
         for copy in std::mem::take(&mut self.copies.asked).into_values() {
             self.ask_copy(copy);
         }
     }
 
-    /// A connection to an OSD is gone, and what was asked on it.
+    /// Handles the loss of a connection to an OSD, and of the questions sent on it.
     pub(crate) fn copies_link_lost(&mut self, osd: OsdId) {
         let lost: Vec<u64> =
             self.copies.asked.iter().filter(|(_, c)| c.asked == Some(osd)).map(|(tid, _)| *tid).collect();
@@ -68,7 +68,7 @@ impl Osd {
         }
     }
 
-    /// Asks for the next part of one that has its memory.
+    /// Asks for the next part of a read that has its memory.
     fn ask_copy(&mut self, mut copy: SourceRead) {
         // Nobody waits for it any more.
         let waits = |pg: &crate::pg::Pg| pg.waits_for_copy(copy.wanted.op, copy.wanted.attempt);
@@ -107,7 +107,7 @@ impl Osd {
         match copy.asked {
             Some(osd) if osd == self.core.id() => self.ask_ourselves(tid, pgid, request),
             Some(osd) => self.core.send_osd(osd, tid, msgs::Body::from(request)),
-            // Nobody has it now. With a later map it begins anew; meanwhile others get its memory.
+            // No OSD has it now. It starts over with a later map; meanwhile others get its memory.
             None => copy.begin(),
         }
         self.copies.asked.insert(tid, copy);
@@ -127,7 +127,7 @@ impl Osd {
         }
     }
 
-    /// A part has come.
+    /// Handles the answer to a question.
     pub(crate) fn copy_answer(&mut self, tid: u64, reply: &OsdOpReply) {
         let Some(mut copy) = self.copies.asked.remove(&tid) else { return };
         if let Some(errno) = Errno::from_result_code(reply.result) {
@@ -155,7 +155,7 @@ impl Osd {
         self.copy_done(copy.wanted, Ok((copy.so_far, memory)));
     }
 
-    /// Whether what is known of an object by now fits into memory beside the others that are read.
+    /// True if the object's known size fits into memory beside the other reads.
     fn copy_fits(&self, copy: &mut SourceRead) -> bool {
         copy.wants = copy.wants.max(copy.so_far.bytes());
         let Some(memory) = &mut copy.memory else { return false };

@@ -1,15 +1,15 @@
-//! The promises that heartbeats carry: an OSD that answers a ping will tell any new primary to wait until the
+//! Leases carried by heartbeats: an OSD that answers a ping promises to make any new primary wait until the
 //! pinger's lease is over.
 
 use maps::{Epoch, OsdId};
 use std::collections::BTreeMap;
 use stdx::Instant;
 
-/// A promise of another OSD: it knows of no map newer than `epoch`, and will tell a new primary to wait until
+/// A promise of another OSD: it knows of no map newer than `epoch`, and will make a new primary wait until
 /// `until`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
-    /// On our clock.
+    /// End of the promise on our clock.
     pub until: Instant,
     /// Its map when it promised.
     pub epoch: Epoch,
@@ -22,9 +22,9 @@ pub struct Lease {
 /// A later promise to the same incarnation never ends before an earlier one: both have the same length.
 #[derive(Debug, Default)]
 pub struct Leases {
-    /// Given by us: incarnation, and until when.
+    /// Promises that we gave: incarnation, and end.
     granted: BTreeMap<OsdId, (Epoch, Instant)>,
-    /// Given to us.
+    /// Promises that we hold.
     held: BTreeMap<OsdId, Lease>,
 }
 
@@ -38,7 +38,7 @@ impl Leases {
         );
     }
 
-    /// The time until which that incarnation may rely on us; the beginning of time if it may not.
+    /// End of our promise to that incarnation; the beginning of time if there is none.
     pub fn granted_until(&self, osd: OsdId, up_from: Epoch) -> Instant {
         self.granted.get(&osd).filter(|(from, _)| *from == up_from).map_or(Instant(0), |(_, until)| *until)
     }

@@ -1,4 +1,4 @@
-//! The maps that this OSD has acted on, and the questions that are asked of them.
+//! The maps that this OSD has processed, and queries on them.
 
 use crate::map_sharing::RecentMaps;
 use maps::{Epoch, NacreMap, OsdId, OsdMap, SnapId};
@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::Buf;
 
-/// The newest maps, with the last steps that led to them.
+/// The newest maps, with the last incrementals that led to them.
 ///
-/// The OSD map only moves forward, and each PG has acted on it before the next input.
+/// The OSD map only moves forward, and each PG has processed it before the next input.
 #[derive(Debug, Default)]
 pub struct MapView {
     map: Arc<OsdMap>,
@@ -24,7 +24,7 @@ impl MapView {
         &self.map
     }
 
-    /// Its epoch.
+    /// Epoch of the newest map.
     pub fn epoch(&self) -> Epoch {
         self.map.epoch
     }
@@ -45,7 +45,7 @@ impl MapView {
         self.map = Arc::new(map);
     }
 
-    /// Takes a newer map of the servers; `false` if the present one is newer.
+    /// Takes a newer servers' map; `false` if the present one is newer.
     pub fn take_nacre(&mut self, map: NacreMap) -> bool {
         let is_news = map.epoch >= self.nacre.epoch;
         if is_news {
@@ -82,7 +82,7 @@ impl MapView {
             || self.is_purged(pool, snap)
     }
 
-    /// True if a snapshot was removed and nothing is left of it.
+    /// True if a snapshot was removed and all its clones are trimmed.
     pub fn is_purged(&self, pool: i64, snap: SnapId) -> bool {
         self.nacre.purged_snaps.get(&pool).is_some_and(|purged| purged.contains(snap.0))
     }

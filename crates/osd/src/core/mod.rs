@@ -1,5 +1,5 @@
-//! What all PGs of an OSD share, behind one method a purpose: the map, the store, the other OSDs, budgets,
-//! and what goes out.
+//! State that all PGs of an OSD share, one method for each purpose: the map, the store, other OSDs, budgets,
+//! and outputs.
 //!
 //! Each owner below has its own file and private fields; a PG changes them only through the methods of
 //! [`Core`].
@@ -50,11 +50,11 @@ use std::time::Duration;
 use stdx::{Hold, Instant, Now};
 use store::{Read, Refusal, Transaction, TxnId, Usage};
 
-/// What all PGs share.
+/// State that all PGs share.
 #[derive(Debug)]
 pub struct Core {
     config: OsdConfig,
-    /// When the present input was taken.
+    /// Time of the present input.
     now: Now,
     view: MapView,
     io: StoreIo,
@@ -63,7 +63,7 @@ pub struct Core {
     peer_epochs: PeerEpochs,
     /// Connections from others.
     sessions: Sessions,
-    /// What clients were asked to hold back.
+    /// Backoffs sent to clients.
     backoffs: Backoffs,
     outbox: Outbox,
     due: DueQueue,
@@ -80,7 +80,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// With no map and a closed store.
+    /// A core without a map, on a closed store.
     pub fn new(config: OsdConfig, io: StoreIo) -> Self {
         Self {
             links: Links::new(config.options.reconnect_delay),
@@ -105,12 +105,12 @@ impl Core {
         }
     }
 
-    /// An input is taken now.
+    /// Begins an input.
     pub fn begin_input(&mut self, now: Now) {
         self.now = now;
     }
 
-    /// When the present input was taken.
+    /// Time of the present input.
     pub fn now(&self) -> Now {
         self.now
     }
@@ -130,13 +130,13 @@ impl Core {
         &self.config.options
     }
 
-    /// Takes over the options that are set.
+    /// Applies changed options.
     pub fn apply_settings(&mut self, settings: &decl::Settings) {
         self.config.options.apply(settings);
         self.io.set_caches(&self.config.options);
     }
 
-    /// Changes options that can't be set.
+    /// Changes options that can't be set otherwise.
     #[cfg(test)]
     pub fn change_options(&mut self, change: impl FnOnce(&mut OsdOptions)) {
         change(&mut self.config.options);
@@ -154,14 +154,14 @@ impl Core {
     }
 }
 
-/// The map.
+/// Access to the map.
 impl Core {
-    /// The map that all PGs have acted on.
+    /// The map that all PGs have processed.
     pub fn map(&self) -> &Arc<OsdMap> {
         self.view.map()
     }
 
-    /// Its epoch.
+    /// Epoch of the newest map.
     pub fn epoch(&self) -> Epoch {
         self.view.epoch()
     }
@@ -183,7 +183,7 @@ impl Core {
         self.view.advance(map, is_up);
     }
 
-    /// Takes a newer map of the servers; `false` if the present one is newer.
+    /// Takes a newer servers' map; `false` if the present one is newer.
     pub fn take_nacre(&mut self, map: maps::NacreMap) -> bool {
         self.view.take_nacre(map)
     }
@@ -193,7 +193,7 @@ impl Core {
         self.view.is_removed(pool, snap)
     }
 
-    /// True if a snapshot was removed and nothing is left of it.
+    /// True if a snapshot was removed and all its clones are trimmed.
     pub fn is_purged(&self, pool: i64, snap: SnapId) -> bool {
         self.view.is_purged(pool, snap)
     }
@@ -208,35 +208,35 @@ impl Core {
         self.view.is_gone_since(osd, last)
     }
 
-    /// A PG needs the map to say that we were up in `epoch`.
+    /// Notes that a PG needs us recorded as up in `epoch`.
     pub fn need_up_thru(&mut self, epoch: Epoch) {
         self.map_requests.need_up_thru(epoch);
     }
 
-    /// The highest epoch in which a PG needs the map to say that we were up.
+    /// The highest epoch in which a PG needs us recorded as up.
     pub fn needed_up_thru(&self) -> Epoch {
         self.map_requests.up_thru()
     }
 
-    /// Asks that these OSDs serve a PG meanwhile; none takes that back.
+    /// Requests a temporary acting set for a PG; an empty one ends it.
     pub fn ask_pg_temp(&mut self, pgid: PgId, acting: Vec<OsdId>) {
         self.map_requests.ask_pg_temp(pgid, acting);
     }
 
-    /// Takes the acting sets that the monitors are to be asked for; `None` if there are none.
+    /// Takes the acting sets to request from the monitors; `None` if there are none.
     pub fn take_pg_temp(&mut self) -> Option<BTreeMap<PgId, Vec<OsdId>>> {
         self.map_requests.wants_pg_temp().then(|| self.map_requests.take_pg_temp())
     }
 }
 
-/// The store.
+/// Access to the store.
 impl Core {
-    /// Asks for a read; `then` gets what was read.
+    /// Starts a read; `then` receives the result.
     pub fn read(&mut self, read: Read, then: ReadFor) {
         self.io.read(read, then);
     }
 
-    /// Submits a transaction; `then` follows when it is durable.
+    /// Submits a transaction; `then` is carried out when it is durable.
     pub fn submit(&mut self, txn: Transaction, then: CommitFor) -> Result<(), Refusal> {
         self.io.submit(self.now, txn, then)
     }
@@ -251,7 +251,7 @@ impl Core {
         }
     }
 
-    /// See [`StoreIo::would_refuse`].
+    /// Wraps [`StoreIo::would_refuse`].
     pub fn would_refuse(&self, txn: &Transaction, beside: usize, left: u64) -> Option<Refusal> {
         self.io.would_refuse(txn, beside, left)
     }
@@ -261,7 +261,7 @@ impl Core {
         self.io.usage()
     }
 
-    /// True if so much of the store is used that no copy may be filled here.
+    /// True if the store is too full to grant backfill here.
     pub fn is_backfill_full(&self) -> bool {
         let (usage, ratio) = (self.io.usage(), f64::from(self.map().backfillfull_ratio));
         ratio > 0.0 && usage.total.saturating_sub(usage.available) as f64 >= ratio * usage.total as f64
@@ -277,23 +277,23 @@ impl Core {
         self.io.committed(self.now, txn)
     }
 
-    /// How long transactions took of late to be durable.
+    /// Commit times of recent transactions.
     pub fn commits(&mut self) -> Commits {
         self.io.commits(self.now)
     }
 
-    /// The same, to ask.
+    /// The store, read-only.
     pub fn store(&self) -> &StoreIo {
         &self.io
     }
 
-    /// A damaged object of ours was replaced by the copy of another OSD.
+    /// Notes that a damaged object of ours was replaced by another OSD's copy.
     pub fn object_repaired(&mut self) {
         self.io.object_repaired();
     }
 }
 
-/// What goes out.
+/// Outputs of the present input.
 impl Core {
     /// Appends an output of this input.
     pub fn push(&mut self, output: Out) {
@@ -310,7 +310,7 @@ impl Core {
         self.outbox.event(level, name, detail);
     }
 
-    /// Counts only.
+    /// Increments a counter without an event.
     pub fn count(&mut self, name: &'static str, by: u64) {
         self.outbox.count(name, by);
     }
@@ -320,22 +320,22 @@ impl Core {
         self.outbox.counters()
     }
 
-    /// Answers a request, with the memory that is held for that.
+    /// Answers a request, with the memory reserved for the answer.
     pub fn answer(&mut self, conn: ConnId, tid: u64, reply: OsdOpReply, hold: Hold) {
         self.outbox.send(conn, Msg { hold, ..Msg::new(tid, Body::from(reply)) });
     }
 
-    /// A PG of ours answers a question of our own.
+    /// Delivers the answer of our own PG to our own question.
     pub fn answer_own(&mut self, tid: u64, reply: OsdOpReply) {
         self.own_requests.answered(tid, reply);
     }
 
-    /// A request needs the contents of an object, of this or of another OSD.
+    /// Asks for the contents of an object, of this or of another OSD, for a request.
     pub fn want_copy(&mut self, wanted: CopyFor, source: CopySource) {
         self.own_requests.want(wanted, source);
     }
 
-    /// Takes the objects that are wanted.
+    /// Takes the sources that PGs asked for.
     pub fn take_wanted_copies(&mut self) -> Vec<(CopyFor, CopySource)> {
         self.own_requests.take_wanted()
     }
@@ -345,31 +345,31 @@ impl Core {
         self.own_requests.take_answers()
     }
 
-    /// A request was answered after `took`.
+    /// Notes that a request was answered after `took`.
     pub fn request_answered(&mut self, took: Duration, describe: impl FnOnce() -> Value) {
         self.op_tracker.answered(took, self.now.mono, describe);
     }
 
-    /// A write of a client is durable on all members, `took` after it was sent to them.
+    /// Notes that a client's write is durable on all members, `took` after it was sent to them.
     pub fn client_wrote(&mut self, took: Duration) {
         self.op_tracker.replicated(took);
         self.budget.client_wrote(took, self.now.mono);
     }
 
-    /// The requests that were answered.
+    /// The tracker of answered requests.
     pub fn op_tracker(&self) -> &OpTracker {
         &self.op_tracker
     }
 
-    /// The mean time in which writes became durable since this was last asked, in milliseconds.
+    /// Mean commit latency of writes since the last call, in milliseconds.
     pub fn take_commit_latency(&mut self) -> u32 {
         self.op_tracker.take_commit_latency()
     }
 }
 
-/// Numbers.
+/// Unique numbers.
 impl Core {
-    /// A number for a round of peering, or for anything else whose answers must be told apart.
+    /// A number for a round of peering, or for any other question whose answers must be distinguished.
     pub fn next_round(&mut self) -> u64 {
         self.numbers.next_round()
     }
@@ -386,30 +386,30 @@ impl Core {
     }
 }
 
-/// Backoffs.
+/// Access to backoffs.
 impl Core {
-    /// What clients were asked to hold back.
+    /// Backoffs sent to clients.
     pub fn backoffs(&self) -> &Backoffs {
         &self.backoffs
     }
 
-    /// A client is asked to hold back a range; gives the backoff's number.
+    /// Starts a backoff of a range and returns its number.
     pub fn begin_backoff(&mut self, pgid: Spg, conn: ConnId, range: Range) -> u64 {
         self.backoffs.begin(pgid, conn, range)
     }
 
-    /// Ends the backoffs of a PG, or of one object of it; gives those that clients are to be told of.
+    /// Ends the backoffs of a PG, or of one object of it; returns those to announce to clients.
     pub fn end_backoffs(&mut self, pgid: Spg, object: Option<&HObject>) -> Vec<(ConnId, u64, Range)> {
         self.backoffs.end(pgid, object)
     }
 
-    /// A client has acknowledged a backoff.
+    /// Notes that a client has acknowledged a backoff.
     pub fn backoff_acknowledged(&mut self, pgid: Spg, conn: ConnId, id: u64) {
         self.backoffs.acknowledged(pgid, conn, id);
     }
 }
 
-/// Leases.
+/// Access to leases.
 impl Core {
     /// Promises an OSD that pinged us not to let another primary serve before the lease has passed. Only the
     /// incarnation that our map has up gets a promise; returns true if it does.
@@ -421,7 +421,7 @@ impl Core {
         known
     }
 
-    /// The time until which that incarnation may rely on us.
+    /// End of our promise to that incarnation.
     pub fn granted_until(&self, osd: OsdId, up_from: Epoch) -> Instant {
         self.leases.granted_until(osd, up_from)
     }
@@ -431,7 +431,7 @@ impl Core {
         self.leases.take(osd, lease);
     }
 
-    /// True if an OSD's promise holds now, and was made with a map that we have acted on.
+    /// True if an OSD's promise holds now, and was made with a map that we have processed.
     pub fn lease_from(&self, osd: OsdId) -> bool {
         self.leases.of(osd).is_some_and(|lease| {
             let holds = lease.until > self.now.mono && lease.epoch <= self.epoch();

@@ -1,5 +1,4 @@
-//! Numbers that tell things of one OSD apart. They begin again at each start, with which everything that
-//! carried one ends.
+//! Unique numbers within one OSD. They restart with the process; nothing that carries one survives it.
 
 use maps::Epoch;
 
@@ -12,7 +11,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// A number for a round of peering, or for anything else whose answers must be told apart.
+    /// A number for a round of peering, or for any other question whose answers must be distinguished.
     pub fn next_round(&mut self) -> u64 {
         self.round += 1;
         self.round

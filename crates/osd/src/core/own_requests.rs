@@ -17,7 +17,7 @@ pub struct CopyFor {
     pub at: usize,
 }
 
-/// What waits to be asked, and what was answered and not looked at.
+/// Requests not sent yet, and answers not handled yet.
 #[derive(Debug, Default)]
 pub struct OwnRequests {
     wanted: Vec<(CopyFor, CopySource)>,
@@ -25,17 +25,17 @@ pub struct OwnRequests {
 }
 
 impl OwnRequests {
-    /// A request needs the contents of an object.
+    /// Notes that a request needs the contents of an object.
     pub fn want(&mut self, wanted: CopyFor, source: CopySource) {
         self.wanted.push((wanted, source));
     }
 
-    /// A PG of ours has answered a question of our own.
+    /// Takes the answer of our own PG to our own question.
     pub fn answered(&mut self, tid: u64, reply: OsdOpReply) {
         self.answers.push((tid, Box::new(reply)));
     }
 
-    /// Takes the objects that are wanted.
+    /// Takes the sources that PGs asked for.
     pub fn take_wanted(&mut self) -> Vec<(CopyFor, CopySource)> {
         std::mem::take(&mut self.wanted)
     }

@@ -1,4 +1,4 @@
-//! Connections: other OSDs, which are sent the maps that they lack, and sessions of clients.
+//! Connections to other OSDs, which are sent the maps that they lack, and sessions of clients.
 
 use super::{Core, Out};
 use crate::links::{LinkCtx, Links, Purpose};
@@ -9,9 +9,9 @@ use msgs::Body;
 use node::{CloseReason, ConnId, Msg, Peer};
 use wire::EntityType;
 
-/// Messages.
+/// Messages to other nodes.
 impl Core {
-    /// Sends on a connection that came to us. If another OSD made it and lacks our map, that goes ahead of a
+    /// Sends on an accepted connection. If another OSD opened it and lacks our map, the map goes ahead of a
     /// message about a PG, which would wait for it there.
     pub fn send(&mut self, conn: ConnId, tid: u64, body: impl Into<node::Body>) {
         let body = body.into();
@@ -21,8 +21,8 @@ impl Core {
         self.outbox.send(conn, Msg::new(tid, body));
     }
 
-    /// Sends to another OSD on our own connection to it, which is made if there is none; the maps that it
-    /// lacks go ahead. Nothing is sent to an OSD that the map has down.
+    /// Sends to another OSD on our own connection, which is opened if necessary; the maps that it lacks go
+    /// ahead. Nothing is sent to an OSD that the map has down.
     pub fn send_osd(&mut self, osd: OsdId, tid: u64, body: impl Into<node::Body>) {
         if self.map().is_up(osd) {
             if let Some(maps) = self.maps_for(osd) {
@@ -58,18 +58,18 @@ impl Core {
         Some(Msg::new(0, Body::from(maps)))
     }
 
-    /// An OSD has said which map is its newest.
+    /// Notes the newest map of another OSD.
     pub fn heard_epoch(&mut self, osd: OsdId, epoch: Epoch) {
         self.peer_epochs.heard(osd, epoch, self.now.mono);
     }
 
-    /// A message about a PG has named a map that its sender has.
+    /// Notes that a message about a PG named a map that its sender has.
     pub fn has_at_least(&mut self, osd: OsdId, epoch: Epoch) {
         self.peer_epochs.has_at_least(osd, epoch);
     }
 
-    /// Forgets which maps those OSDs have that have another incarnation than `before`: a start goes on with
-    /// the newest map that was stored, perhaps not with the newest that was sent.
+    /// Forgets the maps of OSDs with another incarnation than in `before`: a restarted OSD continues from its
+    /// newest stored map, which may be older than the newest one sent.
     pub fn forget_old_incarnations(&mut self, before: &OsdMap) {
         for (osd, entry) in self.view.map().existing() {
             if before.osd(osd).is_none_or(|old| old.info.up_from != entry.info.up_from) {
@@ -114,7 +114,7 @@ impl Core {
         self.links.of(conn).map(|(_, osd)| osd).or_else(|| self.sessions.osd(conn))
     }
 
-    /// A connection to another OSD is gone; gives what it was for. What was sent on it last may not have
+    /// Handles the loss of a connection to another OSD; returns its purpose. The last messages may not have
     /// arrived.
     pub fn link_closed(&mut self, conn: ConnId, reason: CloseReason) -> Option<(Purpose, OsdId)> {
         let closed = self.links.closed(self.now.mono, conn, reason)?;
@@ -122,18 +122,18 @@ impl Core {
         Some(closed)
     }
 
-    /// Ends heartbeat connections to OSDs that are no peers any more.
+    /// Closes heartbeat connections to OSDs that are no longer peers.
     pub fn keep_pings(&mut self, peers: &[OsdId]) {
         self.links.keep_pings(peers, &mut self.outbox);
     }
 
-    /// Ends connections to OSDs that the map has down, or in another incarnation. Gives those of which
+    /// Closes connections to OSDs that the map has down, or in another incarnation. Returns those from which
     /// something may be awaited.
     pub fn links_follow_map(&mut self) -> Vec<OsdId> {
         self.links.map_changed(self.view.map(), &mut self.outbox)
     }
 
-    /// Makes connections that are needed and sends what waits for them.
+    /// Opens connections that are needed and sends the queued messages.
     pub fn flush_links(&mut self, monc: &Monc) {
         let Self { links, outbox, view, config, now, .. } = self;
         let may_connect = config.credentials.key.is_none() || monc.tickets().get(EntityType::OSD).is_some();
@@ -143,7 +143,7 @@ impl Core {
     }
 }
 
-/// Sessions.
+/// Sessions of accepted connections.
 impl Core {
     /// The accepted connections.
     pub fn sessions(&self) -> &Sessions {
@@ -160,13 +160,13 @@ impl Core {
         self.sessions.add(conn, peer);
     }
 
-    /// An accepted connection is gone. Returns true if it was here.
+    /// Removes an accepted connection. Returns true if it was here.
     pub fn remove_session(&mut self, conn: ConnId) -> bool {
         self.backoffs.forget(conn);
         self.sessions.remove(conn)
     }
 
-    /// The other end of an accepted connection has said that it is this OSD, with map `epoch`.
+    /// Notes that the other end of an accepted connection is this OSD, with map `epoch`.
     pub fn greeted(&mut self, conn: ConnId, osd: Option<OsdId>, epoch: Epoch) {
         self.sessions.is_osd(conn, osd);
         if let Some(osd) = osd {
@@ -174,29 +174,30 @@ impl Core {
         }
     }
 
-    /// A request was refused for its sender's capabilities. Returns true if that is the first one on this
+    /// Notes a request that was refused for its sender's capabilities. Returns true for the first one on this
     /// connection.
     pub fn refuse(&mut self, conn: ConnId) -> bool {
         self.sessions.refuse(conn)
     }
 
-    /// The other end has map `its` or a newer one and will have ours; gives the newest that it had.
+    /// Notes that the other end has map `its` or a newer one and will have ours; returns the newest that it
+    /// had.
     pub fn brings_to_ours(&mut self, conn: ConnId, its: Epoch) -> Option<Epoch> {
         let ours = self.epoch();
         self.sessions.brings_to(conn, its, ours)
     }
 
-    /// These clients are sent the next map: their requests are dropped.
+    /// Marks clients to be sent the next map: their requests are dropped.
     pub fn inform(&mut self, conns: impl IntoIterator<Item = ConnId>) {
         self.sessions.inform(conns);
     }
 
-    /// All clients that have shown a map are sent the next one.
+    /// Marks all clients with a known epoch to be sent the next map.
     pub fn inform_all_clients(&mut self) {
         self.sessions.inform_all_clients();
     }
 
-    /// Takes the clients that are to be sent the map.
+    /// Takes the clients to be sent the map.
     pub fn take_uninformed(&mut self) -> impl Iterator<Item = ConnId> + use<> {
         self.sessions.take_uninformed().into_iter()
     }

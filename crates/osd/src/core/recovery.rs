@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::time::Duration;
 use stdx::Instant;
 
-/// Work for the whole OSD.
+/// Due work for the whole OSD.
 impl Core {
     /// Reports to the monitor soon: a PG of ours has changed.
     pub fn report_soon(&mut self) {
@@ -41,7 +41,7 @@ impl Core {
         self.trims.begin(limit)
     }
 
-    /// A PG trims no more.
+    /// Ends a PG's trimming.
     pub fn end_trim(&mut self) {
         self.trims.end();
         self.look_for_trims();
@@ -52,52 +52,52 @@ impl Core {
         self.scrubs.is_free(self.config.options.scrub.at_once)
     }
 
-    /// A PG is scrubbed from now on, whatever the limit is.
+    /// Starts a PG's scrub, whatever the limit is.
     pub fn begin_scrub(&mut self) {
         self.scrubs.begin(usize::MAX);
     }
 
-    /// A PG is scrubbed no more.
+    /// Ends a PG's scrub.
     pub fn end_scrub(&mut self) {
         self.scrubs.end();
         self.look_for_scrubs();
     }
 }
 
-/// Reservations.
+/// Slots for recovery and backfill.
 impl Core {
-    /// Asks for a reservation to recover a PG that we are primary of. Asking again changes nothing.
+    /// Requests a slot to recover a PG of which we are primary. A repeated request changes nothing.
     pub fn reserve_own(&mut self, pgid: Spg, urgency: u8) {
         self.budget.reserve_own(pgid, urgency);
         self.due.push(Due::Reservations);
     }
 
-    /// Gives up that reservation, or the wait for it.
+    /// Releases that slot, or the request.
     pub fn release_own(&mut self, pgid: Spg) {
         if self.budget.release_own(pgid) {
             self.due.push(Due::Reservations);
         }
     }
 
-    /// Asks for a reservation to have our copy of a PG filled. Asking again changes nothing.
+    /// Requests a slot to have our copy of a PG backfilled. A repeated request changes nothing.
     pub fn reserve_filled(&mut self, pgid: Spg, urgency: u8) {
         self.budget.reserve_filled(pgid, urgency);
         self.due.push(Due::Reservations);
     }
 
-    /// Gives up that reservation, or the wait for it.
+    /// Releases that slot, or the request.
     pub fn release_filled(&mut self, pgid: Spg) {
         if self.budget.release_filled(pgid) {
             self.due.push(Due::Reservations);
         }
     }
 
-    /// Grants reservations of the first kind that are free; gives the PGs that have one now.
+    /// Grants free slots of the first kind; returns the PGs that got one.
     pub fn grant_own(&mut self) -> Vec<Spg> {
         self.budget.grant_own(self.config.options.max_backfills)
     }
 
-    /// Grants reservations of the second kind that are free; gives the PGs that have one now.
+    /// Grants free slots of the second kind; returns the PGs that got one.
     pub fn grant_filled(&mut self) -> Vec<Spg> {
         self.budget.grant_filled(self.config.options.max_backfills)
     }
@@ -105,17 +105,17 @@ impl Core {
 
 /// Transfers, their pace, and space.
 impl Core {
-    /// True if another object may be on its way.
+    /// True if another object may be in transit.
     pub fn has_free_transfer(&self) -> bool {
         self.budget.transfers() < self.config.options.recovery_max_active
     }
 
-    /// An object is on its way.
+    /// Counts an object in transit.
     pub fn begin_transfer(&mut self) {
         self.budget.begin_transfer();
     }
 
-    /// Objects are not on their way any more: others may be.
+    /// Counts objects as no longer in transit.
     pub fn recovery_ended(&mut self, objects: usize) {
         self.budget.end_transfers(objects);
         if objects > 0 {
@@ -123,12 +123,12 @@ impl Core {
         }
     }
 
-    /// True if another object may be recovered now; if not, that is looked at again when it is time.
+    /// True if another object may be recovered now; if not, this is checked again in time.
     pub fn may_recover(&mut self) -> bool {
         self.budget.may_recover(self.now.mono)
     }
 
-    /// True if a copy's next objects may be compared now, as a step of recovery of its own.
+    /// True if a copy's next objects may be compared now, which is a step of recovery.
     pub fn may_compare(&mut self) -> bool {
         self.budget.may_compare(self.now.mono)
     }
@@ -156,27 +156,27 @@ impl Core {
         self.budget.charge_removal(self.now.mono);
     }
 
-    /// Charges bytes that recovery moves beside objects' data.
+    /// Charges bytes of recovery other than objects' data.
     pub fn charge_bytes(&mut self, bytes: u64) {
         self.budget.charge_bytes(bytes, self.now.mono);
     }
 
-    /// `None` if a step of background work may start; otherwise how long to wait before asking again.
+    /// `None` if a step of background work may start; else the time to wait before asking again.
     pub fn may_start(&mut self, class: Class) -> Option<Duration> {
         self.budget.may_start(class, self.now.mono)
     }
 
-    /// How many objects, `most` at most, a comparison may keep from clients at once.
+    /// Number of objects, at most `most`, that a comparison may block for clients at once.
     pub fn objects_held(&self, most: usize) -> usize {
         self.budget.objects_held(most, self.now.mono)
     }
 
-    /// Background work is done here for another OSD, or was begun before.
+    /// Notes background work for another OSD, or started earlier.
     pub fn note_background(&mut self) {
         self.budget.note_background(self.now.mono);
     }
 
-    /// An OSD, or we ourselves, had no space for an object. It is not tried again for a while.
+    /// Notes that an OSD, or this one, had no space for an object. It is not tried again for a while.
     pub fn out_of_space(&mut self, osd: OsdId) {
         self.budget.out_of_space(osd, self.now.mono + self.config.options.space_retry);
     }
@@ -186,8 +186,8 @@ impl Core {
         self.budget.is_out_of_space(osd)
     }
 
-    /// Time has passed: recovery goes on if its pace allows. Returns true if OSDs that had no space may be
-    /// tried again.
+    /// Handles the passage of time: recovery continues if its pace allows. Returns true if OSDs without space
+    /// may be tried again.
     pub fn budget_due(&mut self) -> bool {
         if self.budget.pace_is_due(self.now.mono) {
             self.due.push(Due::Recovery);
@@ -195,17 +195,17 @@ impl Core {
         self.budget.space_retry_is_due(self.now.mono)
     }
 
-    /// When [`Core::budget_due`] has something to do.
+    /// Time at which [`Core::budget_due`] has something to do.
     pub fn budget_deadline(&self) -> Option<Instant> {
         self.budget.deadline()
     }
 
-    /// How fast background work may go beside clients, for people.
+    /// The pace of background work, for people.
     pub fn dump_qos(&self) -> Value {
         self.budget.dump()
     }
 
-    /// Owes `bytes`, so that nothing in the background gets its turn while clients are there.
+    /// Creates a debt of `bytes`, so that no background work runs while there are clients.
     #[cfg(test)]
     pub(crate) fn owe(&mut self, bytes: u32, now: Instant) {
         self.budget.owe(bytes, now);

@@ -1,5 +1,5 @@
-//! How much background work goes on at once, and how fast: transfers of objects, reservations of PGs, the
-//! pace beside clients, and the OSDs that are out of space.
+//! Limits of background work: transfers of objects, reservations of PGs, the pace beside clients, and OSDs
+//! without space.
 
 use super::reservations::Reservations;
 use crate::qos::{Charge, Class, Qos};
@@ -12,72 +12,72 @@ use stdx::Instant;
 /// The budget of background work of one OSD.
 #[derive(Debug, Default)]
 pub struct RecoveryBudget {
-    /// Objects on their way in all PGs.
+    /// Objects in transit in all PGs.
     transfers: usize,
-    /// Of PGs that we are primary of and that recover.
+    /// Slots of PGs that recover with us as primary.
     own: Reservations,
-    /// Of PGs whose copy here is filled.
+    /// Slots of PGs that are backfilled here.
     filled: Reservations,
     qos: Qos,
-    /// Recovery waits for its pace until then.
+    /// End of the pause that the pace imposes on recovery.
     paced_until: Option<Instant>,
-    /// OSDs that were out of space for an object, and when that is tried again.
+    /// OSDs without space for an object, and the time of the next attempt.
     out_of_space: BTreeMap<OsdId, Instant>,
 }
 
-/// Transfers.
+/// Objects in transit.
 impl RecoveryBudget {
-    /// An object is on its way.
+    /// Counts an object in transit.
     pub fn begin_transfer(&mut self) {
         self.transfers += 1;
     }
 
-    /// Objects are not on their way any more.
+    /// Counts objects as no longer in transit.
     pub fn end_transfers(&mut self, objects: usize) {
         assert!(self.transfers >= objects, "{objects} transfers end, {} are under way", self.transfers);
         self.transfers -= objects;
     }
 
-    /// Objects that are on their way.
+    /// Number of objects in transit.
     pub fn transfers(&self) -> usize {
         self.transfers
     }
 }
 
-/// Reservations.
+/// Slots for recovery and backfill.
 impl RecoveryBudget {
-    /// Asks for one to recover a PG that we are primary of.
+    /// Requests a slot to recover a PG of which we are primary.
     pub fn reserve_own(&mut self, pgid: Spg, urgency: u8) {
         self.own.ask(pgid, urgency);
     }
 
-    /// Asks for one to have our copy of a PG filled.
+    /// Requests a slot to have our copy of a PG backfilled.
     pub fn reserve_filled(&mut self, pgid: Spg, urgency: u8) {
         self.filled.ask(pgid, urgency);
     }
 
-    /// Gives up the first kind. Returns true if another PG may have it.
+    /// Releases a slot of the first kind. Returns true if another PG may have it.
     pub fn release_own(&mut self, pgid: Spg) -> bool {
         self.own.release(pgid)
     }
 
-    /// Gives up the second kind. Returns true if another PG may have it.
+    /// Releases a slot of the second kind. Returns true if another PG may have it.
     pub fn release_filled(&mut self, pgid: Spg) -> bool {
         self.filled.release(pgid)
     }
 
-    /// Grants free reservations of the first kind, of `count` in all.
+    /// Grants free slots of the first kind, of `count` in all.
     pub fn grant_own(&mut self, count: usize) -> Vec<Spg> {
         self.own.grant(count)
     }
 
-    /// Grants free reservations of the second kind, of `count` in all.
+    /// Grants free slots of the second kind, of `count` in all.
     pub fn grant_filled(&mut self, count: usize) -> Vec<Spg> {
         self.filled.grant(count)
     }
 }
 
-/// Pace.
+/// Pace of background work.
 impl RecoveryBudget {
     /// True if another object may be recovered now; if not, [`Self::deadline`] says when to ask again.
     pub fn may_recover(&mut self, now: Instant) -> bool {
@@ -85,7 +85,7 @@ impl RecoveryBudget {
         self.pace(wait, now)
     }
 
-    /// True if a copy's next objects may be compared now, as a step of recovery of its own.
+    /// True if a copy's next objects may be compared now, which is a step of recovery.
     pub fn may_compare(&mut self, now: Instant) -> bool {
         let wait = self.qos.may_start(Class::Recovery, now);
         self.pace(wait, now)
@@ -108,7 +108,7 @@ impl RecoveryBudget {
         self.paced_until.take_if(|at| *at <= now).is_some()
     }
 
-    /// Corrects the charge of an object whose size is known now. Returns true if recovery waited and need not
+    /// Corrects the charge of an object whose size is now known. Returns true if recovery waited and need not
     /// any more.
     pub fn object_has(&mut self, bytes: u64, charged: &mut Charge, now: Instant) -> bool {
         self.qos.object_has(bytes, charged, now);
@@ -129,46 +129,46 @@ impl RecoveryBudget {
         self.qos.object_goes(now);
     }
 
-    /// Charges bytes that recovery moves beside objects' data.
+    /// Charges bytes of recovery other than objects' data.
     pub fn charge_bytes(&mut self, bytes: u64, now: Instant) {
         self.qos.moved(bytes, now);
     }
 
-    /// A write of a client is durable everywhere, after `took`.
+    /// Notes that a client's write is durable everywhere, after `took`.
     pub fn client_wrote(&mut self, took: Duration, now: Instant) {
         self.qos.client_wrote(took, now);
     }
 
-    /// `None` if a step of background work may start; otherwise how long to wait before asking again.
+    /// `None` if a step of background work may start; else the time to wait before asking again.
     pub fn may_start(&mut self, class: Class, now: Instant) -> Option<Duration> {
         self.qos.may_start(class, now)
     }
 
-    /// How many objects, `most` at most, a comparison may keep from clients at once.
+    /// Number of objects, at most `most`, that a comparison may block for clients at once.
     pub fn objects_held(&self, most: usize, now: Instant) -> usize {
         self.qos.objects_held(most, now)
     }
 
-    /// Background work is done here for another OSD, or was begun before.
+    /// Notes background work for another OSD, or started earlier.
     pub fn note_background(&mut self, now: Instant) {
         self.qos.helped(now);
     }
 
-    /// Owes `bytes`, so that nothing in the background gets its turn while clients are there.
+    /// Creates a debt of `bytes`, so that no background work runs while there are clients.
     #[cfg(test)]
     pub fn owe(&mut self, bytes: u32, now: Instant) {
         self.qos.owe(bytes, now);
     }
 
-    /// How the pace is now, for people.
+    /// The present pace, for people.
     pub fn dump(&self) -> Value {
         self.qos.dump()
     }
 }
 
-/// Space.
+/// OSDs without space.
 impl RecoveryBudget {
-    /// An OSD was out of space for an object; it is not tried again before `until`.
+    /// Notes that an OSD had no space for an object; it is not tried again before `until`.
     pub fn out_of_space(&mut self, osd: OsdId, until: Instant) {
         self.out_of_space.insert(osd, until);
     }
@@ -185,7 +185,7 @@ impl RecoveryBudget {
         self.out_of_space.len() < before
     }
 
-    /// When [`Self::pace_is_due`] or [`Self::space_retry_is_due`].
+    /// Time of the next [`Self::pace_is_due`] or [`Self::space_retry_is_due`].
     pub fn deadline(&self) -> Option<Instant> {
         self.out_of_space.values().min().copied().into_iter().chain(self.paced_until).min()
     }

@@ -1,5 +1,5 @@
-//! How many PGs one OSD recovers or backfills at a time (`osd_max_backfills`). The most urgent PGs are first,
-//! and of those the one that asked first.
+//! Slots that limit how many PGs one OSD recovers or backfills at a time (`osd_max_backfills`). The most
+//! urgent PGs come first, and among those the earliest.
 
 use maps::Spg;
 use std::cmp::Reverse;
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Reservations {
     held: BTreeSet<Spg>,
-    /// By urgency, then by arrival.
+    /// Waiting PGs by urgency, then by arrival.
     waiting: BTreeMap<(Reverse<u8>, u64), Spg>,
     arrivals: u64,
 }
 
 impl Reservations {
-    /// A PG asks for one. Asking again changes nothing.
+    /// Requests a slot for a PG. A repeated request changes nothing.
     pub fn ask(&mut self, pgid: Spg, urgency: u8) {
         if !self.held.contains(&pgid) && !self.waiting.values().any(|waits| *waits == pgid) {
             self.arrivals += 1;
@@ -23,14 +23,13 @@ impl Reservations {
         }
     }
 
-    /// A PG gives up its reservation, or the wait for it. Returns true if it held one, which another may have
-    /// now.
+    /// Releases a PG's slot or request. Returns true if it held a slot, which another may have now.
     pub fn release(&mut self, pgid: Spg) -> bool {
         self.waiting.retain(|_, waits| *waits != pgid);
         self.held.remove(&pgid)
     }
 
-    /// Grants free reservations, of `count` in all; gives the PGs that have one now.
+    /// Grants free slots, of `count` in all; returns the PGs that got one.
     pub fn grant(&mut self, count: usize) -> Vec<Spg> {
         let mut granted = Vec::new();
         while self.held.len() < count

@@ -1,4 +1,4 @@
-//! How many PGs of this OSD trim snapshots or are scrubbed at once.
+//! Share of PGs that may trim snapshots or be scrubbed at once.
 
 /// PGs that do one kind of background work.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl Share {
         self.busy < limit
     }
 
-    /// A PG works no more.
+    /// Ends a PG's work.
     pub fn end(&mut self) {
         assert!(self.busy > 0, "a PG ends work that none does");
         self.busy -= 1;

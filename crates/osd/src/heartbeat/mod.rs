@@ -1,13 +1,12 @@
-//! Who is alive: pings between OSDs that share PGs, reports to the monitor, and the promises that pings carry
-//! (paper, 5.4; docs/design.md, decision 7).
+//! Failure detection: pings between OSDs that share PGs, reports to the monitor, and the promises that pings
+//! carry (paper, 5.4; docs/design.md, decision 7).
 //!
-//! Silence is judged by what an OSD's event loop has said: answers to pings, and every other message. It
-//! counts from the last word, but only once a ping has gone unanswered for half of it: who stood still
-//! himself has heard nobody and asks before he judges.
+//! Any message from an OSD's event loop is a sign of life. An OSD is silent once the grace has passed since
+//! its last message, and a ping has been unanswered for half of it: an OSD that was itself paused has
+//! received nothing and asks before it judges.
 //!
-//! A promise: who answers a ping will tell any new primary to wait until the pinger's lease is over. The
-//! lease counts from the moment the ping was *sent*, the promise from the moment it was answered, so the
-//! lease ends first.
+//! An OSD that answers a ping promises to make any new primary wait until the pinger's lease is over. The
+//! lease starts when the ping was *sent*, the promise when it was answered, so the lease ends first.
 
 mod steps;
 
@@ -21,14 +20,14 @@ use stdx::Instant;
 struct Beat {
     up_from: Epoch,
     heard: Instant,
-    /// When the first ping since then was sent.
+    /// Send time of the first unanswered ping.
     asked: Option<Instant>,
     reported: bool,
     refused_at: Option<Instant>,
 }
 
 impl Beat {
-    /// From when on it counts as silent, if nothing comes before.
+    /// Time at which it counts as silent, if no message comes before.
     fn silent_at(&self, grace: Duration) -> Option<Instant> {
         self.asked.map(|asked| (self.heard + grace).max(asked + grace / 2))
     }
@@ -37,28 +36,27 @@ impl Beat {
 /// The OSDs that we exchange heartbeats with.
 #[derive(Debug, Default)]
 pub struct Heartbeats {
-    /// When to ping next.
+    /// Time of the next pings.
     next_at: Instant,
-    /// When the first of them may turn out to be silent.
+    /// Earliest time at which a peer may count as silent.
     look_at: Option<Instant>,
     peers: BTreeMap<OsdId, Beat>,
-    /// Pings of OSDs with a newer map than ours, which were answered without a promise. They get it with that
-    /// map.
+    /// Pings with a newer map than ours, answered without a promise. Their senders get it with that map.
     unpromised: BTreeMap<ConnId, peer::OsdPing>,
 }
 
 impl Heartbeats {
-    /// All of them.
+    /// All heartbeat peers.
     pub fn peers(&self) -> Vec<OsdId> {
         self.peers.keys().copied().collect()
     }
 
-    /// When there is something to do.
+    /// Time at which there is something to do.
     pub fn deadline(&self) -> Instant {
         self.look_at.map_or(self.next_at, |at| at.min(self.next_at))
     }
 
-    /// Begins to ping now.
+    /// Starts to ping now.
     pub fn begin(&mut self, now: Instant) {
         self.next_at = now;
     }
@@ -68,7 +66,7 @@ impl Heartbeats {
         self.peers.contains_key(&osd)
     }
 
-    /// A connection is gone.
+    /// Forgets a closed connection.
     pub fn forget(&mut self, conn: ConnId) {
         self.unpromised.remove(&conn);
     }

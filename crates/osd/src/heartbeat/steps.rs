@@ -1,4 +1,4 @@
-//! What an OSD does with heartbeats: pings, reports, promises.
+//! The OSD's steps for heartbeats: pings, reports, promises.
 
 use super::Beat;
 use crate::core::Lease;
@@ -13,7 +13,7 @@ use stdx::Instant;
 const DRIFT: (u64, u64) = (19, 20);
 
 impl Osd {
-    /// After a map or a change of PGs: with whom we share PGs.
+    /// Recomputes the OSDs that share PGs with us, after a map or a change of PGs.
     pub(crate) fn heartbeat_peers_changed(&mut self) {
         let (map, now, us) = (self.core.map().clone(), self.core.now().mono, self.core.id());
         let shared =
@@ -44,11 +44,11 @@ impl Osd {
         self.promise_late();
     }
 
-    /// Pings all when it is time, reports those that are silent.
+    /// Pings all peers when it is time, and reports silent ones.
     pub(crate) fn beat(&mut self) {
         let (now, interval) = (self.core.now().mono, self.core.options().heartbeat_interval);
         if now.since(self.heartbeats.deadline()) >= interval {
-            // It was us who stood still: answers may lie unread.
+            // This OSD was paused itself: answers may be unread.
             self.heartbeats.peers.values_mut().for_each(|beat| beat.asked = beat.asked.map(|_| now));
         }
         let due = now >= self.heartbeats.next_at;
@@ -87,8 +87,7 @@ impl Osd {
         }
     }
 
-    /// Reports who is silent; those that were reported before too where it is time to repeat it: the monitor
-    /// may be another one.
+    /// Reports silent peers. With `again`, repeats earlier reports, because the monitor may be another one.
     pub(crate) fn report_silent(&mut self, again: bool) {
         let (now, grace) = (self.core.now().mono, self.core.options().heartbeat_grace);
         let (mut silent, mut next) = (Vec::new(), None);
@@ -106,7 +105,7 @@ impl Osd {
         silent.into_iter().for_each(|(osd, time)| self.report_failure(osd, false, false, time));
     }
 
-    /// An OSD has said something, whatever it was.
+    /// Notes a message from an OSD, whatever it was.
     pub(crate) fn heard_from(&mut self, osd: OsdId) {
         let now = self.core.now().mono;
         let Some(beat) = self.heartbeats.peers.get_mut(&osd) else { return };
@@ -132,14 +131,14 @@ impl Osd {
         self.expect_map();
     }
 
-    /// A connection to an OSD could not be made, or broke.
+    /// Handles a connection to an OSD that failed or broke.
     pub(crate) fn link_failed(&mut self, osd: OsdId, reason: CloseReason) {
         let (now, interval) = (self.core.now().mono, self.core.options().heartbeat_interval);
         if reason != CloseReason::Refused || !self.core.is_up() {
             return;
         }
         let due = match self.heartbeats.peers.get_mut(&osd) {
-            // Heartbeat and data connections are both refused: one report is enough for a while.
+            // Heartbeat and data connections are both refused; one report suffices for a while.
             Some(beat) => {
                 let due = beat.refused_at.is_none_or(|at| now.since(at) >= interval);
                 if due {
@@ -154,7 +153,7 @@ impl Osd {
         }
     }
 
-    /// A heartbeat connection is there.
+    /// Handles an opened heartbeat connection.
     pub(crate) fn link_made(&mut self, conn: ConnId) {
         if let Some((_, osd)) = self.core.links().of(conn)
             && let Some(beat) = self.heartbeats.peers.get_mut(&osd)
@@ -163,14 +162,14 @@ impl Osd {
         }
     }
 
-    /// A ping or its answer.
+    /// Handles a ping or its answer.
     pub(crate) fn ping_message(&mut self, conn: ConnId, msg: &peer::OsdPing) {
         if msg.fsid != self.core.config().fsid {
             return;
         }
         if let Some(osd) = self.sender(conn).filter(|osd| *osd == msg.from) {
             self.heard_of_map(osd, msg.epoch);
-            // A peer that pings us is shown our map by our own pings; whoever is no peer of ours, by its own.
+            // A peer that pings us learns our map from our own pings; any other OSD learns it here.
             if msg.op == ping_op::REPLY || !self.heartbeats.knows(osd) {
                 self.core.share_maps_on(conn);
             }
@@ -192,8 +191,8 @@ impl Osd {
         }
     }
 
-    /// Our map is newer. Who pinged us with it before we had it need not wait for its promise until it pings
-    /// again; it counts from that ping. And promises that others made with it hold from now on.
+    /// Handles a newer map. OSDs that pinged with it before we had it get their promise now instead of at the
+    /// next ping; it counts from that ping. Promises that others made with this map hold from now on.
     fn promise_late(&mut self) {
         for (conn, ping) in std::mem::take(&mut self.heartbeats.unpromised) {
             self.answer_ping(conn, &ping);
@@ -211,7 +210,7 @@ impl Osd {
         self.leases_changed(msg.from);
     }
 
-    /// Requests that waited for this OSD's promise go on.
+    /// Resumes requests that waited for this OSD's promise.
     fn leases_changed(&mut self, osd: OsdId) {
         for pg in self.pgs.values_mut().filter(|pg| pg.members().acting.has_osd(osd)) {
             pg.on_lease(&mut self.core);

@@ -1,5 +1,5 @@
-//! OSD maps: taken in order, stored, acted on by all PGs before the next input, passed on to those that lag
-//! behind.
+//! OSD maps: received in order, stored, processed by all PGs before the next input, passed on to those that
+//! lack them.
 
 mod steps;
 
@@ -10,24 +10,24 @@ use maps::{Epoch, PgId};
 use std::collections::BTreeMap;
 use store::TxnOp;
 
-/// A PG that nobody can have written to yet: in none of its intervals did a primary become active.
+/// A PG to which nobody can have written yet: in none of its intervals did a primary become active.
 #[derive(Clone, Debug)]
 struct Untouched {
     created: Epoch,
     members: Members,
 }
 
-/// What is known of maps beside the newest one.
+/// State of the map log beside the newest map.
 #[derive(Debug, Default)]
 pub struct MapLog {
-    /// As it is stored.
+    /// The superblock as stored.
     superblock: Superblock,
-    /// The newest epoch that the monitor has spoken of.
+    /// The newest epoch that the monitor has mentioned.
     newest_known: Epoch,
     awaited: AwaitedMap,
-    /// Steps that store the maps of this input.
+    /// Steps that store the maps received with this input.
     unsaved: Vec<TxnOp>,
-    /// How long those maps are together, in bytes.
+    /// Total size of those maps in bytes.
     unsaved_len: usize,
     untouched: BTreeMap<PgId, Untouched>,
 }
@@ -43,7 +43,7 @@ impl MapLog {
         &self.superblock
     }
 
-    /// The newest epoch that anybody has spoken of.
+    /// The newest epoch that anybody has mentioned.
     pub fn newest_known(&self) -> Epoch {
         self.newest_known
     }

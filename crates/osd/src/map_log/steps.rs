@@ -17,23 +17,23 @@ use stdx::Instant;
 use store::{Transaction, TxnOp};
 use wire::{Reader, Writer};
 
-/// Maps are stored once they are together as long as this part of the device, or a MiB, before more of them
-/// are looked at: a store takes only a quarter of its log in one transaction, and its log is a 32nd of the
-/// device or less.
+/// Maps are stored once they reach this part of the device, or a MiB, before more are processed: a store
+/// takes only a quarter of its log in one transaction, and its log is a 32nd of the device or less.
 const SAVE_AT: (u64, usize) = (512, 1 << 20);
-/// Longer ones do not go through the log.
+/// Longer maps do not go through the store's log.
 const LOGGED: usize = 64 << 10;
-/// A message that names a newer map has it ahead of itself if its sender is an OSD, and another OSD brings it
-/// soon if it is a client; if the map has not come after this time, a monitor is asked.
+/// Wait for a map that a message names, before a monitor is asked. An OSD sends the map ahead of its message;
+/// for a client's message another OSD brings it soon.
 const MAP_PATIENCE: Duration = Duration::from_millis(100);
-/// A map of which only a heartbeat has told comes with the next ones, which go each second to all peers.
+/// Wait for a map that only a heartbeat has named: it comes with the next heartbeats, which are sent to all
+/// peers each second.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(1500);
-/// New maps are announced at once to this many peers, by heartbeats: those who lack it show that in their
-/// answers.
+/// Number of peers to which a new map is announced at once, by heartbeats; their answers show if they lack
+/// it.
 const TOLD_AT_ONCE: usize = 3;
 
 impl Osd {
-    /// Maps from the monitor.
+    /// Handles maps from the monitor.
     pub(crate) fn take_maps(&mut self, msg: &msgs::OsdMap) {
         if msg.fsid != self.core.config().fsid {
             let text =
@@ -41,12 +41,12 @@ impl Osd {
             return self.stop(text);
         }
         if !self.apply_maps(msg) && self.maps.newest_known > self.core.epoch() {
-            // What came does not follow on what we have.
+            // The received maps do not follow ours.
             self.ask_monitor_for_maps();
         }
     }
 
-    /// Applies all maps of a message that follow on ours; `true` if there were any.
+    /// Applies all maps of a message that follow ours; `true` if there were any.
     fn apply_maps(&mut self, msg: &msgs::OsdMap) -> bool {
         self.maps.newest_known = self.maps.newest_known.max(msg.newest);
         let ours = self.core.epoch();
@@ -74,7 +74,7 @@ impl Osd {
         self.core.epoch() > ours
     }
 
-    /// The map of a message that follows on ours: by the next incremental, or else the newest in full.
+    /// The map of a message that follows ours: by the next incremental, or else the newest in full.
     fn next_in(&mut self, msg: &msgs::OsdMap) -> Result<Option<OsdMap>, String> {
         let next = self.core.epoch().next();
         let (epoch, map) = if let Some(bytes) = msg.incrementals.get(&next) {
@@ -96,7 +96,7 @@ impl Osd {
         Ok(Some(map))
     }
 
-    /// Maps from another OSD, which has seen that we lack them.
+    /// Handles maps from another OSD, which has noticed that we lack them.
     pub(crate) fn take_shared_maps(&mut self, msg: &msgs::OsdMap) {
         let is_news = msg.fsid == self.core.config().fsid && msg.newest > self.core.epoch();
         if !is_news || !self.boot.is_running() {
@@ -109,13 +109,13 @@ impl Osd {
         }
     }
 
-    /// A message that waits for it has named a newer map.
+    /// Notes that a waiting message names a newer map.
     pub(crate) fn await_map(&mut self, epoch: Epoch) {
         let (ours, now) = (self.core.epoch(), self.core.now().mono);
         self.maps.awaited.heard_of(epoch, ours, MAP_PATIENCE, now);
     }
 
-    /// A heartbeat has named the map that its sender has.
+    /// Notes the map that a heartbeat names.
     pub(crate) fn heard_of_map(&mut self, osd: OsdId, epoch: Epoch) {
         let (ours, now) = (self.core.epoch(), self.core.now().mono);
         self.core.heard_epoch(osd, epoch);
@@ -130,24 +130,24 @@ impl Osd {
         }
     }
 
-    /// When [`Self::awaited_map_due`] has something to do.
+    /// Time at which [`Self::awaited_map_due`] has something to do.
     pub(crate) fn awaited_map_deadline(&self) -> Option<Instant> {
         self.maps.awaited.deadline()
     }
 
-    /// Asks the monitor for all that follows on the map that we have.
+    /// Asks the monitor for all maps after ours.
     fn ask_monitor_for_maps(&mut self) {
         self.monc.ask_again("osdmap", u64::from(self.core.epoch().0) + 1, &mut self.monc_out);
         self.expect_map();
     }
 
-    /// A newer map is due, because somebody has it or because of what the monitor was told.
+    /// Expects a newer map: somebody has it, or a report to the monitor should lead to one.
     pub(crate) fn expect_map(&mut self) {
         self.monc.expect(self.core.now(), "osdmap");
     }
 
-    /// One map. Where PGs split or are merged, all that came before is acted on first, and what the map asks
-    /// for at once: the marks of those PGs speak of the newest stored map.
+    /// Processes one map. If PGs split or merge with it, all earlier maps are processed first, and the splits
+    /// and merges at once, because the marks of those PGs refer to the newest stored map.
     fn next_map(&mut self, map: OsdMap, before: &mut Arc<OsdMap>, began: &mut Vec<Spg>) {
         let old = self.core.map().clone();
         let changes = |(id, pool): (&i64, &maps::Pool)| {
@@ -164,8 +164,7 @@ impl Osd {
         *before = self.core.map().clone();
     }
 
-    /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in
-    /// `began`.
+    /// Stores one map and advances every PG's membership. PGs that begin a new interval are added to `began`.
     fn advance(&mut self, map: OsdMap, began: &mut Vec<Spg>) {
         let old = self.core.map().clone();
         let map = Arc::new(map);
@@ -197,7 +196,7 @@ impl Osd {
         self.new_pgs(&old, &map, began);
     }
 
-    /// Epochs that we can't have any more: what happened in them others must tell us.
+    /// Handles epochs that can no longer be had: other OSDs must tell what happened in them.
     fn maps_skipped(&mut self, old: &OsdMap, new: &OsdMap) {
         self.event(Level::Info, "maps_skipped", format!("{} to {}", old.epoch, new.epoch));
         for pg in self.pgs.values_mut() {
@@ -222,7 +221,7 @@ impl Osd {
         let bytes = Writer::encode(map);
         self.maps.unsaved_len += if bytes.len() < LOGGED { bytes.len() } else { 0 };
         let mut ops = vec![TxnOp::Write(map_key(map.epoch), 0, bytes.into())];
-        // As far back as a PG may need them, and no further than a bound.
+        // As far back as a PG may need them, within a bound.
         let limit =
             Epoch(needed.0.min(map.epoch.0.saturating_sub(kept)).max(map.epoch.0.saturating_sub(4 * kept)));
         while superblock.oldest < limit {
@@ -232,15 +231,15 @@ impl Osd {
         self.maps.unsaved.append(&mut ops);
     }
 
-    /// Keeps track of the PGs that nobody can have written to: only of those may a member believe that it
-    /// knows all.
+    /// Tracks the PGs to which nobody can have written: only of those may a member assume that it knows
+    /// everything.
     fn follow_untouched(&mut self, old: &OsdMap, map: &OsdMap) {
         let nobody_was_active = map.existing().all(|(_, o)| o.info.up_thru == Epoch(0));
         let all_are_new = old.epoch == Epoch(0) && nobody_was_active;
         let follows = old.epoch != Epoch(0) && map.epoch == old.epoch.next();
         for (id, pool) in &map.pools {
             for seed in old.pools.get(id).map_or(0, |old| old.pg_num).max(1)..pool.pg_num {
-                // A part of what nobody has written to.
+                // A child of an untouched PG.
                 if let Some(whole) =
                     parent(old, PgId::new(*id, seed)).and_then(|p| self.maps.untouched.get(&p))
                 {
@@ -250,7 +249,7 @@ impl Osd {
         }
         self.maps.untouched.retain(|pgid, pg| {
             let Some(next) = Members::of(*pgid, map) else { return false };
-            // What was merged was active.
+            // A merged PG was active.
             let merged = next.bits() < pg.members.bits();
             !merged && pg.members.advance(next, old).is_none_or(|ended| !ended.maybe_rw)
         });
@@ -266,8 +265,8 @@ impl Osd {
         }
     }
 
-    /// Pools that have fewer PGs now: those of ours that are parts of others from now on end. The monitors
-    /// are told anew of all that are left, as what was said before was of smaller ones.
+    /// Ends PGs of ours that became parts of others when a pool shrank. All remaining PGs of the pool are
+    /// reported again, because earlier reports described smaller ones.
     fn end_merged(&mut self, old: &OsdMap, map: &OsdMap, merged: Vec<Spg>, began: &mut Vec<Spg>) {
         for pgid in merged {
             if let Some(pg) = self.pgs.get_mut(&pgid) {
@@ -284,8 +283,8 @@ impl Osd {
         }
     }
 
-    /// PGs that this OSD is a member of and has nothing of. Those that PGs of ours are about to become are
-    /// made then.
+    /// Creates PGs of which this OSD is a member without any copy. Children of our own PGs are created when
+    /// those split.
     fn new_pgs(&mut self, old: &OsdMap, map: &OsdMap, began: &mut Vec<Spg>) {
         for (id, pool) in &map.pools {
             let lacking = |pgid: &Spg| !self.pgs.contains_key(pgid);
@@ -313,7 +312,7 @@ impl Osd {
         }
     }
 
-    /// Splits PGs that were marked when the newest map was stored, or before the start. Gives the new ones.
+    /// Splits PGs that were marked when the newest map was stored, or before the start. Returns the new ones.
     pub(crate) fn split_pgs(&mut self) -> Vec<Spg> {
         let mut children = Vec::new();
         let map = self.core.map().clone();
@@ -336,8 +335,7 @@ impl Osd {
         made
     }
 
-    /// Merges PGs that were marked when the newest map was stored, or before the start. Gives what they have
-    /// become.
+    /// Merges PGs that were marked when the newest map was stored, or before the start. Returns the results.
     pub(crate) fn merge_pgs(&mut self) -> Vec<Spg> {
         let map = self.core.map().clone();
         let mut merges: BTreeMap<Spg, Vec<Spg>> = BTreeMap::new();
@@ -373,7 +371,8 @@ impl Osd {
         }
     }
 
-    /// All PGs have reached the newest map: rounds of peering begin, and what waited for the map goes on.
+    /// Concludes a new map once all PGs have processed it: rounds of peering begin, and messages that waited
+    /// for it go on.
     fn acted_on(&mut self, before: &OsdMap, mut began: Vec<Spg>) {
         let map = self.core.map().clone();
         self.monc.got("osdmap", u64::from(map.epoch.0));
@@ -411,8 +410,8 @@ impl Osd {
         self.go_on_waiting();
     }
 
-    /// Maps, and what they mean for PGs, become durable together: a start goes on from the newest map stored,
-    /// and would never see again what an earlier one meant.
+    /// Stores maps together with their effects on PGs. A restart continues from the newest stored map, and
+    /// would never see the effects of earlier ones.
     fn save_acted_on(&mut self, began: &[Spg]) {
         self.maps.unsaved_len = 0;
         let mut ops = std::mem::take(&mut self.maps.unsaved);
@@ -425,9 +424,9 @@ impl Osd {
         self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
     }
 
-    /// Clients that wait for an answer of an OSD that fell silent hear nothing of it: their connection to it
-    /// does not break, and their monitor may be on the same host. Those that have shown us their map are told
-    /// by all who had PGs with it.
+    /// Sends the map to clients when an OSD is marked down. A client that waits for a silent OSD hears
+    /// nothing of it: its connection does not break, and its monitor may be on the same host. Every OSD that
+    /// shared PGs with the lost one informs the clients whose epoch it knows.
     fn notify_clients_of_down_osds(&mut self, before: &OsdMap, map: &OsdMap) {
         let beats = &self.heartbeats;
         if before.existing().any(|(id, osd)| osd.is_up() && !map.is_up(id) && beats.knows(id)) {
@@ -435,7 +434,7 @@ impl Osd {
         }
     }
 
-    /// Tells a few peers at once that there is a new map. All others see it in the next heartbeat.
+    /// Announces a new map to a few peers at once. All others see it in the next heartbeat.
     fn announce_map(&mut self) {
         let peers = self.heartbeats.peers();
         let first = (self.core.epoch().0 as usize).wrapping_mul(TOLD_AT_ONCE);
@@ -454,7 +453,7 @@ impl Osd {
     }
 }
 
-/// The PG of `old` that a new PG of the same pool is a part of.
+/// The PG of `old` of which a new PG of the same pool is a part.
 fn parent(old: &OsdMap, pgid: PgId) -> Option<PgId> {
     let pool = old.pools.get(&pgid.pool).filter(|pool| pgid.seed >= pool.pg_num)?;
     Some(PgId::new(pgid.pool, stable_mod(pgid.seed, pool.pg_num, stable_mod_mask(pool.pg_num))))

@@ -14,10 +14,10 @@ const FLAGS: u8 = 0x3f;
 /// A truncation of the copy follows the name.
 const TRUNCATE: u8 = 0x20;
 
-/// What is to be copied.
+/// The source of a copy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CopySource {
-    /// Which object.
+    /// Name of the source object.
     pub object: HObject,
     /// Its version, if not 0.
     pub version: u64,
@@ -26,24 +26,24 @@ pub struct CopySource {
 /// A whole object.
 #[derive(Clone, Debug, Default)]
 pub struct Copied {
-    /// What clients know as its version.
+    /// Its version for clients.
     pub user_version: u64,
-    /// When it was last changed.
+    /// Time of its last change.
     pub mtime: Utime,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its data.
+    /// Content of the object.
     pub data: Bufs,
-    /// Clients' xattrs.
+    /// Xattrs set by clients.
     pub attrs: Vec<OmapEntry>,
-    /// Omap header.
+    /// Header of its omap.
     pub omap_header: Vec<u8>,
-    /// Omap entries.
+    /// Entries of its omap.
     pub omap: Vec<OmapEntry>,
 }
 
 impl Copied {
-    /// How much memory it takes: of data all that there is to be read, of omap what has been.
+    /// Memory that it takes: its whole data, and the omap read so far.
     pub(crate) fn bytes(&self) -> u64 {
         let entries = self.attrs.iter().chain(&self.omap);
         let entries: usize = entries.map(|(name, value)| name.len() + value.len()).sum();

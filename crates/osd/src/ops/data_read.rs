@@ -13,8 +13,7 @@ const XXHASH64: u8 = 1;
 const CRC32C: u8 = 2;
 
 impl Exec<'_> {
-    /// The size that a read sees: a truncation that the client knows of and that has not come here yet
-    /// counts.
+    /// The size that a read sees, including a truncation that the client knows and that has not arrived here.
     fn visible_size(&self, e: &Extent) -> u64 {
         let (seq, size) = e.truncation();
         if seq > self.info.truncate_seq { self.size.min(size) } else { self.size }
@@ -27,7 +26,7 @@ impl Exec<'_> {
         (e.off, if e.len == 0 { left } else { e.len.min(left) })
     }
 
-    /// The data loaded for operation `i`, cut to `len` bytes; shorter where the object was.
+    /// The data loaded for operation `i`, at most `len` bytes; shorter if the object was.
     fn loaded_data(&self, i: usize, len: u64) -> Bufs {
         let data = self.loaded.data.get(&i).cloned().unwrap_or_default();
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(data.len());
@@ -39,7 +38,7 @@ impl Exec<'_> {
         Ok(OpOutput::of(self.loaded_data(i, len)))
     }
 
-    /// The written extents within the range. Unlike in READ, no bytes are none, as in Ceph.
+    /// The written extents within the range. Unlike in READ, a length of 0 means none, as in Ceph.
     fn extents(&self, i: usize, e: &Extent) -> BTreeMap<u64, u64> {
         if e.len == 0 {
             return BTreeMap::new();
@@ -82,7 +81,7 @@ impl Exec<'_> {
         }
         let have = self.loaded_data(i, self.clip(e).1).to_buf();
         let want = data.to_buf();
-        // What lies beyond the object's end compares as zeros.
+        // Bytes beyond the object's end compare as zeros.
         let differs = |at: &usize| want[*at] != have.get(*at).copied().unwrap_or(0);
         match (0..want.len()).find(differs) {
             Some(at) => Err(OpStop::Differs { at: i32::try_from(at).map_err(|_| Errno::EINVAL)? }),

@@ -6,7 +6,7 @@ use stdx::Bufs;
 use store::TxnOp;
 use wire::Errno;
 
-/// Bytes of a piece that is repeated, at least.
+/// Minimum bytes of a repeated piece.
 const PIECE: u64 = 64 << 10;
 
 impl Exec<'_> {
@@ -22,7 +22,7 @@ impl Exec<'_> {
         self.txn.push(TxnOp::Truncate(self.key.clone(), size));
     }
 
-    /// Carries out a truncation that the client made before this write and that has not come here yet. CephFS
+    /// Executes a truncation that the client made before this write and that has not arrived here. CephFS
     /// sends truncations to objects lazily and relies on their number in each later request.
     fn catch_up_truncation(&mut self, e: &Extent) -> Result<(), Errno> {
         let (seq, size) = e.truncation();
@@ -46,8 +46,7 @@ impl Exec<'_> {
         self.check_range(e.off, e.len)?;
         let mut data = data.clone();
         if e.truncation().0 < self.info.truncate_seq && e.off + e.len > self.size {
-            // Sent before a truncation that is already carried out: what lies behind the end was cut off by
-            // it.
+            // A write sent before an executed truncation: bytes after the end were cut off by it.
             let keep = self.size.saturating_sub(e.off).min(e.len);
             data = data.slice(0..keep as usize);
         }
@@ -56,7 +55,8 @@ impl Exec<'_> {
         done()
     }
 
-    /// Writes at an offset that was checked. No bytes beyond the end extend the object, as Ceph does.
+    /// Writes at a validated offset. As in Ceph, a write of no bytes beyond the end does not extend the
+    /// object.
     fn put(&mut self, off: u64, data: Bufs) {
         self.ensure_exists();
         let end = off + data.len() as u64;
@@ -77,8 +77,7 @@ impl Exec<'_> {
         self.check_range(0, e.len)?;
         self.ensure_exists();
         if self.size > 0 {
-            // Nothing of what was there is kept, so that an object that can't be read any more is whole when
-            // it is written anew.
+            // No old byte is kept, so that rewriting an unreadable object repairs it.
             self.set_size(0);
         }
         self.put(0, data.clone());
@@ -107,7 +106,7 @@ impl Exec<'_> {
         done()
     }
 
-    /// Without an object there is nothing to cut off, and nothing is made.
+    /// Without an object there is nothing to truncate, and none is created.
     pub(super) fn truncate(&mut self, to: u64, e: &Extent) -> Result<OpOutput, Errno> {
         if !self.exists {
             return done();
@@ -128,7 +127,7 @@ impl Exec<'_> {
         done()
     }
 
-    /// Never extends the object; what reaches its end cuts it off there, as Ceph does.
+    /// Never extends the object; a range that reaches its end truncates it, as in Ceph.
     pub(super) fn zero(&mut self, e: &Extent) -> Result<OpOutput, Errno> {
         self.check_range(e.off, e.len)?;
         if !self.exists {
@@ -164,15 +163,15 @@ impl Exec<'_> {
         done()
     }
 
-    /// The hint itself has no use here; that it makes the object exist is what clients see.
+    /// The hint itself is not used; clients only see that it creates the object.
     pub(super) fn set_alloc_hint(&mut self) -> Result<OpOutput, Errno> {
         self.ensure_exists();
         done()
     }
 }
 
-/// `len` bytes of `data` again and again. Short data is first made a longer piece: a piece for each byte
-/// would take forty times what it says.
+/// Repeats `data` up to `len` bytes. Short data is first made into a longer piece: a piece for each byte
+/// would take forty times its size.
 fn repeated(data: &Bufs, len: u64) -> Bufs {
     let unit = data.len() as u64;
     let longer = (PIECE / unit).min(len / unit);

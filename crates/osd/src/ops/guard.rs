@@ -1,4 +1,4 @@
-//! ASSERT_VER.
+//! The guard ASSERT_VER.
 
 use super::{Exec, OpOutput, done};
 use wire::Errno;

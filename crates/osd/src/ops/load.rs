@@ -1,4 +1,4 @@
-//! What a vector looks at, and what the store answered.
+//! The reads that a vector needs, and their results.
 
 use super::{Copied, Limits, Source, input};
 use crate::cls::{Cached, Need};
@@ -11,43 +11,43 @@ use stdx::Bufs;
 use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply};
 use wire::Errno;
 
-/// The reads of one vector: the first one gives existence, xattrs and plain data, further ones belong to one
-/// operation each.
+/// The reads of one vector. The first returns existence, xattrs and plain data; each further one belongs to
+/// one operation.
 #[derive(Debug)]
 pub struct Loads {
-    /// What to ask the store for, with what it is for.
+    /// Reads for the store, with their purposes.
     pub reads: Vec<(For, Read)>,
-    /// Which operation each data range of the first read belongs to.
+    /// Operation that each data range of the first read belongs to.
     ranges: Vec<usize>,
 }
 
-/// What a read is for.
+/// Purpose of a read.
 #[derive(Clone, Debug)]
 pub enum For {
-    /// All operations.
+    /// For all operations.
     Vector,
-    /// One.
+    /// For one operation.
     Op(usize),
-    /// Methods of classes.
+    /// For methods of classes.
     Called(Need),
 }
 
 /// The state of an object as far as a vector needs it.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// Whether there is one for clients.
+    /// True if clients see an object.
     pub exists: bool,
-    /// Whether there is one in the store; clients do not see whiteouts.
+    /// True if the store has one; clients do not see whiteouts.
     pub stored: bool,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Versions and truncation.
     pub info: ObjectInfo,
-    /// Clients' xattrs.
+    /// Xattrs set by clients.
     pub attrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Watches.
+    /// Watches on the object.
     pub watches: watch::Stored,
-    /// Omap header.
+    /// Header of the omap.
     pub omap_header: Vec<u8>,
     /// Data, by operation.
     pub data: BTreeMap<usize, Bufs>,
@@ -55,11 +55,11 @@ pub struct Loaded {
     pub extents: BTreeMap<usize, Vec<(u64, u64)>>,
     /// Omap entries, by operation, and whether more follow.
     pub omap: BTreeMap<usize, (Vec<OmapEntry>, bool)>,
-    /// What methods of classes asked for.
+    /// Data that methods of classes asked for.
     pub called: Cached,
     /// Objects that are to be copied, by operation.
     pub copies: BTreeMap<usize, Result<Copied, Errno>>,
-    /// What a ROLLBACK goes back to, by operation.
+    /// Target of each ROLLBACK, by operation.
     pub sources: BTreeMap<usize, Source>,
 }
 
@@ -67,7 +67,7 @@ pub struct Loaded {
 pub(crate) type OmapEntry = (Vec<u8>, Vec<u8>);
 
 impl Loads {
-    /// What `request` needs of the object `key`.
+    /// The reads that `request` needs of the object `key`.
     pub fn of(request: &OsdOp, key: &ObjectKey, limits: &Limits) -> Self {
         let (mut data, mut ranges, mut more) = (Vec::new(), Vec::new(), Vec::new());
         let mut omap_header = false;
@@ -99,7 +99,7 @@ impl Loads {
         Self { reads, ranges }
     }
 
-    /// What methods of classes asked for.
+    /// The reads that methods of classes asked for.
     pub fn called(needs: Vec<Need>, key: &ObjectKey, limits: &Limits) -> Self {
         let reads = needs.into_iter().map(|need| {
             let read = called_read(&need, key, limits);
@@ -108,12 +108,12 @@ impl Loads {
         Self { reads: reads.collect(), ranges: Vec::new() }
     }
 
-    /// Only existence and metadata: what tells which clone is to be read.
+    /// Reads only existence and metadata, which tell which clone to read.
     pub fn of_head(key: &ObjectKey) -> Self {
         Self { reads: vec![(For::Vector, Read::attrs_of(key))], ranges: Vec::new() }
     }
 
-    /// Takes the answer to the read number `at`. `false` where the object's own metadata is damaged.
+    /// Takes the answer to read number `at`. `false` if the object's own metadata is damaged.
     #[must_use]
     pub fn take(&self, at: usize, reply: ReadReply, into: &mut Loaded) -> bool {
         match (&self.reads[at].0, reply) {

@@ -72,8 +72,8 @@ impl Default for Limits {
     }
 }
 
-/// Bytes that one operation of a vector that writes may return (`osd_max_write_op_reply_len`): they are
-/// logged, so that a repetition is answered the same.
+/// Maximum bytes that an operation of a writing vector may return (`osd_max_write_op_reply_len`): they are
+/// logged, so that a repetition gets the same answer.
 pub const MAX_WRITE_OUTPUT: usize = 64;
 
 /// What an operation returns when it succeeds.
@@ -128,27 +128,27 @@ impl From<MethodStop> for OpStop {
     }
 }
 
-/// Who asks, and what is known of the object beside what it stores.
+/// The caller, and knowledge about the object beyond its stored state.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// The client.
+    /// The client that asks.
     pub who: EntityId,
-    /// Where it is.
+    /// Address of the client.
     pub addr: EntityAddr,
-    /// Nobody asks: the client's watch has not been heard of for too long.
+    /// True for a request of the OSD itself, which ends a watch whose client was silent for too long.
     pub expired: bool,
-    /// When.
+    /// Time of execution.
     pub now: Wall,
-    /// The version of the change, if it is one.
+    /// Version of the change, if it is one.
     pub version: EVersion,
-    /// The number of a notification that the first operation makes; those of the others follow.
+    /// Id of a notification by the first operation; those of later operations follow.
     pub notify_id: u64,
-    /// Of the object's PG.
+    /// Watches of the object's PG.
     pub watches: &'a Watches,
 }
 
-/// Whether a vector may change its object. That a watch is still there changes nothing; methods of classes
-/// say what they may.
+/// True if a vector may change its object. A watch's ping changes nothing; methods of classes declare whether
+/// they write.
 pub fn may_write(request: &OsdOp) -> bool {
     request.ops.iter().any(|sub| match &sub.op {
         Op::Watch { op: watch_op::PING, .. } => false,
@@ -157,34 +157,33 @@ pub fn may_write(request: &OsdOp) -> bool {
     })
 }
 
-/// What a vector did.
+/// Outcome of a vector.
 #[derive(Debug)]
 pub struct Outcome {
     /// What the reply carries: the number that the last operation returned, or the result code of the one
     /// that failed.
     pub result: i32,
-    /// One for each operation.
+    /// Result of each operation.
     pub ops: Vec<OpResult>,
-    /// Changes to the object, without its [`ObjectInfo`]; empty where the vector failed or changed nothing.
+    /// Changes to the object, without its [`ObjectInfo`]; empty if the vector failed or changed nothing.
     pub txn: Vec<TxnOp>,
-    /// Whether it changed the object (also by a step that left everything as it was, as CREATE of an existing
-    /// object).
+    /// True if it changed the object, even by a step without effect, such as CREATE of an existing object.
     pub modified: bool,
-    /// Whether clients are to see another version of it.
+    /// True if clients should see a new version.
     pub user_modified: bool,
-    /// Whether the object exists afterwards.
+    /// True if the object exists afterwards.
     pub exists: bool,
     /// Its size afterwards.
     pub size: u64,
-    /// Its info afterwards; versions and mtime are the caller's to set.
+    /// Its info afterwards; the caller sets versions and mtime.
     pub info: ObjectInfo,
-    /// What is to be done about watches when all this is durable.
+    /// Effects on watches, to be carried out once all this is durable.
     pub effects: Vec<Effect>,
-    /// Not empty: nothing of this counts, the vector is to be executed anew when these are loaded.
+    /// If not empty, this outcome is void: the vector is executed again once these are loaded.
     pub needs: Vec<Need>,
-    /// The same: objects that are to be read for an operation.
+    /// Likewise: objects to be read for an operation.
     pub copies: Vec<(usize, CopySource)>,
-    /// It is a copy of an object of this version and time.
+    /// Set for a copy: version and time of the source.
     pub copied: Option<(u64, Utime)>,
 }
 
@@ -271,13 +270,13 @@ pub fn execute(
     exec.finish(result, ops)
 }
 
-/// Whether clients see another version of the object after an operation that succeeded.
+/// True if a successful operation gives the object a new version for clients.
 fn is_visible(op: &Op) -> bool {
     op.code().writes() && !matches!(op, Op::Watch { .. } | Op::CopyFrom { .. } | Op::CopyFrom2 { .. })
 }
 
 impl Outcome {
-    /// Nothing was done.
+    /// The outcome of a refused vector.
     pub fn refused(request: &OsdOp, loaded: &Loaded, errno: Errno) -> Self {
         let op = |sub: &SubOp| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() };
         Self {
@@ -403,7 +402,7 @@ impl Exec<'_> {
     }
 }
 
-/// Decodes an operation's input; a bad one is the operation's error, not the connection's.
+/// Decodes an operation's input; an invalid one fails the operation, not the connection.
 fn input<T: wire::Decode>(data: &Bufs) -> Result<T, Errno> {
     msgs::op::input::read(data).map_err(|_| Errno::EINVAL)
 }

@@ -1,4 +1,4 @@
-//! OMAP operations.
+//! The OMAP operations.
 
 use super::{Exec, OpOutput, done, input, output};
 use msgs::op::cmp_op;

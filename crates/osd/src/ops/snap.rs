@@ -1,4 +1,4 @@
-//! LIST_SNAPS and ROLLBACK; and what a vector means for an object's clones.
+//! LIST_SNAPS and ROLLBACK, and the effects of a vector on an object's clones.
 
 use super::{Exec, Loaded, OpOutput, Outcome, done, output};
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap};
@@ -9,7 +9,7 @@ use msgs::op::input::{CloneInfo, ListSnapsReply};
 use store::{ObjectKey, TxnOp};
 use wire::Errno;
 
-/// What a ROLLBACK goes back to.
+/// Target of a ROLLBACK.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// The object has not changed since.
@@ -20,17 +20,17 @@ pub enum Source {
     Nothing,
 }
 
-/// What making a vector's changes means beside them.
+/// Changes to snapshots that accompany a vector's changes.
 #[derive(Debug, Default)]
 pub struct Preserved {
-    /// The clone that was made: its id, and the snapshots that it shows.
+    /// The new clone: its id, and the snapshots that it shows.
     pub clone: Option<(SnapId, Vec<SnapId>)>,
-    /// Bytes that clones hold beside what they share, afterwards less before.
+    /// Change of the bytes that clones hold beyond shared ones.
     pub bytes: i64,
 }
 
 impl Exec<'_> {
-    /// Clones oldest first, then the head, unless it was deleted.
+    /// Lists clones from the oldest on, then the head, unless it was deleted.
     pub(super) fn list_snaps(&mut self) -> Result<OpOutput, Errno> {
         if !self.loaded.stored {
             return Err(Errno::ENOENT);
@@ -47,7 +47,7 @@ impl Exec<'_> {
         output(&ListSnapsReply { clones, seq: set.seq })
     }
 
-    /// Makes the object what it was at a snapshot.
+    /// Restores the object's state at a snapshot.
     pub(super) fn rollback(&mut self, i: usize) -> Result<OpOutput, Errno> {
         match self.loaded.sources.get(&i) {
             Some(Source::Head) => self.modified |= self.exists,
@@ -57,7 +57,7 @@ impl Exec<'_> {
                 self.txn.push(TxnOp::Clone(at_snap(self.key, id.0), self.key.clone()));
                 self.modified = true;
                 if !self.watches.is_empty() {
-                    // They are of the head, not of what it holds.
+                    // Watches belong to the head, not to its content.
                     self.store_watches();
                 }
             }
@@ -70,7 +70,7 @@ impl Exec<'_> {
 }
 
 impl Source {
-    /// What shows the object at `snap`.
+    /// The state that shows the object at `snap`.
     pub fn of(set: &SnapSet, snap: SnapId) -> Self {
         match set.at(snap) {
             Shown::Head => Self::Head,
@@ -81,8 +81,8 @@ impl Source {
 }
 
 impl Outcome {
-    /// Keeps the state of before as a clone where the context has snapshots that the object does not know of;
-    /// notes what the clones do not share with the head any more; and lets a deleted head with clones stay as
+    /// Keeps the previous state as a clone if the context has snapshots that the object does not know;
+    /// records which ranges the clones no longer share with the head; and keeps a deleted head with clones as
     /// a whiteout.
     pub fn preserve(
         &mut self,
@@ -130,7 +130,7 @@ impl Outcome {
         made
     }
 
-    /// Whether anything of the object is stored afterwards.
+    /// True if the store holds anything of the object afterwards.
     pub fn stored(&self) -> bool {
         self.exists || self.info.whiteout
     }
@@ -141,7 +141,7 @@ pub fn info_op(key: ObjectKey, info: &ObjectInfo) -> TxnOp {
     TxnOp::SetAttr(key, INFO_ATTR.to_vec(), info.to_bytes())
 }
 
-/// The ranges of the head's bytes that a transaction changes; what is behind its end counts for nothing.
+/// The ranges of the head that a transaction changes; bytes after its end do not count.
 fn changed_ranges(txn: &[TxnOp], key: &ObjectKey, size: u64, set: &SnapSet) -> IntervalSet {
     let (mut changed, mut size) = (IntervalSet::new(), size);
     for op in txn {

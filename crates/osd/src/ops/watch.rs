@@ -1,5 +1,5 @@
-//! WATCH, LIST_WATCHERS, NOTIFY, NOTIFY_ACK: what they say of an object's watches, and what is to follow once
-//! that is durable.
+//! WATCH, LIST_WATCHERS, NOTIFY, NOTIFY_ACK: changes of an object's watches, and their effects once they are
+//! durable.
 
 use super::{Exec, OpOutput, done, output};
 use crate::watch::{DEFAULT_TIMEOUT, Effect, StoredWatch, WATCH_ATTR, to_bytes};
@@ -42,7 +42,7 @@ impl Exec<'_> {
         done()
     }
 
-    /// Watches are no change of the object that its version tells.
+    /// Stores the watches, without a new version of the object.
     pub(super) fn store_watches(&mut self) {
         self.modified = true;
         let (key, name) = (self.key.clone(), WATCH_ATTR.to_vec());
@@ -52,7 +52,7 @@ impl Exec<'_> {
         });
     }
 
-    /// The object is deleted: its watchers are told.
+    /// Ends all watches of a deleted object and informs the watchers.
     pub(super) fn end_watches(&mut self) {
         let ended = std::mem::take(&mut self.watches).into_keys();
         self.effects.extend(ended.map(|watcher| Effect::End { watcher, tell: true }));
@@ -69,7 +69,7 @@ impl Exec<'_> {
         output(&ListWatchersReply { entries: entries.collect() })
     }
 
-    /// The number of the notification is the client's to recognize its completion by.
+    /// The client recognizes the completion by the notification's number.
     pub(super) fn notify(&mut self, i: usize, cookie: u64, data: &Bufs) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         let input: NotifyInput = Reader::new(&data.to_buf()).get().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Exec<'_> {
         output(&id)
     }
 
-    /// Old clients say nothing but the notification's number, where others have the cookie.
+    /// Old clients send only the notification's number, in place of the cookie.
     pub(super) fn notify_ack(&mut self, cookie: u64, data: &Bufs) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         let bytes = data.to_buf();

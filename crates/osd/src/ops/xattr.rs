@@ -20,8 +20,7 @@ impl Exec<'_> {
         output(&self.loaded.attrs)
     }
 
-    /// A missing xattr compares as an empty one; that of an object that was not there before the vector does
-    /// not compare.
+    /// A missing xattr compares as an empty one; that of an object created by the vector does not compare.
     pub(super) fn cmp_xattr(
         &mut self,
         name: &[u8],
@@ -76,8 +75,8 @@ impl Exec<'_> {
     }
 }
 
-/// The number that a text begins with, as C's `strtoull` reads it: too large a one is the largest, a negative
-/// one counts from the end, and none is 0.
+/// The number at the start of a text, as C's `strtoull` reads it: an overflow gives the maximum, a negative
+/// number wraps around, and no digits give 0.
 fn number(text: &[u8]) -> u64 {
     let text = text.trim_ascii_start();
     let (negative, digits) = match text {
@@ -93,8 +92,8 @@ fn number(text: &[u8]) -> u64 {
     }
 }
 
-/// Whether `order`, of the wanted value against the stored one, satisfies the operator: EQ, GT and so on read
-/// "the value given is … the value stored".
+/// True if `order`, of the given value relative to the stored one, satisfies the operator: EQ, GT and so on
+/// read "the given value is … the stored value".
 pub(super) fn compare(op: u8, order: Ordering) -> Result<bool, Errno> {
     Ok(match op {
         cmp_op::EQ => order.is_eq(),

@@ -22,7 +22,7 @@ fn round32(acc: u32, lane: u32) -> u32 {
     acc.wrapping_add(lane.wrapping_mul(P32[1])).rotate_left(13).wrapping_mul(P32[0])
 }
 
-/// XXH32.
+/// Computes XXH32.
 pub fn xxh32(seed: u32, data: &[u8]) -> u32 {
     let stripes = data.chunks_exact(16);
     let mut rest = stripes.remainder();
@@ -59,7 +59,7 @@ fn round64(acc: u64, lane: u64) -> u64 {
     acc.wrapping_add(lane.wrapping_mul(P64[1])).rotate_left(31).wrapping_mul(P64[0])
 }
 
-/// XXH64.
+/// Computes XXH64.
 pub fn xxh64(seed: u64, data: &[u8]) -> u64 {
     let stripes = data.chunks_exact(32);
     let mut rest = stripes.remainder();

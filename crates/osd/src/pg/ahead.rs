@@ -21,26 +21,25 @@ use store::{ObjectKey, Refusal, Transaction, TxnOp};
 
 /// Members of this feature level take data ahead of updates.
 const AHEAD_FEATURE_LEVEL: u32 = 3;
-/// What has fewer bytes of whole blocks goes with the update: stores put it into their log, so that it is
-/// bounded there.
+/// Smaller payloads travel with the update: stores put them into their log, which bounds them.
 const MIN_AHEAD_BYTES: usize = 64 << 10;
 
 /// Of a member: what has come for the next update.
 #[derive(Debug)]
 pub struct Ahead {
     version: EVersion,
-    /// Where it is.
+    /// The object that holds the parts.
     object: ObjectKey,
     bytes: u64,
     /// There was none for a part, and what was there is gone.
     no_room: bool,
 }
 
-/// What a member needs for an update.
+/// Messages for a member about one update.
 pub(super) struct Sent {
     /// Steps and payload of the update itself.
     pub with: Packed,
-    /// What goes before it.
+    /// Payload that is sent in advance.
     ahead: Bufs,
 }
 
@@ -95,7 +94,7 @@ fn part(
 }
 
 impl Pg {
-    /// What members need that take data ahead; `None` where all of it goes with the update.
+    /// The messages for members that accept pre-shipped data; `None` if all of it travels with the update.
     pub(super) fn in_parts(
         &self,
         core: &Core,
@@ -114,7 +113,7 @@ impl Pg {
         (!too_large).then(|| Sent { with: pack_with_ahead(&txn, ahead.len() as u64), ahead })
     }
 
-    /// Whether a member has said in this round that it takes data ahead.
+    /// True if a member has said in this round that it accepts pre-shipped data.
     pub(super) fn takes_parts(&self, member: Member) -> bool {
         self.round.copy(member).is_some_and(|copy| copy.feature_level() >= AHEAD_FEATURE_LEVEL)
     }
@@ -168,8 +167,8 @@ impl Pg {
         }
     }
 
-    /// Takes over what has come for an update that needs so many bytes: the object that goes with it, if
-    /// there is one, and whether there was room. `None` where not all of it is here.
+    /// Takes over the parts received for an update that needs `bytes` bytes: the step that removes their
+    /// object, if there is one, and whether there was space. `None` if parts are lacking.
     pub(super) fn take_ahead(&mut self, version: EVersion, bytes: u64) -> Option<(Option<TxnOp>, bool)> {
         if bytes == 0 {
             return Some((self.ahead.take().map(|ahead| TxnOp::Remove(ahead.object)), true));
@@ -178,7 +177,7 @@ impl Pg {
         Some((Some(TxnOp::Remove(ahead.object)), !ahead.no_room))
     }
 
-    /// Whether some of what goes ahead of this update is here.
+    /// True if some parts of this update are here.
     pub(super) fn has_begun_ahead(&self, version: EVersion) -> bool {
         self.ahead.as_ref().is_some_and(|ahead| ahead.version == version)
     }
@@ -200,7 +199,7 @@ mod tests {
         stdx::Buf::pattern(5, len).into()
     }
 
-    /// What an object is after these steps.
+    /// Content of an object after these steps.
     fn outcome(ops: &[TxnOp], ahead: &Bufs) -> Vec<u8> {
         let mut object = Vec::new();
         for op in ops {

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use store::ObjectKey;
 
 impl Pg {
-    /// Whether clients may have to wait until a person or another OSD does something.
+    /// True if clients may have to wait until a person or another OSD acts.
     fn is_unavailable(&self) -> bool {
         match self.state {
             State::Down | State::Incomplete | State::SelfBackfill => true,
@@ -98,8 +98,7 @@ impl Pg {
     }
 }
 
-/// Whether who is at the other end of a connection holds back what it is asked to. Other OSDs have nothing
-/// that they could hold back.
+/// True if the peer of a connection obeys backoffs. Other OSDs do not hold requests back.
 fn understands(core: &Core, conn: ConnId) -> bool {
     let session = core.session(conn);
     session.is_some_and(|s| !s.is_osd() && are_understood(s.peer().features))

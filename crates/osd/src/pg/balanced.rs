@@ -21,13 +21,14 @@ use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use store::ObjectKey;
 use wire::Errno;
 
-/// Whether a client lets any member answer. Never a write: one that was carried out already is known by its
-/// number, and begins with another after EAGAIN.
+/// True if a client lets any member answer. Never true for a write: an executed write is recognized by its
+/// tid, and the client sends it under another one after EAGAIN.
 pub fn may_be_balanced(request: &OsdOp) -> bool {
     request.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !may_write(request)
 }
 
-/// Whether it asks for what only the primary knows: who is connected, and what is in the PG.
+/// True if a request concerns state that only the primary has: connections of watchers, and the content of
+/// the PG.
 fn is_for_primary(request: &OsdOp) -> bool {
     let primarys = |op: &Op| {
         let watches =
@@ -67,7 +68,7 @@ impl Pg {
         self.answer(core, op, reply);
     }
 
-    /// Whether an object may be shown here although we are not primary.
+    /// True if an object may be shown here although we are not primary.
     pub(super) fn shows(&self, core: &Core, head: &ObjectKey) -> bool {
         let sure_to = self.replication.sure_to();
         let sure = self.log.tail() <= sure_to && !self.log.has_since(sure_to, head);
@@ -87,7 +88,8 @@ impl Pg {
         self.answer(core, op, reply);
     }
 
-    /// What we know of the PG is about to change: requests that any member may answer go to the primary.
+    /// Sends requests that any member may answer to the primary, because our state of the PG is about to
+    /// change.
     pub(super) fn send_all_to_primary(&mut self, core: &mut Core) {
         for id in self.requests.ids(|op| op.balanced.is_some() || may_be_balanced(&op.request)) {
             if let Some(op) = self.requests.take(id) {

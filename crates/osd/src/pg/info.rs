@@ -1,4 +1,5 @@
-//! What an OSD knows of its copy of a PG, and of the PG's past. Stored with the copy and sent when peering.
+//! An OSD's knowledge of its copy of a PG, and of the PG's past. Stored with the copy and exchanged when
+//! peering.
 
 use super::member::ActingSet;
 use maps::{EVersion, Epoch, Spg};
@@ -20,17 +21,17 @@ wire_structs! {
     /// Objects and bytes.
     #[derive(Copy, Eq)]
     pub struct Stats[v 2/1] {
-        /// Objects.
+        /// Number of objects.
         pub objects: i64,
         /// Bytes of data.
         pub bytes: i64,
         /// Read operations served.
         pub reads: u64,
-        /// Bytes read.
+        /// Bytes read by clients.
         pub read_bytes: u64,
-        /// Write operations.
+        /// Number of write operations.
         pub writes: u64,
-        /// Bytes written.
+        /// Bytes written by clients.
         pub written_bytes: u64,
         /// Clones; they count as objects too.
         pub clones: i64 = since 2,
@@ -49,47 +50,47 @@ wire_structs! {
         pub last_epoch_started: Epoch,
         /// The copy lacks objects that its log does not tell of: only a resync completes it.
         pub incomplete: bool,
-        /// How many objects the log tells of that the copy lacks.
+        /// Number of objects that the log names and the copy lacks.
         pub missing: u64,
         /// The newest version that clients saw of any object.
         pub last_user_version: u64,
-        /// The past.
+        /// History of the PG.
         pub history: History,
-        /// Usage.
+        /// Usage of the PG.
         pub stats: Stats,
         /// Updates up to here were durable, with their objects, on all members of the acting set of their
         /// time.
         pub sure_to: EVersion = since 2,
-        /// The first update since the copy last took part in an active PG that was logged without its objects
-        /// for lack of room, and still is; 0 where there is none. Nobody was answered about it or what is
-        /// behind it, but for deletions that all members have.
+        /// The first update, since the copy last took part in an active PG, that was logged without its
+        /// objects for lack of space, and still is; 0 if there is none. Nobody was answered about it or later
+        /// updates, except deletions that all members have.
         pub short_of: EVersion = since 3,
-        /// Whether from there on the log tells of nothing that is here, so that it can be forgotten.
+        /// True if the log from there on names no object that is here, so that it can be forgotten.
         pub forgettable: bool = since 3,
     }
 
     /// A time in which the PG's membership did not change.
     #[derive(Eq)]
     pub struct Interval[v 2/2] {
-        /// First epoch.
+        /// First epoch of the interval.
         pub first: Epoch,
-        /// Last epoch.
+        /// Last epoch of the interval.
         pub last: Epoch,
         /// Who served it.
         pub acting: ActingSet,
-        /// Whether writes may have been acknowledged in it.
+        /// True if writes may have been acknowledged in it.
         pub maybe_rw: bool,
     }
 
-    /// What a member tells the primary of itself.
+    /// A member's report to the primary.
     pub struct Notice[v 2/1] {
-        /// Its copy.
+        /// Info of its copy.
         pub info: Info,
         /// The intervals since the PG was last clean, the present one not included.
         pub past: Vec<Interval>,
-        /// For so many nanoseconds a former primary may still believe that it may serve reads.
+        /// Nanoseconds for which a former primary may still serve reads under its lease.
         pub lease_left_ns: u64,
-        /// What its OSD understands, as it tells the monitors; 0 from those of before this was said.
+        /// Feature level of its OSD, as reported to the monitors; 0 from OSDs that predate the field.
         pub feature_level: u32 = since 2,
     }
 }
@@ -132,8 +133,8 @@ impl Stats {
         self.written_bytes += delta.written;
     }
 
-    /// 1 / 2^`bits` of it, for a PG that was split off. Which objects are where nobody has counted; the sum
-    /// stays right.
+    /// The share of a PG that was split off: 1 / 2^`bits`. The location of each object is not counted; the
+    /// sum stays right.
     pub fn part(&self, bits: u32) -> Self {
         let part = |all: i64| all >> bits.min(63);
         let (objects, bytes, clones) = (part(self.objects), part(self.bytes), part(self.clones));
@@ -159,14 +160,14 @@ impl Stats {
     }
 }
 
-/// What one update changes in [`Stats`].
+/// Changes of one update in [`Stats`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delta {
     /// Heads and clones.
     pub objects: i64,
     /// Change of size; clones count with what they share with nothing newer.
     pub bytes: i64,
-    /// Payload.
+    /// Bytes of payload.
     pub written: u64,
     /// Change of the number of clones.
     pub clones: i64,

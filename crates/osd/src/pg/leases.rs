@@ -12,9 +12,9 @@ use stdx::Instant;
 #[derive(Clone, Copy, Debug)]
 struct PriorLease {
     osd: OsdId,
-    /// Its incarnation.
+    /// Incarnation of the member.
     up_from: Epoch,
-    /// On our clock.
+    /// End of the promise on our clock.
     until: Instant,
 }
 

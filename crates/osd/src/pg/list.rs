@@ -15,7 +15,7 @@ use wire::Errno;
 
 /// The namespace that stands for all of them.
 const ALL_NAMESPACES: &[u8] = b"\x01";
-/// At most so many names in one page.
+/// Maximum number of names in one page.
 const PAGE: usize = 1024;
 /// The operation's result at the end of the PG.
 const END: i32 = 1;
@@ -24,7 +24,7 @@ const END: i32 = 1;
 #[derive(Debug)]
 pub struct Page {
     heads: Vec<ObjectKey>,
-    /// Where the next one begins.
+    /// Start of the next page.
     next: ObjectKey,
     /// Heads that may be whiteouts and were not looked at.
     doubtful: BTreeSet<ObjectKey>,
@@ -134,7 +134,7 @@ impl Pg {
         page.doubtful.remove(&head);
         let hidden = match result {
             Ok(ReadReply::Object(view)) => view.is_none_or(|view| is_whiteout(&view.attrs)),
-            // What can't be read is there.
+            // Unreadable objects are listed.
             _ => false,
         };
         if hidden {
@@ -177,7 +177,7 @@ impl Pg {
         }
     }
 
-    /// Where the next PG of the order begins; behind the last one, the marker behind all objects.
+    /// Start of the next PG in the order; after the last one, the marker behind all objects.
     fn end_handle(&self) -> HObject {
         if self.range.1.shard != self.range.0.shard {
             return HObject::max();
@@ -186,8 +186,8 @@ impl Pg {
     }
 }
 
-/// Whether a listing has come to where another PG's objects are: the PG has split since its client asked. It
-/// goes on there, at just this place; the end of what is left of the PG lies before it.
+/// True if a listing has reached objects of another PG: the PG has split since its client asked. The client
+/// continues there, at the same position; the end of what remains of this PG lies before it.
 fn is_elsewhere(id: PgId, map: &OsdMap, cursor: &HObject) -> bool {
     let home = |pool: &Pool| pool.raw_pg_to_pg(PgId::new(id.pool, cursor.hash));
     !cursor.max && cursor.pool == id.pool && map.pools.get(&id.pool).is_some_and(|pool| home(pool) != id)

@@ -23,39 +23,39 @@ pub mod entry_kind {
 }
 
 wire_structs! {
-    /// What a request was answered.
+    /// The answer that a request got.
     pub struct Answer[v 1/1] {
         /// The vector's result.
         pub result: i32,
         /// Of each operation: rval, and output where the client asked for it.
         pub ops: Vec<(i32, Vec<u8>)>,
-        /// The version that the client was told.
+        /// Version that the client was told.
         pub user_version: u64,
     }
 
     /// A clone that an update of its head made or removed with it.
     pub struct CloneChange[plain] {
-        /// Its id.
+        /// Id of the clone.
         pub id: SnapId,
         /// The version of the clone before; 0 where the update made it.
         pub prior: EVersion,
     }
 
-    /// One update.
+    /// An entry of the log: one update.
     pub struct Entry[v 3/1] {
-        /// Its version.
+        /// Version of the update.
         pub version: EVersion,
         /// The version of the object before it; 0 where it did not exist.
         pub prior: EVersion,
         /// One of [`entry_kind`].
         pub kind: u8,
-        /// Which object.
+        /// The object that changed.
         pub object: ObjectKey,
-        /// Whose request.
+        /// The client's request.
         pub reqid: ReqId,
-        /// What it was answered.
+        /// The answer that it got.
         pub answer: Answer,
-        /// When.
+        /// Time of the update.
         pub mtime: Utime,
         /// Clones of the object that came or went with it, in the same transaction.
         pub clones: Vec<CloneChange> = since 2,
@@ -64,27 +64,27 @@ wire_structs! {
         pub undoes: EVersion = since 3,
     }
 
-    /// What is left of an update whose entry was cut off.
+    /// Remainder of an update whose entry was trimmed.
     pub struct Dup[v 2/1] {
-        /// Its version.
+        /// Version of the update.
         pub version: EVersion,
-        /// Whose request.
+        /// The client's request.
         pub reqid: ReqId,
-        /// What it was answered.
+        /// The answer that it got.
         pub answer: Answer,
         /// The hash of its object, by which it goes with one side of a split.
         pub hash: u32 = since 2,
     }
 }
 
-/// What an update did to one key.
+/// Change of one key by an update.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyChange {
     /// The head, or a clone.
     pub key: ObjectKey,
-    /// Whether it is gone afterwards.
+    /// True if the key is gone afterwards.
     pub removed: bool,
-    /// Its version before; 0 where there was none.
+    /// Version before; 0 if there was none.
     pub prior: EVersion,
 }
 
@@ -118,11 +118,11 @@ pub struct PgLog {
     head: EVersion,
     entries: VecDeque<Kept>,
     dups: VecDeque<Dup>,
-    /// Of both, for the search.
+    /// Requests of entries and dups, for the search.
     requests: Requests,
 }
 
-/// What dropping divergent entries asks of the objects: which to remove because they should not exist.
+/// Result of dropping divergent entries: objects to remove because they should not exist.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rewound {
     /// Versions of the entries dropped.
@@ -150,7 +150,7 @@ impl PgLog {
         self
     }
 
-    /// Where it begins, exclusive.
+    /// Version before the first entry.
     pub fn tail(&self) -> EVersion {
         self.tail
     }
@@ -160,7 +160,7 @@ impl PgLog {
         self.head
     }
 
-    /// Entries.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -198,14 +198,14 @@ impl PgLog {
         self.entries.range(at..).map(Kept::entry)
     }
 
-    /// Whether an entry behind `version` is about an object.
+    /// True if an entry after `version` concerns the object.
     pub fn has_since(&self, version: EVersion, object: &ObjectKey) -> bool {
         let at = self.entries.partition_point(|e| e.version <= version);
         self.entries.range(at..).any(|e| e.is_of(object))
     }
 
-    /// Whether an update of this version is, or was, part of this log's history: its tail, its head, or one
-    /// of the entries.
+    /// True if an update of this version is, or was, part of this log's history: its tail, its head, or an
+    /// entry.
     pub fn contains(&self, version: EVersion) -> bool {
         version == self.tail
             || version == self.head
@@ -291,15 +291,15 @@ impl PgLog {
         if self.head() < other.tail || other.head() < self.tail {
             return None;
         }
-        // What is at or before either tail is acknowledged history, which both share.
+        // Versions up to either tail are acknowledged history, which both share.
         let floor = self.tail.max(other.tail);
         let shared = |e: &&Kept| e.version <= floor || other.contains(e.version);
         let newest = self.entries.iter().rev().find(shared).map_or(self.tail, |e| e.version);
         Some(newest.max(self.tail))
     }
 
-    /// Drops the entries behind `to`, which no authority knows. Their objects' content here is not to be
-    /// used: it is missing at the version before, or must go where there was none.
+    /// Drops the entries after `to`, which no authority has. The content of their objects here is invalid: it
+    /// is missing at the version before, or must be removed if there was none.
     pub fn rewind(&mut self, to: EVersion, missing: &mut Missing) -> Rewound {
         let mut out = Rewound::default();
         let keep = self.entries.partition_point(|e| e.version <= to);
@@ -377,19 +377,19 @@ impl PgLog {
         Self::new(head, Vec::new(), dups)
     }
 
-    /// What repeated requests are answered, oldest first.
+    /// Answers for repeated requests, oldest first.
     fn into_dups(self) -> impl Iterator<Item = Dup> {
         let asked = self.entries.into_iter().filter(Kept::is_asked_for);
         self.dups.into_iter().chain(asked.map(|entry| dup_of(&entry)))
     }
 }
 
-/// What is left of an entry once it is cut off.
+/// The remainder of an entry that is trimmed.
 fn dup_of(entry: &Kept) -> Dup {
     Dup { version: entry.version, reqid: entry.reqid, answer: entry.answer(), hash: entry.hash }
 }
 
-/// What an entry that was not carried out here means for the objects here.
+/// Records the effect on objects of an entry that was not executed here.
 fn note_missing(entry: &Entry, missing: &mut Missing, remove: &mut Vec<ObjectKey>) {
     for KeyChange { key, removed, .. } in entry.changes() {
         if removed {

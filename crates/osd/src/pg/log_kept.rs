@@ -1,6 +1,5 @@
-//! A log as it is kept in memory. There are some ten thousand entries and as many dups on each OSD, so they
-//! take as little as they can: what most entries do not have takes no room, queues have little to spare, and
-//! requests are found by a hash of theirs.
+//! The in-memory form of a log. Each OSD keeps some ten thousand entries and as many dups, so they are
+//! compact: rare fields take no memory, queues have little slack, and requests are found by a hash.
 
 use super::log::{Answer, CloneChange, Entry};
 use maps::{EVersion, ReqId};
@@ -10,7 +9,7 @@ use stdx::FoldHasher;
 use store::ObjectKey;
 use wire::Utime;
 
-/// An entry.
+/// An entry in memory.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub version: EVersion,
@@ -64,7 +63,7 @@ impl From<Entry> for Kept {
 }
 
 impl Kept {
-    /// As it is sent and stored.
+    /// The entry as it is sent and stored.
     pub(super) fn entry(&self) -> Entry {
         let rest = self.rest.as_deref().cloned().unwrap_or_default();
         let Rest { shard, namespace, locator, snap, generation, ops, clones, undoes } = rest;
@@ -82,18 +81,18 @@ impl Kept {
         }
     }
 
-    /// What the request was answered.
+    /// The answer that the request got.
     pub(super) fn answer(&self) -> Answer {
         let ops = self.rest.as_ref().map(|rest| rest.ops.clone()).unwrap_or_default();
         Answer { result: self.result, ops, user_version: self.user_version }
     }
 
-    /// Whether it is about this object. Most that are not have another hash.
+    /// True if the entry concerns this object. Most others have another hash.
     pub(super) fn is_of(&self, object: &ObjectKey) -> bool {
         self.hash == object.hash && *self.name == *object.name && self.entry().object == *object
     }
 
-    /// Whether a client asked for it, who may ask again and is to be answered the same.
+    /// True if a client made the request, and must get the same answer if it repeats it.
     pub(super) fn is_asked_for(&self) -> bool {
         self.reqid != ReqId::default() && !self.undone
     }

@@ -10,11 +10,11 @@ use super::{Pg, bits_of};
 use crate::core::Core;
 use maps::{Epoch, OsdId, OsdMap, PgId};
 
-/// In [`Members::grain`].
+/// Bit of [`Members::grain`].
 const PREMERGE: u8 = 0x80;
 
 impl Members {
-    /// The membership of `pgid` by `map`, as if an interval began with it. `None` where the pool is gone.
+    /// The membership of `pgid` by `map`, as if an interval began with it. `None` if the pool is gone.
     pub fn of(pgid: PgId, map: &OsdMap) -> Option<Self> {
         let pool = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num)?;
         let placed = map.pg_up_acting(pgid);
@@ -32,8 +32,8 @@ impl Members {
         })
     }
 
-    /// Whether the PG is about to be merged with another one. No update is ordered in such an interval and no
-    /// client served, so that what both have been written is known when it ends.
+    /// True if the PG is about to be merged with another one. No update is ordered and no client is served in
+    /// such an interval, so that all writes to both are known when it ends.
     pub fn is_premerge(&self) -> bool {
         self.grain & PREMERGE != 0
     }
@@ -43,7 +43,7 @@ impl Members {
         self.grain & !PREMERGE
     }
 
-    /// Whether both are of one interval.
+    /// True if both belong to one interval.
     fn same_interval(&self, next: &Self) -> bool {
         let of = |m: &Self| (m.acting.clone(), m.up.clone(), m.up_from.clone(), m.size, m.min_size, m.grain);
         of(self) == of(next)
@@ -79,7 +79,7 @@ pub fn grain(pgid: PgId, pg_num: u32) -> u8 {
     1 + bits_of(pgid.seed, pg_num) as u8
 }
 
-/// Since when the present incarnation of `osd` is up.
+/// Epoch since which the present incarnation of `osd` is up.
 pub fn up_from(map: &OsdMap, osd: OsdId) -> Epoch {
     map.osd(osd).map_or(Epoch(0), |o| o.info.up_from)
 }

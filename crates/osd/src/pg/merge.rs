@@ -1,14 +1,13 @@
-//! PGs become one, because their pool has fewer than before.
+//! Merges of PGs, when their pool gets fewer.
 //!
-//! Before that the monitors have both take no requests (`premerge`) until both are clean on the same OSDs.
-//! The map that merges them says what their newest updates were. Objects stay where they are: the PG's range
-//! of keys becomes wider. Who has both copies exactly so has a whole copy of what they become: its log begins
-//! where it ends, at a version that follows from those two alone. Any other copy lacks something that no log
-//! tells of, so it is compared object by object, like one that is too old for the log; it never counts as an
-//! authority.
+//! Before a merge the monitors stop requests to both (`premerge`) until both are clean on the same OSDs. The
+//! map that merges them records their newest updates. Objects stay where they are: the PG's range of keys
+//! becomes wider. An OSD with exactly both copies has a complete copy of the result; its log starts at a
+//! version that follows from those two alone. Any other copy lacks something that no log names, so it is
+//! backfilled, and never counts as an authority.
 //!
-//! As with splits the transaction that stores the map only marks the PGs, and a start that finds a mark
-//! carries on. The source's records go in the transaction that stores the target's.
+//! As with splits, the transaction that stores the map only marks the PGs, and a start that finds a mark
+//! continues. The source's records are removed in the transaction that stores the target's.
 
 use super::info::{Info, merge_past, trim_past};
 use super::log::PgLog;
@@ -23,8 +22,8 @@ use node::Level;
 use store::{Transaction, TxnOp};
 
 impl Pg {
-    /// Makes one PG of what is here of it and of those that the newest map merges into it; some of them may
-    /// not be here. `None` where there was nothing of any, and this OSD is no member.
+    /// Merges the local copies of a PG and of those that the newest map merges into it; some may not be here.
+    /// `None` if no copy is here and this OSD is no member.
     pub fn merge(core: &mut Core, id: Spg, target: Option<Self>, sources: Vec<Self>) -> Option<Self> {
         let map = core.map().clone();
         let pool = map.pools.get(&id.pgid.pool)?;
@@ -79,7 +78,7 @@ impl Pg {
         Some(pg)
     }
 
-    /// What is known of a PG that becomes a part of this one is known of this one.
+    /// Takes over the knowledge of a PG that becomes a part of this one.
     fn take_over(&mut self, source: &Self) {
         merge_past(&mut self.members.past, &source.members.past);
         if !self.stored {
@@ -100,14 +99,14 @@ impl Pg {
     }
 }
 
-/// Whether the map tells of just the merge that these PGs are marked for.
+/// True if the map records exactly the merge for which these PGs are marked.
 fn knows<'a>(pool: &Pool, mut pgs: impl Iterator<Item = &'a Pg>) -> bool {
     let is_last = pool.last_pg_merge_meta.source_pgid.seed == pool.pg_num;
     is_last && pgs.all(|pg| pg.pg_num_before == Some(pool.pg_num + 1))
 }
 
-/// Whether copies are together all that was ever acknowledged to either PG: both were said to be ready to
-/// merge at just these versions.
+/// True if the copies together hold every update that was acknowledged to either PG: they are at exactly the
+/// versions that were reported as ready to merge.
 fn is_whole(pool: &Pool, target: Option<&Pg>, sources: &[Pg]) -> bool {
     let meta = &pool.last_pg_merge_meta;
     let (Some(target), [source]) = (target, sources) else { return false };

@@ -1,5 +1,5 @@
-//! How a PG's knowledge is stored: one object of a private pool for each PG, everything as omap entries,
-//! changed in the transactions of the objects that it tells of (docs/design.md, decision 5).
+//! Storage of a PG's records: one object of a private pool for each PG, all in omap entries, changed in the
+//! transactions of the objects that they describe (docs/design.md, decision 5).
 
 use super::info::{Info, Interval};
 use super::log::{Dup, Entry, Missing, PgLog};
@@ -30,11 +30,11 @@ const DUP: u8 = b'd';
 const MISSING: u8 = b'm';
 
 wire_structs! {
-    /// Who served the PG when, up to the newest map that was acted on.
+    /// Membership of the PG over time, up to the newest processed map.
     pub struct Members[v 3/3] {
         /// The present interval began at this epoch.
         pub interval: Epoch,
-        /// Where CRUSH wants it.
+        /// The OSDs that CRUSH and upmaps choose.
         pub up: ActingSet,
         /// Who serves it.
         pub acting: ActingSet,
@@ -42,7 +42,7 @@ wire_structs! {
         pub up_from: Vec<Epoch>,
         /// The pool's replicas wanted.
         pub size: u8,
-        /// Below so many replicas the PG does not serve.
+        /// Number of replicas below which the PG does not serve.
         pub min_size: u8,
         /// Earlier intervals, since the PG was last clean.
         pub past: Vec<Interval>,
@@ -52,20 +52,20 @@ wire_structs! {
     }
 }
 
-/// What was stored of one PG.
+/// The stored records of a PG.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
-    /// The copy.
+    /// Info of the copy.
     pub info: Info,
-    /// Who served it.
+    /// Membership of the PG.
     pub members: Members,
-    /// Its log.
+    /// Log of the PG.
     pub log: PgLog,
-    /// What it lacks.
+    /// Missing objects of the copy.
     pub missing: Missing,
-    /// It was to be split or merged when it had so many PGs in its pool, and all this is still from before.
+    /// Number of PGs in its pool when it was to be split or merged; everything here still dates from before.
     pub pg_num_before: Option<u32>,
-    /// When it was scrubbed.
+    /// Record of its scrubs.
     pub scrub: super::scrub::Record,
 }
 
@@ -79,7 +79,7 @@ pub fn meta_pgid(key: &ObjectKey) -> Option<Spg> {
     Spg::parse(std::str::from_utf8(&key.name).ok()?)
 }
 
-/// Where an object is put together before it is complete.
+/// Key under which an object is assembled before it is complete.
 pub fn temp_key(object: &ObjectKey) -> ObjectKey {
     let mut name = object.pool.to_string().into_bytes();
     for part in [&object.namespace, &object.locator, &object.name] {
@@ -90,7 +90,7 @@ pub fn temp_key(object: &ObjectKey) -> ObjectKey {
     ObjectKey { shard, snap, ..ObjectKey::head(TEMP_POOL, hash, b"", b"", &name) }
 }
 
-/// Where a member keeps what comes ahead of an update of this round.
+/// Key under which a member keeps pre-shipped parts of an update of this round.
 pub fn ahead_key(pgid: Spg, round: u64, version: EVersion) -> ObjectKey {
     // Not to be taken for the name of a [`temp_key`], which begins with a pool.
     ObjectKey::private(TEMP_POOL, &format!("update/{pgid}/{round}/{version}"))
@@ -103,13 +103,13 @@ pub fn snap_index(pool: i64) -> ObjectKey {
     ObjectKey::private(SNAP_POOL, &pool.to_string())
 }
 
-/// Where the entries of a snapshot begin.
+/// Prefix of the entries of a snapshot.
 pub fn snap_prefix(snap: SnapId) -> Vec<u8> {
     snap.0.to_be_bytes().to_vec()
 }
 
-/// What the entries of a snapshot lie behind whose clones' keys are `from` or later: they are in the order of
-/// reversed hashes.
+/// Key before a snapshot's entries for clones at `from` or later: entries are in the order of reversed
+/// hashes.
 pub fn snap_entries_from(snap: SnapId, from: &ObjectKey) -> Vec<u8> {
     [snap_prefix(snap), from.hash.reverse_bits().to_be_bytes().to_vec()].concat()
 }
@@ -162,17 +162,17 @@ impl MetaChange {
         self.set.push((INFO.to_vec(), Writer::encode(info)));
     }
 
-    /// When it was scrubbed, with what result.
+    /// Sets the record of scrubs.
     pub fn scrub(&mut self, record: &super::scrub::Record) {
         self.set.push((SCRUB.to_vec(), Writer::encode(record)));
     }
 
-    /// The membership.
+    /// Sets the membership.
     pub fn members(&mut self, members: &Members) {
         self.set.push((MEMBERS.to_vec(), Writer::encode(members)));
     }
 
-    /// It is to be split or merged, and had so many PGs in its pool before.
+    /// Marks the PG for a split or merge, with the number of PGs that its pool had before.
     pub fn pg_num_before(&mut self, pg_num: u32) {
         self.set.push((PG_NUM_BEFORE.to_vec(), Writer::encode(&pg_num)));
     }
@@ -196,7 +196,7 @@ impl MetaChange {
         self.remove.push(version_key(LOG, version));
     }
 
-    /// What remains of a cut-off entry.
+    /// Adds the remainder of a trimmed entry.
     pub fn add_dup(&mut self, dup: &Dup) {
         self.set.push((version_key(DUP, dup.version), Writer::encode(dup)));
     }
@@ -231,7 +231,7 @@ impl MetaChange {
         changed.for_each(|(o, need)| self.add_missing(o, *need));
     }
 
-    /// As steps of a transaction.
+    /// Appends the changes as steps of a transaction.
     pub fn into_ops(self, pgid: Spg, ops: &mut Vec<TxnOp>) {
         let key = meta_key(pgid);
         if self.clear_log {
@@ -248,7 +248,7 @@ impl MetaChange {
     }
 }
 
-/// Where the records of log, dups and missing objects are; those of membership lie in between.
+/// Key ranges of log, dups and missing objects; the membership's records lie between them.
 fn log_records() -> [Range<Vec<u8>>; 4] {
     let behind_members = [MEMBERS, &[0]].concat();
     [
@@ -278,7 +278,7 @@ impl Loader {
         }
         match key {
             IMPORTING => self.importing = true,
-            // What a tool has not finished is nothing to be read.
+            // An import that a tool has not finished holds nothing valid.
             _ if self.importing => {}
             INFO => self.stored.info = value_of(value)?,
             MEMBERS => self.stored.members = value_of(value)?,

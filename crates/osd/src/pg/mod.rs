@@ -71,22 +71,22 @@ pub struct Pg {
     range: (ObjectKey, ObjectKey),
     /// How its pool keeps objects.
     backend: Box<dyn Backend>,
-    /// Where it stands.
+    /// Its state.
     state: State,
-    /// Since when.
+    /// Time at which it entered the state.
     state_since: Wall,
-    /// Our copy.
+    /// Info of our copy.
     info: Info,
-    /// Who serves it.
+    /// Membership of the PG.
     members: Members,
-    /// Our log.
+    /// Log of our copy.
     log: PgLog,
-    /// What our copy lacks.
+    /// Missing objects of our copy.
     missing: Missing,
-    /// Whether anything of it is stored.
+    /// True if any record of it is stored.
     stored: bool,
-    /// It is to be split or merged, and had so many PGs in its pool before; range, log and the rest are still
-    /// from then.
+    /// Set if the PG is to be split or merged: the number of PGs that its pool had before. Range, log and all
+    /// else still date from then.
     pg_num_before: Option<u32>,
     /// This round of peering.
     round: PeeringRound,
@@ -98,11 +98,11 @@ pub struct Pg {
     replication: Replication,
     /// Client requests that are not answered.
     requests: RequestQueues,
-    /// Of our objects, while we are primary.
+    /// Watches on its objects, while we are primary.
     watches: Watches,
     /// Objects on their way.
     recovery: Recovery,
-    /// Whose turn it is to recover.
+    /// Slots for recovery.
     reservations: Reservations,
     /// Removed snapshots being trimmed.
     trim: trim::SnapTrim,
@@ -208,7 +208,7 @@ impl Pg {
         self.members.acting.primary()
     }
 
-    /// Whether that is us.
+    /// True if we are the primary.
     pub fn is_primary(&self, core: &Core) -> bool {
         self.primary() == Some(self.us(core))
     }
@@ -218,7 +218,7 @@ impl Pg {
         self.members.acting.contains(member) || self.members.up.contains(member)
     }
 
-    /// What is known of the copies of the others that take part.
+    /// Copies of the others that take part.
     fn members_copies(&self) -> impl Iterator<Item = (Member, &PeerCopy)> {
         self.round.copies().filter(|(member, _)| self.takes_part(*member))
     }
@@ -230,12 +230,12 @@ impl Pg {
         acting.members().chain(to_fill).filter(|member| *member != self.us(core)).collect()
     }
 
-    /// How many members have a complete log and so count for `min_size`.
+    /// Number of members with a complete log, which count for `min_size`.
     fn full_members(&self) -> usize {
         self.members.acting.members().filter(|member| !self.backfill.is_filling(*member)).count()
     }
 
-    /// Whether clients are served.
+    /// True if clients are served.
     pub fn is_serving(&self) -> bool {
         self.state.is_active()
             && self.full_members() >= usize::from(self.members.min_size)
@@ -262,7 +262,7 @@ impl Pg {
         self.backfill.check();
     }
 
-    /// What we tell the primary.
+    /// Our report to the primary.
     pub fn notice(&self, core: &Core) -> Notice {
         Notice {
             info: self.info.clone(),
@@ -277,7 +277,7 @@ impl Pg {
         self.leases.left(core, &self.members.acting)
     }
 
-    /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer
+    /// True if we may serve reads: every other member has promised within its lease that it knows of no newer
     /// interval.
     pub fn has_lease(&self, core: &Core) -> bool {
         self.members.acting.members().all(|m| m.osd == core.id() || core.lease_from(m.osd))
@@ -310,10 +310,10 @@ impl Pg {
     }
 }
 
-/// How many bits of an object's hash tell that it is in the PG `seed` of `pg_num`.
+/// Number of bits of an object's hash that place it in the PG `seed` of `pg_num`.
 pub fn bits_of(seed: u32, pg_num: u32) -> u32 {
     let bits = pg_num.max(1).next_power_of_two().trailing_zeros();
-    // Where the number of PGs is no power of two, some have not split yet at the last bit.
+    // If the number of PGs is no power of two, some have not split yet at the last bit.
     if bits > 0 && seed < 1 << (bits - 1) && seed + (1 << (bits - 1)) >= pg_num { bits - 1 } else { bits }
 }
 

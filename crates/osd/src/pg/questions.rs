@@ -25,7 +25,7 @@ impl Pg {
         self.state
     }
 
-    /// Our copy.
+    /// Info of our copy.
     pub fn info(&self) -> &Info {
         &self.info
     }
@@ -78,12 +78,12 @@ impl Pg {
         &self.missing
     }
 
-    /// Our log.
+    /// Log of our copy.
     pub fn log(&self) -> &super::log::PgLog {
         &self.log
     }
 
-    /// What the primary knows of another copy.
+    /// The primary's knowledge of another copy.
     pub fn copy(&self, osd: maps::OsdId) -> Option<&super::PeerCopy> {
         self.round.copy(super::Member { osd, shard: self.id.shard })
     }

@@ -17,7 +17,7 @@ use store::{Refusal, Transaction, TxnOp};
 use wire::{DecodeError, Errno, Reader, Writer};
 
 impl Pg {
-    /// Whether a message belongs to the interval that we are in.
+    /// True if a message belongs to our present interval.
     pub fn is_current(&self, interval: Epoch) -> bool {
         interval == self.members.interval
     }
@@ -56,8 +56,8 @@ impl Pg {
             log: Writer::encode(&entries),
             missing: Writer::encode(&self.missing),
         };
-        // What others take from our log is to be durable here: were it lost, all of them would look for its
-        // objects in vain.
+        // Log entries must be durable here before others take them: if they were lost, all would search for
+        // their objects in vain.
         let reply = Msg::new(tid, peer::Body::from(body));
         core.submit_own(Transaction::default(), CommitFor::Send { conn, msg: Box::new(reply) });
     }
@@ -222,7 +222,7 @@ impl Pg {
         Ok(())
     }
 
-    /// Whether our copy may go, because the primary of this interval says so and we are no member of it.
+    /// True if our copy may be removed, because the primary of this interval says so and we are no member.
     pub fn is_useless(&self, core: &Core, from: Member, interval: Epoch) -> bool {
         let us = self.us(core);
         self.is_current(interval)

@@ -21,11 +21,11 @@ use wire::{Errno, Writer, wire_structs};
 wire_structs! {
     /// An update as all members append it.
     pub struct Update[v 1/1] {
-        /// For the log.
+        /// Entry for the log.
         pub entry: Entry,
-        /// Of the PG, afterwards.
+        /// Statistics of the PG afterwards.
         pub stats: Stats,
-        /// Of the PG, afterwards.
+        /// User version of the PG afterwards.
         pub last_user_version: u64,
     }
 }
@@ -59,7 +59,7 @@ impl Pg {
         update.last_user_version = self.info.last_user_version.max(update.entry.answer.user_version);
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
-        // Also where there was nothing to delete.
+        // True even if there was nothing to delete.
         let deletes = update.entry.kind == entry_kind::DELETE || op.deletes();
         let mut change = MetaChange::default();
         let us = self.us(core);
@@ -99,7 +99,7 @@ impl Pg {
             // rest.
             let cursor = self.backfill.cursor(member);
             let behind = cursor.is_some_and(|cursor| first_of(&update.entry.object) >= *cursor);
-            // What is deleted goes there too: that may be what makes room for the comparison to go on.
+            // Deletions are sent there too: they may free the space that the comparison waits for.
             let behind = behind && update.entry.kind != entry_kind::DELETE;
             let parted = parted.as_ref().filter(|_| !behind && self.takes_parts(member));
             if let Some(sent) = parted {
@@ -142,7 +142,7 @@ impl Pg {
                 let out_of_space = self.replication.is_out_of_space(from);
                 let object = self.replication.object_of(msg.version).filter(|_| out_of_space);
                 self.durable_at(core, from, msg.version);
-                // What it had no space for before may have gone with this.
+                // Objects that it had no space for may have been removed by this.
                 if let Some(object) = object {
                     self.lacking_arrived(core, from, &object);
                 }

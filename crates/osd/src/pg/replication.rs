@@ -188,7 +188,7 @@ impl Replication {
         let not_there = |update: &&InFlight| update.object == *object && update.waiting.contains(&member);
         for update in self.in_flight.iter().rev().filter(not_there) {
             let Some(keys) = update.lacking.get(&member) else {
-                // What is not missing any more because it was ordered to go may not have gone yet.
+                // An object that was ordered to be removed is no longer missing, but may not be gone yet.
                 break;
             };
             if !keys.iter().any(&is_missing) {

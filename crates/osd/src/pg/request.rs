@@ -12,7 +12,7 @@ use stdx::{Hold, Instant, Now, Wall};
 use store::ObjectKey;
 use wire::{EntityAddr, EntityId};
 
-/// What a client is answered.
+/// Answer to a client.
 pub type Reply = OsdOpReply;
 
 /// A request that is not answered.
@@ -20,46 +20,46 @@ pub type Reply = OsdOpReply;
 pub struct ClientOp {
     /// Its number, which grows with the order of arrival.
     pub id: u64,
-    /// Where the answer goes; `None` where nobody waits for one any more, or nobody asked.
+    /// Connection for the answer; `None` if nobody waits for one any more, or nobody asked.
     pub conn: Option<ConnId>,
-    /// Of the message.
+    /// Transaction id of the message.
     pub tid: u64,
-    /// By which its repetition is known.
+    /// Id by which its repetition is recognized.
     pub reqid: ReqId,
-    /// Who asks, and from where.
+    /// The client and its address.
     pub from: (EntityId, EntityAddr),
     /// Nobody asks: this watch has not been heard of for too long.
     pub expired: Option<Watcher>,
     /// The number of a question of our own.
     pub ours: Option<u64>,
-    /// Whether it may change the object.
+    /// True if it may change the object.
     pub writes: bool,
-    /// What is asked.
+    /// The client's request.
     pub request: Box<OsdOp>,
     /// The object's head: all requests to any state of it run in one order.
     pub key: ObjectKey,
-    /// What is read or written: the head, or the clone that shows the snapshot asked for.
+    /// The object to read or write: the head, or the clone that shows the requested snapshot.
     pub target: ObjectKey,
     /// The PG's own: take removed snapshots out of this clone.
     pub trim: Option<SnapId>,
-    /// When it came.
+    /// Time of arrival.
     pub received: Instant,
-    /// Where it stands.
+    /// Its present stage.
     pub stage: Stage,
-    /// What it has waited for.
+    /// Time that it spent in each stage.
     pub waits: Waits,
     /// Counts starts from scratch; reads of an earlier one are ignored.
     pub attempt: u32,
     pub(super) loads: Option<Loads>,
-    /// What is loaded is the head, to tell what is to be read.
+    /// True while the head is loaded only to find the object to read.
     pub(super) resolving: bool,
     pub(super) loaded: Loaded,
     pub(super) reads_left: usize,
     pub(super) damaged: bool,
-    /// What it could not read was compared with other copies already.
+    /// True if the object that it could not read was already compared with other copies.
     pub(super) checked: bool,
     pub(super) reply: Option<Box<Reply>>,
-    /// What follows for watches once it is answered.
+    /// Effects on watches, to be carried out with the answer.
     pub(super) effects: Vec<Effect>,
     /// Memory for its answer, which takes it along.
     pub hold: Hold,
@@ -79,7 +79,7 @@ impl ClientOp {
         key: ObjectKey,
         now: Instant,
     ) -> Self {
-        // The nonce tells incarnations apart, should a client start counting anew.
+        // The nonce distinguishes incarnations, in case a client restarts its tids.
         let reqid = ReqId { name: client.0, tid, inc: client.1.nonce as i32 };
         Self {
             id: 0,
@@ -132,7 +132,7 @@ impl ClientOp {
         self.attempt += 1;
     }
 
-    /// Whether it reads a state of the object that is not the head.
+    /// True if it reads a state of the object other than the head.
     pub(super) fn at_snapshot(&self) -> bool {
         !matches!(self.request.snapid, SnapId::HEAD | SnapId::DIR) && !self.writes
     }
@@ -158,7 +158,7 @@ impl ClientOp {
         Self { conn: None, ours: Some(tid), ..Self::new(ConnId(0), tid, from, request, key, now) }
     }
 
-    /// Whether it deletes its object and does nothing else.
+    /// True if it deletes its object and does nothing else.
     pub(super) fn deletes(&self) -> bool {
         let ops = &self.request.ops;
         self.trim.is_none() && !ops.is_empty() && ops.iter().all(|o| matches!(o.op, Op::Delete))

@@ -1,10 +1,10 @@
-//! Room: what becomes of an update or an object where there is none for it.
+//! ENOSPC handling: updates and objects for which a store has no space.
 //!
 //! The map's full ratio stops clients long before a store is full, but it may come too late, and disks differ
-//! in size. Nothing may stop or be lost then. A member that has no room for an update logs it and counts its
-//! objects as missing, so that what follows, above all what frees space, goes on; they are sent to it when
-//! there is room, and only then is the update durable on all members and answered. Recovery waits and tries
-//! again; deletions need not wait for it.
+//! in size. Nothing may stop or be lost then. A member without space for an update logs it and counts its
+//! objects as missing, so that later updates, above all those that free space, proceed. The objects are sent
+//! when there is space, and only then is the update durable on all members and answered. Recovery waits and
+//! tries again; deletions need not wait for it.
 
 use super::Pg;
 use super::info::Delta;
@@ -24,26 +24,25 @@ use wire::{EntityType, Errno};
 /// Bytes that an update adds to the PG's knowledge, beside the update itself.
 const RECORDS: usize = 4096;
 
-/// What becomes of a client's request.
+/// Decision about a client's request.
 enum Room {
     /// It is carried out.
     Enough,
     /// The client should have waited; it asks again when the map says that there is room.
     Drop,
-    /// This error.
+    /// Fail with this error.
     Refuse(Errno),
 }
 
-/// Whether so much of the store is used that nothing may grow: the map says full before, but may come too
-/// late (`osd_failsafe_full_ratio` of Ceph's OSDs, 0.97).
+/// True if the store is so full that nothing may grow: the map says full earlier, but may come too late
+/// (`osd_failsafe_full_ratio` of Ceph's OSDs, 0.97).
 fn is_failsafe_full(core: &Core) -> bool {
     let usage = core.usage();
     usage.available < usage.total / 100 * 3
 }
 
-/// Whether a client may let the PG grow so. Only growth is refused: data, objects, and omap where the store
-/// itself is as good as full. Clients hold writes back themselves while the map says full, except those who
-/// ask to try.
+/// Decides if a client may let the PG grow. Only growth is refused: data, objects, and omap if the store
+/// itself is nearly full. Clients hold writes themselves while the map says full, unless they ask to try.
 fn room_for(core: &Core, pool: i64, op: &ClientOp, delta: &Delta, txn: &[TxnOp]) -> Room {
     let grows = delta.bytes > 0 || delta.objects > 0;
     let with_omap = grows || txn.iter().any(|op| matches!(op, TxnOp::OmapSet(..)));
@@ -86,8 +85,8 @@ impl Pg {
         None
     }
 
-    /// Whether our store would refuse an update. The log entry and the rest of the PG's knowledge must fit
-    /// too; a page of it is more than they take.
+    /// The reason why our store would refuse an update. The log entry and the PG's other records must fit
+    /// too; one page exceeds what they need.
     pub(super) fn would_refuse(&self, core: &Core, txn: &Transaction, update: usize) -> Option<Refusal> {
         let removes = |op: &TxnOp| {
             matches!(
@@ -97,15 +96,14 @@ impl Pg {
         };
         let brings = |op: &TxnOp| matches!(op, TxnOp::Write(..) | TxnOp::Clone(..) | TxnOp::CloneRange(..));
         let frees = txn.ops.iter().any(removes) && !txn.ops.iter().any(brings);
-        // What clients may not take: maps and the rest of the OSD's own records go on where nothing else
-        // does. An OSD that was away takes the maps of that time at once, some hundred, each with a block of
-        // its own.
+        // Space withheld from clients: maps and the OSD's own records must still be written when nothing else
+        // is. An OSD that was away takes some hundred maps at once, each with a block of its own.
         let own = if frees { 0 } else { (core.usage().total / 256).clamp(4 << 20, 16 << 20) };
         core.would_refuse(txn, RECORDS + update, own)
     }
 
-    /// Whether an update is a change to what is not here: an earlier one had no room, and the primary did not
-    /// know yet.
+    /// True if an update changes an object that is not here: an earlier update had no space, and the primary
+    /// did not know yet.
     pub(super) fn lacks_base(&self, entry: &Entry) -> bool {
         let changes = entry.changes();
         let lacks = |key: &ObjectKey| self.missing.contains_key(key);
@@ -135,7 +133,7 @@ impl Pg {
         info.forgettable = !refused.is_empty() && log.from(info.short_of).all(|entry| not_here(&entry));
     }
 
-    /// What we had no room for is missing here like other objects.
+    /// Objects for which there was no space are missing here like others.
     pub(super) fn refused_is_settled(&mut self) {
         self.refused.clear();
         (self.info.short_of, self.info.forgettable) = Default::default();
@@ -166,8 +164,8 @@ impl Pg {
         self.submit(core, Vec::new(), change, CommitFor::Nothing);
     }
 
-    /// Whether a request that deletes an object need not wait until all members have it: one that lacks it
-    /// has no room for it, and it is not on its way there.
+    /// True if a request that deletes an object need not wait until all members have it: a member that lacks
+    /// it has no space for it, and it is not in transit.
     pub(super) fn may_delete_first(&self, core: &Core, op: &ClientOp) -> bool {
         let compared =
             self.scrub.holds(&op.key, true) && !stdx::mutants::is_active("osd_deletes_what_it_compares");
@@ -182,8 +180,8 @@ impl Pg {
         })
     }
 
-    /// What clients that wait delete, and we neither have nor have room for. Nothing while there is a
-    /// deletion that we can carry out: it comes first, and may make room.
+    /// Objects that waiting clients delete, and that we neither have nor have space for. Empty while there is
+    /// a deletion that we can execute: it comes first, and may free space.
     pub(super) fn deletes_without_room(&self, core: &Core) -> Vec<&ObjectKey> {
         if !core.is_out_of_space(core.id()) {
             return Vec::new();
@@ -210,14 +208,14 @@ impl Pg {
         self.requests.queue(key).find(in_turn)
     }
 
-    /// Whether a request was ordered before, and is only to be answered.
+    /// True if a request was ordered before, and only needs its answer.
     fn is_repeat(&self, op: &ClientOp) -> bool {
         op.writes && self.log.find(&op.reqid).is_some()
     }
 
-    /// Has a deletion pass requests for its object that are only to be answered again, once all members have
-    /// what it leaves: they have their place in the log before it, and where there is no room, what they wait
-    /// for may need the deletion. Whether there is one that can be carried out.
+    /// Lets a deletion overtake repeated requests for its object. Those have their place in the log before it
+    /// and wait until all members have the object, for which there may be no space without the deletion.
+    /// Returns true if such a deletion can be executed.
     pub(super) fn deletion_passes(&mut self, core: &Core, key: &ObjectKey) -> bool {
         let next = self.requests.queue(key).enumerate().find(|(_, op)| !self.is_repeat(op));
         let passing = next.filter(|(_, op)| self.may_delete_first(core, op)).map(|(at, _)| at);
@@ -226,12 +224,12 @@ impl Pg {
         true
     }
 
-    /// A member has logged an update and had no room for its objects. They are sent to it as soon as there is
-    /// some; until then the update is not durable there and nobody is answered. What frees space goes on
-    /// meanwhile.
+    /// Handles a member's report that it logged an update without space for its objects. They are sent as
+    /// soon as there is space; until then the update is not durable there and nobody is answered. Updates
+    /// that free space proceed.
     pub(super) fn on_no_room(&mut self, core: &mut Core, member: Member, version: EVersion) {
         let Some(head) = self.replication.object_of(version) else { return };
-        // What was ordered for the object since is lacking there too, or has removed it again.
+        // Later updates of the object are lacking there too, or have removed it again.
         let since = self.log.entries().filter(|e| e.version >= version && e.object == head);
         let Some(lacking) = self.round.update_refused(member, since) else { return };
         self.replication.lacks(member, version, lacking);
@@ -249,16 +247,15 @@ impl Pg {
         self.scrub_compare(core);
     }
 
-    /// Something of an object has arrived at a member, or is not wanted there any more: updates of it that
-    /// the member had no room for may be durable.
+    /// An object has arrived at a member, or is no longer needed there: refused updates of it may be durable
+    /// now.
     pub fn lacking_arrived(&mut self, core: &mut Core, member: Member, object: &ObjectKey) {
         for version in self.replication.arrived(member, object, |key| self.round.is_missing(member, key)) {
             self.durable_at(core, member, version);
         }
     }
 
-    /// A member, or we ourselves, had no room for an object that was on its way: it is sent again after a
-    /// while.
+    /// A member, or this OSD, had no space for an object in transit: it is sent again after a while.
     pub fn on_sent_without_room(&mut self, core: &mut Core, member: Member, key: &ObjectKey) {
         core.recovery_ended(1);
         core.out_of_space(member.osd);
@@ -286,7 +283,7 @@ impl Pg {
         }
     }
 
-    /// There may be room again, here or at a member: what waits for it goes on.
+    /// There may be space again, here or at a member: whatever waits for it continues.
     pub fn on_room(&mut self, core: &mut Core) {
         if self.state == State::SelfBackfill {
             return self.self_backfill_fetch(core);
@@ -299,7 +296,8 @@ impl Pg {
         self.recover(core);
     }
 
-    /// Whether a member, or we ourselves, lack objects and have no room for them.
+    /// True if a member, or this OSD, lacks objects and has no space for them: for recovery, and for
+    /// backfill.
     pub fn waits_for_room(&self, core: &Core) -> (bool, bool) {
         let full = |osd| core.is_out_of_space(osd);
         let members = || self.members_copies().filter(|(member, _)| full(member.osd));
@@ -308,7 +306,7 @@ impl Pg {
         (recovery, members().any(|(member, _)| self.backfill.is_filling(member)))
     }
 
-    /// There is no room for a part. What came of the object before goes.
+    /// Refuses a part for lack of space. Parts received before are dropped.
     pub(super) fn refuse_push(
         &mut self,
         core: &mut Core,

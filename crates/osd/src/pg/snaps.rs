@@ -49,8 +49,8 @@ impl Pg {
         }
     }
 
-    /// The first state of an object, head or clone, that must be recovered before anybody is told again of an
-    /// update of it.
+    /// The first state of an object, head or clone, that must be recovered before a repeated request for an
+    /// update of it is answered.
     pub(super) fn lacking_state(&self, head: &ObjectKey) -> Option<ObjectKey> {
         let range = first_of(head)..head.clone();
         let members = self.members_copies();

@@ -1,13 +1,13 @@
-//! A PG becomes several, because its pool has more PGs than before.
+//! Splits of PGs, when their pool gets more.
 //!
 //! Objects stay where they are: a PG is a range of keys, and its children are parts of that range. Each OSD
-//! that has a copy, or remembers the PG, parts its own: log, missing objects and statistics. The past is all
-//! children's. What follows is like any change of members: the interval has ended, and each of the PGs peers
+//! that has a copy, or remembers the PG, divides its own log, missing objects and statistics. All children
+//! inherit the past. What follows is like any change of members: the interval has ended, and each PG peers
 //! for itself.
 //!
-//! A PG's records are too long to be parted in the transaction that stores the map. That one only marks them
-//! ([`MetaChange::pg_num_before`](super::meta::MetaChange::pg_num_before)), and the parts follow in a
-//! transaction for each PG; a start that finds the mark carries on from there.
+//! A PG's records are too long to be divided in the transaction that stores the map. That one only marks them
+//! ([`MetaChange::pg_num_before`](super::meta::MetaChange::pg_num_before)), and a transaction for each PG
+//! follows; a start that finds the mark continues from there.
 
 use super::info::Info;
 use super::log::Missing;

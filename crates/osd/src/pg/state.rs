@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where a PG stands.
+/// State of a PG.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum State {
     /// A new interval or round has begun and nothing was asked yet.
@@ -68,12 +68,12 @@ pub const TRANSITIONS: &[(State, State, &str)] = &[
 ];
 
 impl State {
-    /// Whether the table has it.
+    /// True if the table has this transition.
     pub fn may_become(self, next: Self) -> bool {
         next == Reset || TRANSITIONS.iter().any(|(from, to, _)| (*from, *to) == (self, next))
     }
 
-    /// Whether the PG has agreed on its content: clients are served, if there are enough members.
+    /// True if peering is complete: clients are served, if there are enough members.
     pub fn is_active(self) -> bool {
         matches!(self, Active | Clean)
     }

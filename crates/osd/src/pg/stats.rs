@@ -1,6 +1,6 @@
 //! The reports of a PG to the monitors: which one is due, and its number.
 
-/// Whether a PG is to be reported, and how often it was.
+/// Marks a PG that must be reported, and counts its reports.
 ///
 /// Invariant: a change stays marked until a report is made; each report has a higher number than the one
 /// before.

@@ -1,4 +1,4 @@
-//! What is told of a PG: to the monitors, and to whoever looks at the daemon.
+//! Status of a PG, for the monitors and for the admin socket.
 
 use super::PeerCopy;
 use super::Pg;

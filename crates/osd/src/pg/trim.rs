@@ -31,12 +31,12 @@ const AT_ONCE: usize = 2;
 const PGS_AT_ONCE: usize = 2;
 /// Entries of the index read at once.
 const PAGE: usize = 64;
-/// Where something failed: look again after so long.
+/// Pause after a failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// The longest pause between two.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Where a PG's trimming stands.
+/// Progress of a PG's trimming.
 #[derive(Debug, Default)]
 pub struct SnapTrim {
     /// Removed snapshots that no clone shows any more, on any member.
@@ -79,12 +79,12 @@ impl Pg {
         queue
     }
 
-    /// How many of them there are.
+    /// Number of snapshots to trim.
     pub fn trim_queue_len(&self, core: &Core) -> u64 {
         self.to_trim(core).size()
     }
 
-    /// Whether it trims, or waits for its turn to.
+    /// `Some(true)` if it trims, `Some(false)` if it waits for its turn.
     pub fn trim_state(&self, core: &Core) -> Option<bool> {
         let wanted = self.state == State::Clean && !self.to_trim(core).is_empty();
         (wanted || self.trim.active).then_some(self.trim.active)
@@ -104,7 +104,7 @@ impl Pg {
         }
     }
 
-    /// Goes on with trimming where there is something to trim and it is time.
+    /// Continues trimming if there is something to trim and the pause is over.
     pub fn snap_trim(&mut self, core: &mut Core) {
         if self.trim.pause.is_some_and(|at| at > core.now().mono) {
             return;
@@ -120,7 +120,7 @@ impl Pg {
             (self.trim.current, self.trim.found) = (None, VecDeque::new());
             return self.trim_rest(core);
         };
-        // What the monitors have taken note of needs no mention any more.
+        // Snapshots that the monitors have recorded as purged need no further report.
         let mut over = self.trim.purged.clone();
         over.subtract(queue);
         self.trim.purged.subtract(&over);

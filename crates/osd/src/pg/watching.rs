@@ -1,4 +1,4 @@
-//! What requests mean for watches: carried out with the answer, and ended by time.
+//! Effects of requests on watches: carried out with the answer, or caused by timeouts.
 
 use super::Pg;
 use super::request::ClientOp;
@@ -8,8 +8,7 @@ use msgs::Op;
 use msgs::op::watch_op;
 
 impl Pg {
-    /// What follows for watches from a request that is answered now: what clients are told before the answer
-    /// and after it.
+    /// The messages that a request causes for watches: those before the answer, and those after it.
     pub(super) fn carry_out_effects(
         &mut self,
         core: &Core,

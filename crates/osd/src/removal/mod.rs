@@ -1,5 +1,5 @@
-//! PGs that go: of a pool that was deleted, or copies that their primary needs no more. Their objects go
-//! piece by piece, their knowledge last, so that a restart goes on with it.
+//! Removal of PGs: those of deleted pools, and copies that their primary no longer needs. Objects are removed
+//! piece by piece and the PG's records last, so that a restart continues.
 
 mod steps;
 
@@ -8,16 +8,16 @@ use maps::{PgId, Spg};
 use stdx::Instant;
 use store::ObjectKey;
 
-/// A PG that goes.
+/// A PG that is being removed.
 #[derive(Debug)]
 pub struct Removal {
     from: ObjectKey,
     to: ObjectKey,
-    /// The pool is there, only our copy goes, unless another round of peering begins before.
+    /// Set if only our copy is removed and the pool remains; a new round of peering ends the removal.
     round: Option<u64>,
     emptied: bool,
     gone: bool,
-    /// Not before: clients come first.
+    /// End of the pause: clients come first.
     pause: Option<Instant>,
 }
 
@@ -27,12 +27,12 @@ impl Removal {
         Self { from: range.0, to: range.1, round: None, emptied: false, gone: false, pause: None }
     }
 
-    /// Of a PG whose pool is not known any more: all that is left of the pool goes with it.
+    /// A PG of an unknown pool: everything left of the pool is removed with it.
     pub fn whole_pool_part(pgid: Spg) -> Self {
         Self::of(objects_of(pgid.of(PgId::new(pgid.pgid.pool, 0)), 1))
     }
 
-    /// When it goes on, if it pauses.
+    /// End of the pause, if it pauses.
     pub fn deadline(&self) -> Option<Instant> {
         self.pause
     }

@@ -15,10 +15,10 @@ use store::{ObjectKey, Read, ReadReply, StoreError, Transaction, TxnOp};
 const AT_ONCE: usize = 64;
 
 impl Osd {
-    /// The pool is gone, and all of the PG goes.
+    /// Removes a whole PG, because its pool is gone.
     pub(crate) fn remove_whole(&mut self, pgid: Spg, range: (ObjectKey, ObjectKey)) {
         if let Some(removal) = self.removals.get_mut(&pgid) {
-            // It is under way as that of a copy.
+            // The removal has already begun as that of a copy.
             removal.round = None;
             return;
         }
@@ -26,7 +26,7 @@ impl Osd {
         self.removal_step(pgid);
     }
 
-    /// Our copy of a PG goes.
+    /// Removes our copy of a PG.
     pub(crate) fn remove_copy(&mut self, pgid: Spg) {
         let Some(pg) = self.pgs.get_mut(&pgid) else { return };
         if self.removals.contains_key(&pgid) {
@@ -43,8 +43,8 @@ impl Osd {
         self.removal_step(pgid);
     }
 
-    /// Whether a removal is to go on. That of a copy ends where the copy is needed again; what is left of it
-    /// is compared.
+    /// True if a removal should continue. The removal of a copy ends when the copy is needed again; the
+    /// remaining objects are then compared.
     fn is_removal_due(&mut self, pgid: Spg) -> bool {
         let Some(removal) = self.removals.get(&pgid) else { return false };
         let still =
@@ -56,7 +56,7 @@ impl Osd {
         false
     }
 
-    /// Goes on with a removal.
+    /// Continues a removal.
     pub(crate) fn removal_step(&mut self, pgid: Spg) {
         if !self.is_removal_due(pgid) {
             return;
@@ -83,7 +83,7 @@ impl Osd {
         }
     }
 
-    /// Goes on with removals that waited.
+    /// Continues removals that paused.
     pub(crate) fn removals_due(&mut self) {
         let now = self.core.now().mono;
         let due = self.removals.iter_mut().filter(|(_, r)| r.pause.is_some_and(|at| at <= now));
@@ -91,14 +91,14 @@ impl Osd {
         due.into_iter().for_each(|pgid| self.removal_step(pgid));
     }
 
-    /// The next objects to go.
+    /// Takes the next objects to remove.
     pub(crate) fn removal_listed(&mut self, pgid: Spg, result: Result<ReadReply, StoreError>) {
         if !self.is_removal_due(pgid) {
             return;
         }
         let Some(removal) = self.removals.get_mut(&pgid) else { return };
         let Ok(ReadReply::List(keys)) = result else {
-            // What can't be listed can't be removed; the next start tries again.
+            // A PG that can't be listed can't be removed; the next start tries again.
             self.removals.remove(&pgid);
             return self.event(Level::Warn, "pg_removal_failed", pgid.to_string());
         };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct FileDisk {
     device: Arc<Device>,
     engine: Engine,
-    /// For what a ring can't do.
+    /// Threads for operations that the ring does not support.
     pool: DiskPool,
 }
 

@@ -62,7 +62,7 @@ pub enum DiskOpenError {
     Io {
         /// The failed operation.
         what: &'static str,
-        /// On what.
+        /// Path of the device.
         path: PathBuf,
         /// The host's answer.
         error: std::io::Error,

@@ -26,7 +26,7 @@ pub(super) struct Ring {
 struct State {
     ring: IoUring,
     device: Arc<Device>,
-    /// By number; numbers are used again.
+    /// Operations in flight by number; numbers are reused.
     flights: Vec<Option<Flight>>,
     unused: Vec<usize>,
     /// Operations not submitted yet, because the ring has [`DEPTH`] already.

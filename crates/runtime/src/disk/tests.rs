@@ -85,7 +85,7 @@ fn what_is_written_in_parts_is_read_back_also_after_reopening_in_another_way() {
             let before = (i as u64 - 1) * 65536;
             assert_eq!(run(&disk, read(before, whole.len())).expect("reads"), whole, "{access:?}");
         }
-        // Parts that direct access can't reach where they are.
+        // Parts that direct access can't write from where they are.
         let mut data = Bufs::new();
         [0..512, 512..5000, 5000..whole.len()].into_iter().for_each(|part| data.push(whole.slice(part)));
         run(&disk, write(i as u64 * 65536, data)).expect("writes");

@@ -31,7 +31,7 @@ const USUAL_ANSWER_BYTES: u64 = 8 << 20;
 
 /// The budgets of messages of one kind of peers.
 pub(super) struct Budgets {
-    /// By the largest that they are for.
+    /// Lanes, ordered by the largest message that they serve.
     lanes: Vec<Lane>,
     last_ticket: Cell<u64>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// In no line.
+    /// A place outside any line.
     pub(super) fn new(wake: Rc<Notify>) -> Self {
         Self { wake, ..Self::default() }
     }

@@ -31,7 +31,7 @@ pub enum ListenError {
     /// The port is below 1024 and we are not privileged.
     #[error("port {} needs privileges: choose one above 1023 with --port", .0.port())]
     Privileged(SocketAddr),
-    /// Anything else.
+    /// Any other error.
     #[error("cannot listen on {0}: {1}")]
     Other(SocketAddr, std::io::Error),
 }

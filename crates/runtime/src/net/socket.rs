@@ -61,12 +61,12 @@ pub(super) struct Pump<'a> {
     timer_at: Option<Instant>,
 }
 
-/// Why reading stopped.
+/// Reason for which reading stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reading {
-    /// Until the socket has more.
+    /// The socket has no more bytes.
     Socket,
-    /// Until there is budget.
+    /// The budget is exhausted.
     Budget,
     /// Until there is memory for the answer to what was read.
     Answer,

@@ -26,7 +26,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All profiles.
+    /// All profiles, in order of their numbers.
     pub const ALL: [Self; 9] = [
         Self::Any,
         Self::Objects,

@@ -78,11 +78,11 @@ pub struct Fault {
 
 /// The hosts of one fault, drawn before it is known which of them it needs.
 pub struct Victims {
-    /// An OSD.
+    /// A random OSD.
     pub osd: HostId,
-    /// A monitor.
+    /// A random monitor.
     pub mon: HostId,
-    /// All daemons.
+    /// The hosts of all daemons.
     pub daemons: Vec<HostId>,
     /// All daemons and clients.
     pub all: Vec<HostId>,

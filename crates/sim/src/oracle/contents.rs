@@ -1,7 +1,7 @@
 //! Checker `files_linearizable`: a file's bytes, size, mode and xattr are one atomic thing to every observer.
 //! Data that was written and fsynced is there for everyone, also in a file without a name that is held open;
-//! nothing that a truncation cut off comes back (the paper's sections 3.2 and 4.4; docs/design.md, decision
-//! 8).
+//! bytes that a truncation cut off never come back (the paper's sections 3.2 and 5.3; docs/design.md,
+//! decision 8).
 //!
 //! Each file is a history of its own, known by its inode number, so a rename in between does not matter. The
 //! name space's checker ([`super::namespace`]) decides if a file may be gone.
@@ -50,10 +50,10 @@ pub enum Action {
     Stat,
 }
 
-/// An answer.
+/// Answer of a call.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Done.
+    /// The change succeeded.
     Done,
     /// Bytes that were read.
     Data(Vec<u8>),
@@ -85,7 +85,7 @@ impl std::fmt::Debug for Answer {
 pub struct Call {
     /// Number of the client.
     pub client: usize,
-    /// The operation.
+    /// The operation called.
     pub action: Action,
     /// The answer, if it came.
     pub answer: Option<Answer>,

@@ -60,7 +60,7 @@ pub struct Entry<C> {
     pub call: u64,
     /// Time of the answer; `None` without an answer that tells the outcome.
     pub ret: Option<u64>,
-    /// The call.
+    /// The operation called.
     pub what: C,
 }
 
@@ -90,7 +90,7 @@ pub enum Verdict {
 /// Results of several histories.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Judgement {
-    /// Histories checked.
+    /// Number of histories checked.
     pub histories: u64,
     /// Histories that exceeded the budget.
     pub undecided: u64,

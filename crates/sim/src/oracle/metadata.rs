@@ -1,7 +1,7 @@
-//! Checker `metadata_consistent`: once all clients have left, the stored metadata is one whole tree. Every
-//! entry leads to an inode; every inode has one primary entry and as many names as its link count;
-//! directories count their entries; the inode index knows every place; nothing is left of removed files (the
-//! paper's section 4; ADR 0006).
+//! Checker `metadata_consistent`: once all clients have left, the stored metadata is one consistent tree.
+//! Every entry leads to an inode; every inode has one primary entry and as many names as its link count;
+//! directories count their entries; the inode index knows every place; removed files leave nothing behind
+//! (the paper's sections 3.3 and 4.1; ADR 0006).
 //!
 //! It asks no server: it reads the objects of the pools, as a repair tool would, and applies the journal's
 //! events to them.
@@ -156,7 +156,7 @@ pub fn check(metadata: &Pool, data: &Pool) -> Result<(), String> {
 
 type Inodes<'a> = BTreeMap<Ino, (&'a InodeData, Ino, &'a DentryKey)>;
 
-/// Checks that every entry leads to an inode, which has as many names as its link count.
+/// Checks that every entry leads to an inode, and that each inode has as many names as its link count.
 fn check_names(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
     let mut names: BTreeMap<Ino, u32> = BTreeMap::new();
     for (dir, entries) in &stored.dirs {

@@ -1,6 +1,6 @@
 //! Checker `namespace_linearizable`: a file system's name space is one tree that all clients see alike. An
 //! acknowledged create, rename, link or unlink is visible to everyone and survives crashes of the metadata
-//! server (the paper's section 4.1; docs/design.md, decisions 8 and 9).
+//! server (the paper's section 3.3; docs/design.md, decisions 8 and 9).
 //!
 //! Inodes are told apart by number, so a rename in between does not matter. The content of files is another
 //! checker's business ([`super::contents`]): linearizability is local, and short histories are decided.
@@ -32,19 +32,19 @@ pub enum Action {
     Unlink(u64, String),
     /// Remove a directory.
     Rmdir(u64, String),
-    /// Rename, over an existing one where there is one.
+    /// Rename, replacing an existing entry of the new name.
     Rename(u64, String, u64, String),
     /// One more name for a file.
     Link(u64, u64, String),
     /// All names of a directory, at one moment.
     List(u64),
-    /// How many names a file has.
+    /// Number of names of a file.
     Nlink(u64),
     /// Anything else that found an inode gone.
     Use(u64),
 }
 
-/// What it was told.
+/// Answer of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// It is done.
@@ -66,7 +66,7 @@ pub enum Answer {
 pub struct Call {
     /// Number of the client.
     pub client: usize,
-    /// The operation.
+    /// The operation called.
     pub action: Action,
     /// The answer, if it came.
     pub answer: Option<Answer>,

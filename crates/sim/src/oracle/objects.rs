@@ -1,5 +1,5 @@
 //! Checker `objects_linearizable`: every object is one atomic thing. No acknowledged write is ever lost, no
-//! reply shows state that is not durable, no write happens twice, whatever crashes (the paper's section 5.1;
+//! reply shows state that is not durable, no write happens twice, whatever crashes (the paper's section 5.3;
 //! docs/design.md, decisions 5 and 12).
 
 use super::linear::{Entry, Judgement, Model, Step};
@@ -11,9 +11,9 @@ use wire::Errno;
 /// The model of an object; a read shows all of it.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct State {
-    /// Content.
+    /// Content of the object.
     pub data: Arc<Vec<u8>>,
-    /// Omap entries.
+    /// Omap entries by key.
     pub omap: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The xattr `v`.
     pub attr: Option<Vec<u8>>,
@@ -66,7 +66,7 @@ pub enum Action {
     WriteFull {
         /// Number of the write.
         tag: u32,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// Overwrite a range.
@@ -75,19 +75,19 @@ pub enum Action {
         tag: u32,
         /// Offset in bytes.
         offset: usize,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// Add to the end: not idempotent, so a write carried out twice shows.
     Append {
         /// Number of the write.
         tag: u32,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// Set the size.
     Truncate(usize),
-    /// Remove.
+    /// Remove the object.
     Delete,
     /// Create it if it does not exist.
     Create,
@@ -103,14 +103,14 @@ pub enum Action {
     Zero {
         /// Offset in bytes.
         offset: usize,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// Replace the content, set an omap entry and the xattr `v`: all or nothing.
     Everything {
         /// Number of the write.
         tag: u32,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
         /// The omap key.
         key: Vec<u8>,
@@ -122,7 +122,7 @@ pub enum Action {
         /// The value that the guard expects.
         expect: Vec<u8>,
     },
-    /// Read everything.
+    /// Read data, xattrs and omap.
     Read,
 }
 
@@ -131,7 +131,7 @@ pub enum Action {
 pub struct Call {
     /// Number of the client.
     pub client: usize,
-    /// The operation.
+    /// The operation called.
     pub action: Action,
     /// The result, if the answer came.
     pub result: Result<u32, Errno>,

@@ -1,5 +1,5 @@
 //! Checker `replicas_identical`: once a cluster is healthy, every object is on as many OSDs as its pool's
-//! size, and all copies are the same byte for byte, versions included (the paper's section 5.1, data safety).
+//! size, and all copies are the same byte for byte, versions included (the paper's section 5.3, data safety).
 //! No pre-shipped data is left.
 //!
 //! It asks no OSD: it opens their stores on their disks after they have stopped, as a repair tool would.

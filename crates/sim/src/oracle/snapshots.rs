@@ -41,17 +41,17 @@ pub enum Action {
     WriteFull {
         /// Number of the write.
         tag: u32,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// Add to the end.
     Append {
         /// Number of the write.
         tag: u32,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
     },
-    /// Remove.
+    /// Remove the object.
     Delete,
     /// Roll back to a snapshot.
     Rollback(u64),
@@ -64,7 +64,7 @@ pub enum Action {
 pub struct Call {
     /// Number of the client.
     pub client: usize,
-    /// The operation.
+    /// The operation called.
     pub action: Action,
     /// The snapshot context: the newest snapshot known, and all that were not removed, ascending.
     pub context: (u64, Vec<u64>),

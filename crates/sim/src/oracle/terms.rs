@@ -36,7 +36,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// For this number of monitors.
+    /// A checker for this number of voters.
     pub fn new(voters: usize) -> Self {
         Self { count: voters, ..Self::default() }
     }

@@ -1,6 +1,6 @@
-//! Checker `watches_told`: no watch is lost silently. A watcher hears of every notification, or the notifier
-//! is told that it did not, or the watcher is told that its watch is broken. Nobody is reported to have
-//! acknowledged what it did not, or hears what nobody sent.
+//! Checker `watches_told`: no watch is lost silently. For each notification, either the watcher receives it,
+//! or the notifier is told that the watcher missed it, or the watcher is told that its watch is broken.
+//! Nobody is reported to have acknowledged a notification falsely, and nobody receives one that was not sent.
 
 use super::linear::Judgement;
 use msgs::op::input::NotifyReply;
@@ -25,11 +25,11 @@ struct Watch {
     /// True if its client died after such a long silence that an OSD may have ended the watch, and may have
     /// told so a client that it could not reach.
     unreached: bool,
-    /// Step at which its client was told that it is broken.
+    /// Step at which its client was told that the watch is broken.
     broken: Option<u64>,
     /// Notifications that it heard, by the OSD's number.
     heard: BTreeMap<u64, usize>,
-    /// Its acknowledgements.
+    /// Acknowledgements that it sent.
     answers: BTreeSet<Vec<u8>>,
 }
 
@@ -139,7 +139,7 @@ impl History {
         self.watch(cookie).ended.get_or_insert(now);
     }
 
-    /// Records that a client is told that its watch is broken, this long after an OSD last heard of it.
+    /// Records that a client was told that its watch is broken, `unheard` after an OSD last heard of it.
     pub fn broken(&mut self, cookie: u64, unheard: Duration) {
         let now = self.next();
         let watch = self.watches.entry(cookie).or_default();

@@ -11,15 +11,15 @@ use wire::Reader;
 /// Eras kept; one that a late stand-in asks for beyond them is worked out again.
 const KEPT: usize = 160;
 
-/// One epoch.
+/// One epoch of the OSD map.
 pub(super) struct Era {
     pub map: OsdMap,
-    /// The incremental that leads to it, where it was not sent in full.
+    /// The incremental to this epoch, if the map was not sent in full.
     incremental: Option<Buf>,
     pub placement: Rc<Placement>,
 }
 
-/// Where all PGs are.
+/// Placement of all PGs.
 #[derive(Default)]
 pub(super) struct Placement {
     rows: Vec<Rc<Row>>,
@@ -27,7 +27,7 @@ pub(super) struct Placement {
     by_osd: Vec<Vec<u32>>,
 }
 
-/// Where one PG is.
+/// Placement of one PG.
 #[derive(PartialEq, Eq)]
 pub(super) struct Row {
     pub pgid: PgId,
@@ -37,7 +37,7 @@ pub(super) struct Row {
     pub size: u8,
     min_size: u8,
     up_from: Vec<Epoch>,
-    /// Since when all of the above is so.
+    /// Epoch since which the fields above are unchanged.
     pub interval: Epoch,
 }
 
@@ -98,7 +98,7 @@ impl Atlas {
     }
 }
 
-/// Whether PGs may be elsewhere, or in a new interval, after it.
+/// True if an incremental may move PGs or begin new intervals.
 fn moves(inc: &OsdMapIncremental) -> bool {
     let osds = [inc.new_state.len(), inc.new_up_client.len(), inc.new_weight.len(), inc.crush.len()];
     let pgs = [inc.new_pg_temp.len(), inc.new_primary_temp.len(), inc.new_primary_affinity.len()];
@@ -147,7 +147,7 @@ fn row(map: &OsdMap, pool: &maps::Pool, pgid: PgId) -> Row {
     Row { pgid, up, acting, size, min_size, up_from, interval }
 }
 
-/// Whether no interval begins with `new`.
+/// True if `new` begins no interval.
 fn is_same(old: &Row, new: &Row) -> bool {
     let of = |row: &Row| (row.size, row.min_size);
     of(old) == of(new) && old.up == new.up && old.acting == new.acting && old.up_from == new.up_from

@@ -1,8 +1,9 @@
-//! Many OSDs in one simulated cluster: what a start of all of them, the loss of a rack and one change of the
-//! map cost, in messages and bytes. The monitors are the real role on simulated disks; OSDs are stand-ins
-//! ([`stand_in`]), or the real role where there are few enough.
+//! Many OSDs in one simulated cluster: the cost, in messages and bytes, of starting all of them, of losing a
+//! rack and of one change of the map. The monitors are the real role on simulated disks. OSDs are stand-ins
+//! ([`stand_in`]), or the real role if there are few enough.
 //!
-//! Why not always the real role: each OSD keeps its own map, and 10,000 maps of 10,000 OSDs are 60 GB.
+//! The real role does not scale to 10,000, because each OSD keeps its own map: 10,000 maps of 10,000 OSDs are
+//! 60 GB.
 
 mod atlas;
 mod report;
@@ -27,33 +28,33 @@ use std::time::Duration;
 use stdx::{Instant, Now};
 use tally::Tally;
 
-/// What to run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct ScaleSpec {
     /// OSDs, a twentieth of them in each rack, at most 25 hosts a rack.
     pub osds: u32,
-    /// Monitors.
+    /// Number of monitors.
     pub mons: u32,
     /// PGs of the pool, of 3 copies on different hosts.
     pub pgs: u32,
-    /// Real OSDs.
+    /// True for real OSDs instead of stand-ins.
     pub real: bool,
     /// All OSDs are started within this time.
     pub start_within: Duration,
     /// For how long nothing happens, to see what heartbeats and reports cost.
     pub quiet: Duration,
-    /// An OSD that is down for so long may be marked out.
+    /// An OSD that is down for this long may be marked out.
     pub out_after: Duration,
     /// Size of each real OSD's disk, in bytes.
     pub osd_disk: u64,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
     /// Processor time of this thread, to be told apart by role.
     pub cpu: Option<fn() -> Duration>,
 }
 
 impl ScaleSpec {
-    /// So many OSDs, with some 10 to 20 copies of PGs on each.
+    /// A cluster of `osds` OSDs, with some 10 to 20 copies of PGs on each.
     pub fn of(osds: u32) -> Self {
         Self {
             osds,
@@ -80,7 +81,7 @@ impl ScaleSpec {
     }
 }
 
-/// What an OSD of a real host says of it, more or less.
+/// Metadata of a typical OSD's host.
 fn metadata() -> BTreeMap<String, String> {
     let pairs = [
         ("arch", "x86_64"),
@@ -119,8 +120,8 @@ impl Node for Timed {
         self.inner.deadline()
     }
 
-    fn wind_up(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
-        self.inner.wind_up(now, out);
+    fn shut_down(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
+        self.inner.shut_down(now, out);
     }
 }
 
@@ -129,7 +130,7 @@ struct Run<'a> {
     cluster: Cluster,
     tally: Rc<RefCell<Tally>>,
     spent: Rc<RefCell<Vec<Duration>>>,
-    /// When the phase began, with the epoch and the processor time.
+    /// Start of the phase: the time, the epoch and the processor time.
     began: (Instant, u32, Duration),
     report: Report,
     tell: &'a mut dyn FnMut(&Phase),

@@ -1,4 +1,4 @@
-//! What a run has counted, for people and for programs.
+//! The counts of a run, for people and for programs.
 
 use super::tally::{Count, Flows, Way};
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use std::time::Duration;
 /// One thing that happened.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// What.
+    /// Name of the phase.
     pub name: String,
-    /// Simulated time until every OSD was told.
+    /// Simulated time until every OSD had the map.
     pub took: Duration,
     /// Simulated time over which was counted.
     pub counted: Duration,
@@ -18,9 +18,9 @@ pub struct Phase {
     pub epochs: u32,
     /// Bytes of their incrementals, each counted once.
     pub incrementals: u64,
-    /// All messages.
+    /// Messages of all kinds.
     pub flows: Flows,
-    /// Bytes that the OSD that was told most got from monitors.
+    /// Bytes that monitors sent to the busiest OSD.
     pub most_taken: u64,
     /// Other findings, with their units.
     pub facts: Vec<(&'static str, f64)>,
@@ -37,7 +37,7 @@ impl Phase {
         found.map_or(Count::default(), |(_, count)| *count)
     }
 
-    /// A finding; panics where it was not looked for.
+    /// A measured fact by name; panics if the phase did not measure it.
     pub fn fact(&self, name: &str) -> f64 {
         self.facts.iter().find(|(n, _)| *n == name).expect("a finding of this phase").1
     }
@@ -55,25 +55,25 @@ impl Phase {
 /// A whole run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// OSDs.
+    /// Number of OSDs.
     pub osds: u32,
-    /// Monitors.
+    /// Number of monitors.
     pub mons: u32,
-    /// PGs.
+    /// Number of PGs.
     pub pgs: u32,
-    /// Whether the OSDs were real.
+    /// True if the OSDs were real.
     pub real: bool,
-    /// What happened, in order.
+    /// The phases, in order.
     pub phases: Vec<Phase>,
 }
 
 impl Report {
-    /// A phase by a part of its name; panics where there is none.
+    /// A phase by a part of its name; panics if there is none.
     pub fn phase(&self, name: &str) -> &Phase {
         self.phases.iter().find(|p| p.name.contains(name)).expect("a phase of this name")
     }
 
-    /// For programs.
+    /// The report as JSON, for programs.
     pub fn json(&self) -> Value {
         let phase = |p: &Phase| {
             let flow = |((way, kind), c): (&(Way, &str), &Count)| {

@@ -1,10 +1,10 @@
-//! A stand-in for an OSD: all that an OSD says to monitors, and its heartbeats, without data.
+//! A stand-in for an OSD: its messages to monitors and its heartbeats, without data.
 //!
-//! The session to the monitors is the real one (`monc`), the messages are the real ones, and it says them
-//! when an OSD does: it boots once it has the newest map, follows every epoch, asks for `up_thru` where it is
-//! the primary of a PG whose interval began, reports statistics, pings every OSD that it shares a PG with,
-//! and reports those that are silent or refuse connections. What it has not: a store, peering and recovery,
-//! whose messages go between OSDs. That its counts are an OSD's is measured, see the tests.
+//! The session to the monitors is the real one (`monc`), and so are the messages. A stand-in sends them when
+//! an OSD would: it boots once it has the newest map, follows every epoch, asks for `up_thru` if it is the
+//! primary of a PG whose interval began, reports statistics, pings every OSD with which it shares a PG, and
+//! reports those that are silent or refuse connections. It has no store, peering or recovery, whose messages
+//! go between OSDs. Tests check that its counts match those of a real OSD.
 
 use super::atlas::{Atlas, Era, Row};
 use auth::ServerKeys;
@@ -28,10 +28,10 @@ const TOLD_AT_ONCE: usize = 3;
 const MAP_PATIENCE: Duration = Duration::from_millis(1500);
 /// Maps that were sent to another are not sent again within this time.
 const RESEND_AFTER: Duration = Duration::from_secs(1);
-/// A change of PGs is reported so much later.
+/// Delay of the report after a change of PGs.
 const SOON: Duration = Duration::from_millis(100);
 
-/// What survives a restart.
+/// State that survives a restart.
 #[derive(Default)]
 pub(super) struct Kept {
     era: Option<Rc<Era>>,
@@ -76,7 +76,7 @@ pub(super) struct StandIn {
     reported: BTreeSet<PgId>,
     changed: BTreeSet<PgId>,
     seq: u64,
-    /// When a monitor is asked for a map that others have.
+    /// Time at which it asks a monitor for a map that other OSDs have.
     ask_at: Option<Instant>,
 }
 
@@ -358,7 +358,7 @@ impl StandIn {
     }
 }
 
-/// Heartbeats.
+/// The heartbeats of a stand-in.
 impl StandIn {
     fn peers_changed(&mut self) {
         let Some(era) = self.era.clone() else { return };

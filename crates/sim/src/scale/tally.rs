@@ -11,9 +11,9 @@ use wire::Reader;
 /// a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// Messages.
+    /// Number of messages.
     pub messages: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -24,21 +24,21 @@ impl Count {
     }
 }
 
-/// Between whom.
+/// Sender and receiver, by role.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Way {
-    /// From OSDs to monitors.
+    /// OSD to monitor.
     OsdToMon,
-    /// From monitors to OSDs.
+    /// Monitor to OSD.
     MonToOsd,
-    /// Among OSDs.
+    /// OSD to OSD.
     OsdToOsd,
-    /// Among monitors.
+    /// Monitor to monitor.
     MonToMon,
 }
 
 impl Way {
-    /// For tables.
+    /// The direction's name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::OsdToMon => "OSD to monitor",
@@ -58,15 +58,15 @@ pub(super) struct Tally {
     first_osd: usize,
     osds: usize,
     pub flows: Flows,
-    /// Of each OSD, from monitors.
+    /// Messages from monitors to each OSD.
     pub taken: Vec<Count>,
     /// The newest epoch that each OSD was sent.
     sent: Vec<Epoch>,
     /// The newest map that anybody has shown.
     pub map: OsdMap,
-    /// When it was first shown.
+    /// Time at which the newest map was first shown.
     pub map_at: Instant,
-    /// When an OSD was first sent an epoch, last.
+    /// Time at which the last OSD was first sent that epoch.
     pub sent_at: Instant,
     /// Bytes of incrementals shown, each once.
     pub incrementals: u64,
@@ -172,7 +172,7 @@ impl Tally {
         self.map.existing().filter(|(_, o)| o.is_up()).count()
     }
 
-    /// Begins to count anew.
+    /// Takes the counts and starts over.
     pub fn take(&mut self) -> (Flows, Vec<Count>, u64) {
         let taken = std::mem::replace(&mut self.taken, vec![Count::default(); self.osds]);
         self.marked_down.clear();

@@ -36,13 +36,13 @@ pub const PAPER: Hardware = Hardware {
 /// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct ScalingSpec {
-    /// OSDs.
+    /// Number of OSDs.
     pub osds: u32,
     /// Copies of each object.
     pub copies: u32,
     /// Size of an object in bytes.
     pub write: usize,
-    /// The least number of PG copies on each OSD; at most twice as many.
+    /// Minimum number of PG copies on each OSD; at most twice as many.
     pub pgs_each: u32,
     /// True if the balancer evens out the PGs of OSDs; otherwise they stay where CRUSH puts them.
     pub balanced: bool,
@@ -56,7 +56,7 @@ pub struct ScalingSpec {
     pub warm_up: Duration,
     /// Time in which writes count.
     pub counted: Duration,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
 }
 
@@ -87,18 +87,18 @@ impl ScalingSpec {
 /// A kind of sender or receiver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Who {
-    /// A client.
+    /// A client of the pool.
     Client,
-    /// An OSD.
+    /// An OSD process.
     Osd,
-    /// A monitor.
+    /// A monitor process.
     Mon,
 }
 
 /// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Its parameters.
+    /// Parameters of the run.
     pub spec: ScalingSpec,
     /// Answered writes in the counted time.
     pub writes: u64,
@@ -154,7 +154,7 @@ const BALANCED_WITHIN: Duration = Duration::from_secs(1200);
 /// Objects in each PG.
 const OBJECTS_EACH: u32 = 4;
 
-/// Runs it.
+/// Runs the cluster and measures it.
 pub fn run(spec: &ScalingSpec) -> Result<Measured, String> {
     let mut cluster = cluster(spec);
     cluster.bring_up()?;

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 pub struct Report {
     /// With growing numbers of writes in flight, on few OSDs and on many.
     pub loads: Vec<Measured>,
-    /// With growing numbers of OSDs.
+    /// Runs with growing numbers of OSDs.
     pub sizes: Vec<Measured>,
     /// With growing numbers of PGs on the same OSDs, placed by CRUSH and balanced.
     pub placements: Vec<Measured>,
-    /// With growing numbers of copies.
+    /// Runs with growing numbers of copies.
     pub copies: Vec<Measured>,
 }
 
@@ -59,7 +59,7 @@ impl Report {
         Ok(report)
     }
 
-    /// For programs.
+    /// The report as JSON, for programs.
     pub fn json(&self) -> Value {
         let all = |runs: &[Measured]| runs.iter().map(as_json).collect::<Vec<_>>();
         json!({

@@ -138,7 +138,7 @@ struct Doing {
     /// Time of its call in the history of names.
     call: u64,
     stage: Stage,
-    /// Names of a listing so far.
+    /// Names listed so far.
     listing: BTreeMap<String, u64>,
     /// The next request and its time: data stay in the client's buffer for a while before they are synced.
     later: Option<(Instant, FsRequest)>,
@@ -153,7 +153,7 @@ enum Stage {
     First,
     /// Data of an open file, or entries of an open directory.
     Data(Fh),
-    /// An fsync.
+    /// An fsync of a handle.
     Sync(Fh),
     /// A sync of everything: a change without a handle may be only in the client, and dies with it.
     SyncAll,

@@ -1,5 +1,5 @@
 //! A client that writes until the disks are full, waits, removes its objects, and starts over. Nobody reads
-//! its objects; the checkers of the other loads judge what the others are told meanwhile.
+//! its objects; the checkers of the other loads judge the answers to the other clients meanwhile.
 
 use super::{ClientWorld, Load};
 use crate::host::HostId;

@@ -41,7 +41,7 @@ pub trait Load {
     fn finish(&mut self, world: &ClientWorld);
     /// Descriptions of unanswered requests.
     fn in_flight(&self) -> Vec<String>;
-    /// Answered calls.
+    /// Number of answered calls.
     fn answered_calls(&self) -> usize;
     /// The results of its checkers, by name.
     fn verdicts(&self) -> Vec<(&'static str, Judgement)>;

@@ -85,7 +85,7 @@ impl ObjectLoad {
         }
     }
 
-    /// All but the first client only read, and there are so many objects that few are written twice.
+    /// Makes all clients but the first read only, on so many objects that few are written twice.
     pub fn with_readers(mut self) -> Self {
         self.names = (0..self.rng.range(8, 30)).map(|i| format!("o{i}")).collect();
         // Deep enough that some reads go on while others wait for updates that can't become durable.

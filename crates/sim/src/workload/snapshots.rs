@@ -32,7 +32,7 @@ pub struct SnapshotLoad {
     last_removals: Vec<u64>,
     pending: BTreeMap<RequestId, Pending>,
     next_tag: u32,
-    /// Existing snapshots.
+    /// Ids of existing snapshots.
     snaps: BTreeSet<u64>,
     newest: u64,
     /// The client that is taking a snapshot: one at a time, so that a context has all snapshots older than
@@ -98,7 +98,7 @@ impl SnapshotLoad {
         }
     }
 
-    /// Removed snapshots.
+    /// Ids of removed snapshots.
     pub fn removed(&self) -> &BTreeSet<u64> {
         &self.history.removed
     }

@@ -107,7 +107,7 @@ impl<Req, Rep> World<Req, Rep> {
             return None;
         }
         let mut out = Vec::new();
-        state.node.as_mut()?.wind_up(now, &mut out);
+        state.node.as_mut()?.shut_down(now, &mut out);
         state.shutting_down = true;
         self.trace.note(
             self.now,

@@ -157,7 +157,7 @@ impl<Req, Rep> World<Req, Rep> {
                 self.crash(host, Crash::Process);
                 self.start(host);
             }
-            Output::WindUp => drop(self.shut_down(host)),
+            Output::ShutDown => drop(self.shut_down(host)),
         }
     }
 

@@ -38,7 +38,7 @@ const LONGEST_OPERATION: Duration = Duration::from_secs(10);
 pub struct Boot {
     /// Address, with a nonce that no earlier start had.
     pub addr: EntityAddr,
-    /// Disks.
+    /// Its disks.
     pub disks: Vec<DiskInfo>,
     /// Source of randomness.
     pub rng: Rng,
@@ -134,7 +134,7 @@ pub enum Seen<'a> {
     Took(&'a Msg),
     /// The node sends a message.
     Sent(&'a Msg),
-    /// The node was told that the connection is closed, or closes it.
+    /// The connection is closed, by the node or at its other end.
     Ended,
 }
 
@@ -245,7 +245,7 @@ impl<Req, Rep> World<Req, Rep> {
         }
     }
 
-    /// Simulated time.
+    /// The simulated time.
     pub fn now(&self) -> Instant {
         self.now
     }

@@ -65,7 +65,7 @@ impl<Req, Rep> World<Req, Rep> {
         self.links.forget(number);
     }
 
-    /// Closes a node's end: messages that it sent still arrive, then the other end is told.
+    /// Closes a node's end. Messages already sent still arrive, then the other end is closed as well.
     pub(crate) fn close(&mut self, host: HostId, conn: ConnId) {
         let Some((number, side)) = self.links.of_end(host, conn) else { return };
         if let Some(other) = self.links.ends(number).and_then(|ends| ends[1 - side]) {
@@ -77,7 +77,7 @@ impl<Req, Rep> World<Req, Rep> {
         self.links.forget(number);
     }
 
-    /// Ends the links of a dead node: its peers are told at once after a kill, and later after a power loss.
+    /// Ends the links of a dead node: at once after a kill, later after a power loss.
     pub(crate) fn end_links_of(&mut self, host: HostId, how: Crash) {
         for (number, side) in self.links.of_host(host) {
             let lossless = self.links.is_lossless(number);

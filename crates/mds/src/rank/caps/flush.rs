@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use wire::Reader;
 
 impl Caps {
-    /// An inode was loaded, or is gone: carries out flushes of it that wait.
+    /// Resumes flushes that waited for an inode, which was loaded or is gone.
     pub fn resume_flushes(
         &mut self,
         env: &mut Env,
@@ -27,9 +27,9 @@ impl Caps {
         }
     }
 
-    /// Carries out a flush of dirty attributes: durable before it is acknowledged, applied once. The client
-    /// need not hold the bits any more: it gives them up with the flush, and sends the flush again after a
-    /// restart of ours. But only a client that the inode records can have held them.
+    /// Carries out a flush of dirty attributes: acknowledged when durable, applied once. The client need not
+    /// hold the bits any more: it gives them up with the flush, and repeats the flush after our restart. But
+    /// only a client that the inode records can have held them.
     pub(super) fn flush(
         &mut self,
         env: &mut Env,
@@ -68,7 +68,7 @@ impl Caps {
         sessions.send(env, client, lsn, tid, ack);
     }
 
-    /// Acknowledges a flush for a snapshot. There are none, so nothing is kept, but the client waits.
+    /// Acknowledges a flush for a snapshot. There are none, so nothing is stored, but the client waits.
     pub(super) fn ack_snap_flush(
         &self,
         env: &mut Env,
@@ -109,7 +109,7 @@ fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
         }
     }
     if dirty & cap::XATTR_EXCL != 0 && !m.xattrs.is_empty() && m.xattr_version > data.xattr_version {
-        // A blob that does not decode changes nothing.
+        // An undecodable blob changes nothing.
         if let Ok(xattrs) = Reader::new(&m.xattrs).get::<BTreeMap<Vec<u8>, Vec<u8>>>() {
             data.xattrs = xattrs;
             data.xattr_version = m.xattr_version;

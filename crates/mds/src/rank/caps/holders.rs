@@ -1,5 +1,5 @@
-//! The clients that have a capability on one inode, summed up: what each may have follows from the sums
-//! without its own share, so that evaluating all of them takes one pass.
+//! Sums over the clients with a capability on one inode. The bits of each client follow from the sums without
+//! its own share, so that evaluating all of them takes one pass.
 
 use crate::cache::Inode;
 use crate::cap::{Cap, Wants, conflicts, policy_beside};
@@ -30,7 +30,7 @@ impl Holders {
         }
     }
 
-    /// A client may hold `now` instead of `before`.
+    /// Notes that a client may hold `now` instead of `before`.
     pub fn update(&mut self, before: u32, now: u32) {
         self.count(before & !now, -1);
         self.count(now & !before, 1);
@@ -44,7 +44,7 @@ impl Holders {
         bits
     }
 
-    /// Bits that the client could be told now that it has.
+    /// Bits that the client could be granted now.
     pub fn grantable(&self, inode: &Inode, client: ClientId, cap: &Cap) -> u32 {
         let own = cap.held();
         let held_by_others = self.held.iter().enumerate().fold(0, |all, (bit, count)| {

@@ -1,4 +1,4 @@
-//! Messages of clients about capabilities: updates and releases.
+//! Clients' messages about capabilities: updates and releases.
 
 use super::{Caps, send_cap};
 use crate::cache::Cache;
@@ -12,7 +12,7 @@ use fsfmt::{ClientRange, Ino, InodeKey};
 use msgs::{CapReleaseItem, ClientCapRelease, ClientCaps, DentryRelease, cap, cap_op};
 
 impl Caps {
-    /// A message about one capability.
+    /// Handles a message about one capability.
     pub fn client_caps(
         &mut self,
         env: &mut Env,
@@ -34,8 +34,7 @@ impl Caps {
         }
         if m.dirty.0 != 0 {
             if !cache.inodes.contains_key(&ino) {
-                // It comes again after a restart of ours, from a client that holds nothing of the inode any
-                // more.
+                // A repeated flush after our restart, from a client that holds nothing of the inode any more.
                 self.late_flushes.entry(ino).or_default().push((client, tid, m.clone()));
                 return env.due(Due::Load(Need::Inode(ino), None));
             }
@@ -53,7 +52,7 @@ impl Caps {
         if m.issue_seq == c.issue_seq {
             c.wanted = wanted;
         } else {
-            // It may not know of what it was given since: believe only that it wants more.
+            // It may not know of newer grants: only believe that it wants more.
             c.wanted |= wanted;
         }
         if c.wanted & STRONG == 0 && c.pending & STRONG != 0 {
@@ -66,7 +65,7 @@ impl Caps {
         env.due(Due::CapsChanged(ino));
     }
 
-    /// Capabilities given back outside of any request.
+    /// Handles capabilities given up outside of any request.
     pub fn client_release(
         &mut self,
         env: &mut Env,
@@ -91,7 +90,7 @@ impl Caps {
         }
     }
 
-    /// Capabilities given up on the way of a request. The caller evaluates the inode after the request.
+    /// Handles capabilities given up with a request. The caller evaluates the inode after the request.
     pub fn release_embedded(
         &mut self,
         env: &mut Env,
@@ -118,8 +117,8 @@ fn cap_of(cache: &Cache, ino: InodeKey, client: ClientId, id: u64) -> Option<&Ca
     cache.inodes.get(&ino)?.caps.get(client).filter(|c| c.id == id)
 }
 
-/// True if a client may be given write and exclusive bits: it has them recorded, as the request that it
-/// opened the file with was allowed to, or its key lets it write here.
+/// True if a client may be given write and exclusive bits: the inode records it for them, as its opening
+/// request was permitted, or its key lets it write here.
 fn may_write(env: &Env, cache: &Cache, sessions: &Sessions, ino: InodeKey, client: ClientId) -> bool {
     let Some(auth) = sessions.get(client).map(|s| s.auth()) else { return false };
     let recorded = cache.inodes.get(&ino).is_some_and(|i| i.is_recorded(client));
@@ -128,7 +127,7 @@ fn may_write(env: &Env, cache: &Cache, sessions: &Sessions, ino: InodeKey, clien
     auth.is_allow_all() || recorded || here()
 }
 
-/// Lets a writer write further, if it asks for more than it has or has nothing yet.
+/// Extends a writer's granted size, if it asks for more or has none yet.
 fn grow_range(
     env: &mut Env,
     cache: &mut Cache,
@@ -151,7 +150,7 @@ fn grow_range(
             send_range(env, cache, sessions, ino, client);
         }
     } else if asks > 0 && has > 0 {
-        // It has the range and asks: a predecessor of ours granted it and died before it said so.
+        // It has the range and asks: a predecessor granted it and died before it said so.
         send_range(env, cache, sessions, ino, client);
     }
 }

@@ -1,6 +1,6 @@
-//! Granting and revoking capabilities (docs/protocol.md 6.5). There are no lock states: what a client may
-//! have follows from what all clients want ([`crate::cap::policy`]), from what operations under way revoke,
-//! and from what others still hold.
+//! Grants and revokes capabilities (docs/protocol.md 6.5). There are no lock states: a client's bits follow
+//! from the wants of all clients ([`crate::cap::policy`]), from bits that running operations revoke, and from
+//! bits that others still hold.
 
 mod flush;
 mod holders;
@@ -19,35 +19,35 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
 
-/// Bits that a client gets without asking, because they save it a round trip and cost nobody anything.
+/// Bits that a client gets unasked, because they save it a round trip and cost nobody anything.
 const UNASKED_BITS: u32 = cap::PIN | cap::ANY_SHARED;
 /// The time for which a client may keep write and exclusive bits that it does not want: Ceph's clients give
 /// them back after `client_caps_release_delay`, 5 s, themselves.
 const UNWANTED_FOR: Duration = Duration::from_secs(5);
 
-/// Capabilities: numbers for new ones, and what is to be done about some later. The capabilities themselves
-/// are in the cached inodes.
+/// Capability numbers, and deferred work on capabilities. The capabilities themselves are in the cached
+/// inodes.
 ///
-/// Invariants: a capability on an inode and the inode among those that its client's session holds come and go
-/// together; capability numbers are never given twice.
+/// Invariants: an inode is in the set of a client's session exactly if the client has a capability on it;
+/// capability numbers are never given twice.
 #[derive(Default)]
 pub(super) struct Caps {
     /// The last number given.
     last_id: u64,
-    /// Clients that held write or exclusive bits without wanting them, and since when.
+    /// Clients that hold write or exclusive bits without wanting them, with the time since when.
     unwanted: VecDeque<(Instant, InodeKey, ClientId)>,
     /// Flushes of inodes that are being loaded.
     late_flushes: BTreeMap<InodeKey, Vec<(ClientId, u64, ClientCaps)>>,
 }
 
 impl Caps {
-    /// The predecessor has given this number.
+    /// Reserves a number that the predecessor has given.
     pub fn reserve_id(&mut self, id: u64) {
         self.last_id = self.last_id.max(id);
     }
 
-    /// Gives `client` what it may have of an inode, in a reply: the inode as it will see it. `want` are bits
-    /// that it wants from now on. Whatever that takes from others is revoked first.
+    /// Grants `client` its bits of an inode, in a reply, and returns the inode as the client will see it.
+    /// `want` are bits that it wants from now on. Conflicting bits of others are revoked first.
     pub fn issue(
         &mut self,
         env: &mut Env,
@@ -78,8 +78,8 @@ impl Caps {
         stat::inode_stat(ino, inode, client, cache.realm_of(inode))
     }
 
-    /// Revokes what clients must not have any more, and grants what waiting ones may have now; `skip` gets no
-    /// grant, because a reply will carry it.
+    /// Revokes bits that clients must no longer have, and grants those that waiting clients may now have;
+    /// `skip` gets no grant, because a reply will carry it.
     pub fn eval(
         &mut self,
         env: &mut Env,
@@ -99,7 +99,7 @@ impl Caps {
         }
     }
 
-    /// A client's capability is gone.
+    /// Removes a client's capability.
     pub fn remove(
         &mut self,
         env: &mut Env,
@@ -115,7 +115,7 @@ impl Caps {
         }
     }
 
-    /// Revokes bits for an operation, and keeps them from all clients but one until it has ended.
+    /// Revokes bits for an operation, and withholds them from all clients but one until it ends.
     pub fn revoke_for(
         &mut self,
         env: &mut Env,
@@ -133,7 +133,7 @@ impl Caps {
         self.eval(env, cache, sessions, ino, None);
     }
 
-    /// An operation has ended: what it revoked may be given again.
+    /// Ends an operation's revocations: the bits may be granted again.
     pub fn end_revocations(
         &mut self,
         env: &mut Env,
@@ -152,8 +152,8 @@ impl Caps {
         }
     }
 
-    /// Revokes write and exclusive bits that have not been wanted for a while, so that few files are kept for
-    /// a client that dies. It may keep what it has cached.
+    /// Revokes write and exclusive bits that were not wanted for a while, so that a dying client blocks few
+    /// files. It may keep its cached data.
     pub fn revoke_unwanted(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
         let now = env.now();
         while let Some((since, ino, client)) = self.unwanted.front().copied()
@@ -195,7 +195,7 @@ impl Caps {
     }
 }
 
-/// Revokes what a client must not have any more.
+/// Revokes bits that a client must no longer have.
 fn revoke(
     env: &mut Env,
     cache: &mut Cache,
@@ -226,7 +226,7 @@ fn loses_revocation() -> bool {
     stdx::mutants::is_active("mds_loses_revocation")
 }
 
-/// Grants what a client waits for, if it may have it now.
+/// Grants bits that a client waits for, if it may have them now.
 fn grant(
     env: &mut Env,
     cache: &mut Cache,
@@ -255,7 +255,7 @@ fn grant(
     send_cap(env, cache, sessions, cap_op::GRANT, ino, client);
 }
 
-/// Sends what a client's capability and the inode are now.
+/// Sends a client's present capability with the inode's state.
 pub(super) fn send_cap(
     env: &mut Env,
     cache: &Cache,

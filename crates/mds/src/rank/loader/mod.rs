@@ -10,7 +10,7 @@ use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, names};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Entries of a page. A directory with fewer is loaded whole when its first entry is needed.
+/// Entries of a page. A smaller directory is loaded whole with its first entry.
 const PAGE_ENTRIES: u64 = 512;
 
 /// A load under way.
@@ -20,7 +20,7 @@ struct Load {
     ops: BTreeSet<OpId>,
     /// Loads of inodes that wait for it.
     parents: BTreeSet<Need>,
-    /// The run in which it was asked for: nothing used since may leave the cache.
+    /// The run that requested it: entries used since must stay in the cache.
     tick: u64,
 }
 
@@ -29,7 +29,7 @@ struct Load {
 enum Step {
     /// Fetches one entry.
     Entry,
-    /// Fetches a page behind this omap key, because the fragment is small or the page was asked for.
+    /// Fetches a page after this omap key, because the fragment is small or a page was requested.
     Page(Vec<u8>),
     /// Fetches an entry of the inode index.
     Index,
@@ -37,7 +37,7 @@ enum Step {
     Base,
 }
 
-/// Loads under way.
+/// Loads in progress.
 ///
 /// Invariants: each object operation in flight belongs to a load; each load has an operation in flight or
 /// waits for another load, so that all end.
@@ -151,7 +151,7 @@ impl Loader {
         false
     }
 
-    /// An object operation of a load has ended.
+    /// Handles the completion of a load's object operation.
     pub fn io_done(&mut self, env: &mut Env, cache: &mut Cache, id: IoId, result: IoResult) {
         let (need, step) = self.io.remove(&id).expect("an operation of a load");
         let reply = result.ok().and_then(|mut replies| (!replies.is_empty()).then(|| replies.remove(0)));
@@ -162,7 +162,7 @@ impl Loader {
         }
     }
 
-    /// A load is over; what waited for it goes on.
+    /// Ends a load; operations that waited for it go on.
     fn finish(&mut self, env: &mut Env, cache: &mut Cache, need: &Need) {
         self.finish_with(env, cache, need, None);
     }
@@ -187,7 +187,7 @@ impl Loader {
         }
     }
 
-    /// The first run that a load under way was asked for in.
+    /// The first run that requested a load in progress.
     pub fn oldest_run(&self) -> Option<u64> {
         self.loads.values().map(|l| l.tick).min()
     }

@@ -1,4 +1,4 @@
-//! Taking in what was loaded: bytes from objects become entries and inodes of the cache.
+//! Loaded bytes become entries and inodes of the cache.
 
 use super::{Loader, Step};
 use crate::cache::Cache;
@@ -69,7 +69,7 @@ fn take_entry(env: &mut Env, cache: &mut Cache, dir: DirFrag, key: &DentryKey, v
     }
 }
 
-/// Takes in a page; gives its last entry, or none if it reaches the end.
+/// Adds a page; returns its last entry, or `None` if it reaches the end.
 fn take_page(
     env: &mut Env,
     cache: &mut Cache,
@@ -83,7 +83,8 @@ fn take_page(
         let Some(key) = DentryKey::from_omap(&key) else { continue };
         take_entry(env, cache, dir, &key, Some(Reader::new(&value).get()?));
     }
-    // What is not stored yet belongs to it, and could be stored and leave before it is looked at.
+    // The page includes changes not stored yet, which could be stored and evicted before the operation reads
+    // them.
     cache.touch_page(dir, after, last.as_ref());
     if after.is_empty() && last.is_none() {
         cache.dirs.entry(dir).or_default().complete = true;

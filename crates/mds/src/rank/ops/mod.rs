@@ -40,7 +40,7 @@ impl Ops {
         self.ready.push_back(id);
     }
 
-    /// The next operation that can run, unless it `changes` something and the journal takes no changes.
+    /// The next operation that can run; one that `changes` something only if the journal takes changes.
     fn take_ready(&mut self, takes_changes: bool) -> Option<Op> {
         while let Some(id) = self.ready.pop_front() {
             let Some(op) = self.ops.remove(&id) else { continue };
@@ -53,7 +53,7 @@ impl Ops {
         None
     }
 
-    /// Some of what an operation waited for is there.
+    /// Notes that some of an operation's needs are satisfied.
     fn satisfy(&mut self, id: OpId, is_satisfied: impl Fn(&Need) -> bool) {
         let Some(op) = self.ops.get_mut(&id) else { return };
         let before = op.needs.len();
@@ -63,7 +63,7 @@ impl Ops {
         }
     }
 
-    /// A load is over.
+    /// Handles a completed load.
     pub fn loaded(&mut self, cache: &Cache, loaded: &Loaded) {
         for id in &loaded.ops {
             let Some(op) = self.ops.get_mut(id) else { continue };
@@ -77,7 +77,7 @@ impl Ops {
         }
     }
 
-    /// Lets operations go on that waited for this inode and lack nothing of it any more.
+    /// Resumes operations that waited for this inode and lack nothing of it any more.
     pub fn wake(&mut self, cache: &Cache, ino: InodeKey) {
         let Some(inode) = cache.inodes.get(&ino) else { return };
         for id in &inode.waiters {
@@ -91,7 +91,7 @@ impl Ops {
         }
     }
 
-    /// The journal takes changes again.
+    /// Resumes operations that waited for journal space.
     pub fn wake_space_waiters(&mut self) {
         self.ready.extend(std::mem::take(&mut self.space_waiters));
     }
@@ -112,7 +112,7 @@ impl Ops {
         }
     }
 
-    /// An operation that was taken out of the table has ended.
+    /// Ends an operation that was taken out of the table.
     fn end(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, caps: &mut Caps, op: Op) {
         self.space_waiters.remove(&op.id);
         sessions.end_request(op.client, op.tid);
@@ -135,7 +135,7 @@ impl Ops {
         longest
     }
 
-    /// The first run of whose loads an operation relies on.
+    /// The first run on whose loads an operation relies.
     pub fn oldest_run(&self) -> Option<u64> {
         self.ops.values().filter(|op| op.waits_for_loads()).map(Op::needs_since).min()
     }
@@ -145,7 +145,7 @@ impl Ops {
         self.ops.is_empty()
     }
 
-    /// Operations for people, with what each waits for.
+    /// Operations for people, with their needs.
     pub fn describe(&self) -> Vec<serde_json::Value> {
         self.ops.values().map(Op::describe).collect()
     }

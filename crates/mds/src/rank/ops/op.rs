@@ -12,7 +12,7 @@ pub(super) struct Op {
     pub client: ClientId,
     pub tid: u64,
     pub request: ClientRequest,
-    /// What it waits for.
+    /// Needs that it waits for.
     pub needs: BTreeSet<Need>,
     /// Inodes that it revokes bits of or waits on.
     pub touched: BTreeSet<InodeKey>,
@@ -24,7 +24,7 @@ pub(super) struct Op {
     pub last_run: u64,
 }
 
-/// An interrupting request's rule is that of the interrupted one and this.
+/// The rule of an interrupting request is that of the interrupted one plus this.
 const INTERRUPT: u8 = 2;
 
 impl Op {
@@ -42,13 +42,12 @@ impl Op {
         }
     }
 
-    /// True if what it has loaded so far must stay in the cache.
+    /// True if entries loaded for it must stay in the cache.
     pub fn waits_for_loads(&self) -> bool {
         self.needs.iter().any(|n| matches!(n, Need::Dentry(..) | Need::Page(..) | Need::Inode(_)))
     }
 
-    /// The first run of whose loads it relies on what has come: its last run may not have looked at all of a
-    /// page.
+    /// The first run on whose loads it relies: its last run may not have examined all of a page.
     pub fn needs_since(&self) -> u64 {
         self.pages.iter().map(|p| p.since).min().unwrap_or(self.last_run).min(self.last_run)
     }
@@ -76,7 +75,7 @@ impl Op {
     }
 }
 
-/// The lock that a request asks for, if it interrupts another request.
+/// The lock named by a request that interrupts another one.
 pub(super) fn interrupts(request: &ClientRequest) -> Option<FileLockArgs> {
     let asked: FileLockArgs = request.args.get();
     let rules = 1 + INTERRUPT..=2 + INTERRUPT;

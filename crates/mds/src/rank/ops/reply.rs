@@ -1,4 +1,4 @@
-//! Answers: what the client learns of, with the capabilities that go with it.
+//! Answers to clients, with the capabilities that accompany them.
 
 use crate::cache::Cache;
 use crate::ops::{Extra, Reply};
@@ -12,12 +12,12 @@ use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
 use msgs::{ClientReply, ClientRequest, MdsOp, ReplyDentry, ReplyTrace};
 use wire::Writer;
 
-/// An answer that tells nothing but the result 0.
+/// An answer with only the result 0.
 pub(super) fn empty(env: &Env, op: MdsOp) -> ClientReply {
     ClientReply { op, mdsmap_epoch: env.cfg().map_epoch, safe: true, ..ClientReply::default() }
 }
 
-/// The answer to a request that was carried out.
+/// The answer to an executed request.
 pub(super) fn build(
     env: &mut Env,
     cache: &mut Cache,

@@ -1,4 +1,4 @@
-//! A run of an operation: preparing it, and carrying out its plan or fetching what it lacks.
+//! A run of an operation: prepares it, and then carries out its plan or fetches what it lacks.
 
 use super::op::{Op, interrupts};
 use super::{Ops, reply};
@@ -15,16 +15,16 @@ use msgs::{ClientReply, ClientRequest, MdsOp};
 use node::Level;
 use wire::Errno;
 
-/// True if more is stored afterwards, which is refused while the cluster is full. Renaming, truncating and
-/// attributes are not.
+/// True if it needs more storage, which is refused while the cluster is full. Renames, truncations and
+/// attributes do not.
 fn grows(op: MdsOp, plan: &Plan) -> bool {
     let names = matches!(op, MdsOp::LINK | MdsOp::SETXATTR) && !plan.local.is_empty();
     plan.created != Ino(0) || names
 }
 
 impl Ops {
-    /// Runs the next operation that can run; false if there is none. `inode_numbers` tells the next free one
-    /// if changes may be journaled.
+    /// Runs the next operation that can run; false if there is none. `inode_numbers` returns the next free
+    /// one if changes may be journaled.
     pub fn run_next(
         &mut self,
         env: &mut Env,
@@ -45,8 +45,7 @@ impl Ops {
             .with_session(session.auth(), done)
             .at(env.stamp());
         let result = ops::prepare(&cx);
-        // A request that was carried out before is not answered before that is durable, whatever is left of
-        // it.
+        // A repeated request is not answered before its execution is durable, whatever is left of it.
         let seen = if done.is_some() { env.journal().last() } else { cx.seen() };
         match result {
             Ok(plan) if env.cfg().full && grows(op.request.op, &plan) => {
@@ -62,12 +61,12 @@ impl Ops {
         true
     }
 
-    /// Puts an operation back that lacks something: gives what must be fetched.
+    /// Puts an operation back that lacks something; returns what to fetch.
     fn wait(&mut self, mut op: Op, needs: Vec<Need>) -> (OpId, Vec<Need>) {
         assert!(!needs.is_empty(), "an operation that lacks nothing has a plan");
         op.needs.extend(needs.iter().cloned());
         if !op.waits_for_loads() {
-            // A long wait: what was loaded may leave the cache meanwhile.
+            // A long wait: loaded entries may be evicted meanwhile.
             op.pages.clear();
         }
         for need in &needs {
@@ -127,8 +126,8 @@ impl Ops {
         plan.touched.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
     }
 
-    /// True if a request interrupts one that waits for a lock; that one is answered with EINTR, this one at
-    /// once.
+    /// True if a request interrupts one that waits for a lock; the latter is answered with EINTR, the former
+    /// at once.
     pub fn interrupt_lock(
         &mut self,
         env: &mut Env,
@@ -178,7 +177,7 @@ fn fetch(
     }
 }
 
-/// Logs once for each session who asked for what from where.
+/// Logs a denied request with its sender, once for each session.
 fn report_denied(env: &mut Env, sessions: &mut Sessions, client: ClientId, request: &ClientRequest) {
     let (op, uid, gid) = (request.op, request.caller_uid, request.caller_gid);
     sessions.report_once(env, client, Level::Info, "request_denied", |who| {

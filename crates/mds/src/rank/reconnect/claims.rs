@@ -1,4 +1,4 @@
-//! What reconnecting clients claim, and how they are served again.
+//! Claims of reconnecting clients, and the return to normal service.
 
 use super::{Reconnect, Said, release_presumed};
 use crate::cache::Cache;
@@ -13,11 +13,11 @@ use fsfmt::{Ino, InodeKey};
 use msgs::{CapBody, CapPeer, CapReconnect, ClientCaps, ClientReconnect, ClientSession, cap_op, session_op};
 use node::Level;
 
-/// No rank gives out as many capabilities; a claim of a higher number was made up.
+/// Upper bound of capability ids: no rank gives out as many, so a higher number in a claim is forged.
 const CAP_IDS_END: u64 = 1 << 62;
 
 impl Reconnect {
-    /// A client says what it holds.
+    /// Handles a client's claims.
     pub fn client_reconnect(
         &mut self,
         env: &mut Env,
@@ -60,7 +60,7 @@ impl Reconnect {
         }
     }
 
-    /// An inode was loaded, or does not exist: decides the claims on it.
+    /// Decides the claims on an inode that was loaded, or does not exist.
     pub fn resume_claims(
         &mut self,
         env: &mut Env,
@@ -87,8 +87,8 @@ impl Reconnect {
         self.reconnected.pop_front()
     }
 
-    /// Serves a client again that has claimed everything: gives what it has said, which is to be handled now,
-    /// and the inodes that it held until now, which others may wait for.
+    /// Resumes a client that has claimed everything. Returns its kept messages, to be handled now, and the
+    /// inodes that it held until now, for which others may wait.
     pub fn resume(
         &mut self,
         env: &mut Env,
@@ -100,7 +100,7 @@ impl Reconnect {
             return Default::default();
         };
         sessions.reopen(env, client);
-        // Before it may believe anything again.
+        // Before it may rely on its cache again.
         if env.stage() == Stage::Active || was_absent {
             self.revoke_outdated(env, cache, sessions, client, was_absent);
         }
@@ -115,9 +115,9 @@ impl Reconnect {
         (absent.said, release_presumed(cache, sessions, client))
     }
 
-    /// Revokes what a client that came late can't hold any more, because the inode has changed without it.
-    /// Write and exclusive bits were kept for it. What was revoked between its claims and now it is told now.
-    /// If an earlier rank went on without it, anything may have changed.
+    /// Revokes bits that a late client can no longer hold because the inode has changed without it. Its write
+    /// and exclusive bits were kept. Revocations since its claims are sent now. If an earlier incarnation of
+    /// the rank went on without the client, anything may have changed.
     fn revoke_outdated(
         &self,
         env: &mut Env,

@@ -1,10 +1,10 @@
-//! Clients of the predecessor that have not reconnected (ADR 0007). The rank goes on without them after a
-//! short wait; what they may hold stays theirs until they come, or are evicted.
+//! Clients of the predecessor that have not reconnected (ADR 0007). After a short wait the rank goes on
+//! without them; their capabilities stay reserved until they return or are evicted.
 //!
-//! The record of what they may hold is in the inodes: a client that has a [`fsfmt::ClientRange`] there may
-//! hold write and exclusive bits, or a lock. Such an inode gets a presumed capability as soon as it is in the
-//! cache, so that whatever conflicts waits as for any holder. Shared bits are not recorded: a client that
-//! comes late loses them on all that has changed meanwhile.
+//! The inodes record those capabilities: a client with a [`fsfmt::ClientRange`] may hold write and exclusive
+//! bits, or a lock. Such an inode gets a presumed capability as soon as it is cached, so that conflicting
+//! operations wait as for any holder. Shared bits are not recorded: a late client loses them on every inode
+//! that has changed meanwhile.
 
 mod claims;
 mod window;
@@ -29,36 +29,36 @@ pub(super) type Said = (u64, Body);
 /// A client of the predecessor that is absent.
 #[derive(Default)]
 pub(super) struct AbsentClient {
-    /// Its claims on inodes that are being loaded.
+    /// Number of its claims on inodes that are being loaded.
     loading: usize,
-    /// It has claimed all that it holds.
+    /// True once it has claimed everything that it holds.
     has_claimed: bool,
     /// Its claims on inodes that do not exist.
     gone: Vec<(InodeKey, u64)>,
-    /// An earlier rank went on without it already, and knew alone what has changed then.
+    /// An earlier incarnation of the rank went on without it, and only that one knew what has changed since.
     was_absent: bool,
-    /// Its messages since: requests and flushes from before the restart come before its claims.
+    /// Its messages since: repeated requests and flushes from before the restart arrive before its claims.
     said: Vec<Said>,
 }
 
-/// The absent clients, what they claim, and what has changed without them.
+/// The absent clients, their claims, and the changes made without them.
 ///
-/// Invariants: all that is kept is about absent clients; each claim that waits for a load is counted with its
+/// Invariants: everything kept concerns absent clients; each claim that waits for a load is counted with its
 /// client; nothing is kept once no client is absent.
 #[derive(Default)]
 pub(super) struct Reconnect {
     absent: BTreeMap<ClientId, AbsentClient>,
-    /// Time at which the rank goes on without the absent ones.
+    /// Time at which the rank goes on without absent clients.
     go_on: Option<Instant>,
-    /// Time at which those that are left are evicted.
+    /// Time at which the remaining ones are evicted.
     until: Option<Instant>,
-    /// Capabilities that are claimed on inodes that are being loaded.
+    /// Claimed capabilities on inodes that are being loaded.
     claims: BTreeMap<InodeKey, Vec<(ClientId, CapReconnect)>>,
     /// Clients that have claimed everything.
     reconnected: VecDeque<ClientId>,
     /// Inodes that this rank has changed, or given write bits on, while a client was absent.
     changed: BTreeSet<InodeKey>,
-    /// Messages that are kept of absent clients.
+    /// Number of kept messages of absent clients.
     held_back: usize,
     /// Messages of clients that came before the rank was active.
     early: VecDeque<(ClientId, Said)>,
@@ -70,14 +70,14 @@ impl Reconnect {
         !self.absent.is_empty()
     }
 
-    /// An inode is no longer what an absent client may believe.
+    /// Notes a change of an inode that absent clients may have cached.
     pub fn note_change(&mut self, ino: InodeKey) {
         if self.has_absent() {
             self.changed.insert(ino);
         }
     }
 
-    /// The predecessor's journal is replayed: all its clients are absent.
+    /// Marks all clients of the replayed predecessor as absent.
     pub fn expect_clients(&mut self, cache: &mut Cache, sessions: &mut Sessions) {
         for (client, session) in sessions.iter() {
             let was_absent = session.record().was_absent;
@@ -87,7 +87,7 @@ impl Reconnect {
         cached.into_iter().for_each(|ino| self.presume_holders(cache, sessions, ino));
     }
 
-    /// An inode is in the cache: absent clients keep what they may hold of it.
+    /// Reserves the bits of absent clients on an inode that was cached.
     pub fn presume_holders(&self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
         if !self.has_absent() {
             return;
@@ -104,7 +104,7 @@ impl Reconnect {
         }
     }
 
-    /// Keeps a message of an absent client, or gives it back if it can be handled now.
+    /// Keeps a message of an absent client, or returns it if it can be handled now.
     pub fn hold_back(&mut self, env: &Env, client: ClientId, tid: u64, body: Body) -> Option<Body> {
         let Some(absent) = self.absent.get_mut(&client) else { return Some(body) };
         if env.stage() == Stage::Active && absent.starts_over(&body) {
@@ -117,8 +117,8 @@ impl Reconnect {
         None
     }
 
-    /// Keeps a message that came before the rank was active. Clients wait for answers: what they send until
-    /// then is bounded by what they have in flight.
+    /// Keeps a message that came before the rank was active. Clients wait for answers, so their requests in
+    /// flight bound the number.
     pub fn keep_early(&mut self, client: ClientId, tid: u64, body: Body) {
         if self.early.len() < MAX_HELD_BACK {
             self.early.push_back((client, (tid, body)));
@@ -130,8 +130,8 @@ impl Reconnect {
         std::mem::take(&mut self.early)
     }
 
-    /// The rank serves: gives what absent clients have said, for those that ask for new sessions get them
-    /// now.
+    /// Returns the kept messages of a client once the rank serves, because clients that ask for new sessions
+    /// get them now.
     pub fn take_said(&mut self, client: ClientId) -> Vec<Said> {
         let Some(absent) = self.absent.get_mut(&client) else { return Vec::new() };
         let said = std::mem::take(&mut absent.said);
@@ -143,7 +143,7 @@ impl Reconnect {
         self.absent.keys().copied().collect()
     }
 
-    /// A client starts over with a new session: it holds nothing of the former one.
+    /// Handles a client that starts over with a new session and holds nothing of the old one.
     pub fn abandon(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
         if self.remove(client).is_some() {
             let held = release_presumed(cache, sessions, client);
@@ -151,7 +151,7 @@ impl Reconnect {
         }
     }
 
-    /// An absent client is refused by the OSDs: nothing is kept for it any more.
+    /// Forgets an absent client that the OSDs refuse.
     pub fn drop_client(&mut self, client: ClientId) {
         if self.remove(client).is_some() {
             self.claims.retain(|_, claims| {
@@ -187,14 +187,14 @@ impl Reconnect {
 }
 
 impl AbsentClient {
-    /// True if the client asks for a session that has given up its former one, and holds nothing.
+    /// True if the client asks for a session after it gave up its old one, and holds nothing.
     fn starts_over(&self, body: &Body) -> bool {
         let asks = matches!(body, Body::ClientSession(m) if m.head.op == session_op::REQUEST_OPEN);
         asks && !self.has_claimed && self.loading == 0
     }
 }
 
-/// Frees what was presumed of a client and not claimed: gives all inodes that the client held until now.
+/// Frees presumed capabilities that a client did not claim; returns all inodes that it held until now.
 fn release_presumed(cache: &mut Cache, sessions: &mut Sessions, client: ClientId) -> Vec<InodeKey> {
     let held = sessions.held(client);
     for ino in &held {

@@ -1,5 +1,4 @@
-//! How long the rank waits for its predecessor's clients, and what it records of those that it went on
-//! without.
+//! The reconnect window: the wait for the predecessor's clients, and the record of those that did not come.
 
 use super::Reconnect;
 use crate::cache::Cache;
@@ -13,25 +12,25 @@ use node::Level;
 use std::time::Duration;
 use stdx::Instant;
 
-/// The time that clients have to reconnect after a restart: Ceph's `mds_reconnect_timeout`.
+/// Time that clients have to reconnect after a restart: Ceph's `mds_reconnect_timeout`.
 const RECONNECT_WINDOW: Duration = Duration::from_secs(45);
-/// The time for which the rank waits for all of them before it goes on with those that came. Clients that see
-/// the monitors' map at once are there within milliseconds; what is waited for here delays everybody.
+/// The rank waits this long for all of them before it goes on with those that came. Clients that get the
+/// monitors' map at once reconnect within milliseconds; any further wait delays everybody.
 const GRACE: Duration = Duration::from_millis(500);
 
 impl Reconnect {
-    /// Clients may reconnect from now on.
+    /// Opens the window: clients may reconnect.
     pub fn open_window(&mut self, now: Instant) {
         self.go_on = Some(now + GRACE);
         self.until = Some(now + RECONNECT_WINDOW);
     }
 
-    /// The time at which the rank goes on without absent clients.
+    /// The end of the reconnect window.
     pub fn deadline(&self) -> Option<Instant> {
         self.go_on
     }
 
-    /// Ends the reconnect stage when all have come or enough was waited, and evicts those that have not come
+    /// Ends the reconnect stage when all have come or the grace is over, and evicts those that have not come
     /// in time.
     pub fn check_window(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
         if env.stage() < Stage::Reconnecting {
@@ -50,7 +49,7 @@ impl Reconnect {
         if self.has_absent() {
             let text = format!("{} clients have not come back yet", self.absent.len());
             env.log(Level::Info, "clients_missing", text);
-            // In the journal before all that changes without them.
+            // Journaled before all changes made without them.
             let absent = &self.absent;
             let in_doubt = |client, was| was || absent.contains_key(&client);
             record_absent(env, cache, sessions, in_doubt);
@@ -59,8 +58,8 @@ impl Reconnect {
         env.effect(Effect::Reached(Stage::Rejoined));
     }
 
-    /// A client renews: if it has confirmed all that it had to give up, its beliefs are not in doubt any
-    /// more.
+    /// Handles a client's renewal: once it has confirmed all revocations, its cached state is no longer in
+    /// doubt.
     pub fn settle_doubts(&self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
         let is_in_doubt = sessions.get(client).is_some_and(|s| s.record().was_absent);
         let is_here = env.stage() == Stage::Active && !self.absent.contains_key(&client);
@@ -70,7 +69,7 @@ impl Reconnect {
     }
 }
 
-/// Journals which clients' cached state may be stale, because the rank went on without them.
+/// Journals the clients whose cached state may be stale, because the rank went on without them.
 fn record_absent(
     env: &mut Env,
     cache: &mut Cache,

@@ -24,7 +24,7 @@ use wire::{DecodeError, Reader};
 /// Sessions read at once.
 const SESSIONS_PER_READ: u64 = 256;
 
-/// An object that is being read.
+/// An object being read.
 #[derive(Debug)]
 enum Read {
     Header,
@@ -37,28 +37,28 @@ enum Read {
 /// A step of the replay, for the rank to carry out.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Inode numbers below this are used, by the stored table.
+    /// Inode numbers below this are used, according to the stored table.
     InodeNumbers(u64),
     /// Apply these events of a segment.
     Apply(Segment, Vec<(Lsn, Event)>),
-    /// The journal is at its end.
+    /// The journal has ended.
     End(Ended),
 }
 
-/// A journal that was read to its end.
+/// The end of a journal.
 #[derive(Debug)]
 pub(super) struct Ended {
     /// Its last event.
     pub last: Lsn,
-    /// Events that were applied.
+    /// Number of applied events.
     pub count: u64,
     /// Its objects: bytes and first event.
     pub segments: BTreeMap<Segment, (u64, Lsn)>,
 }
 
-/// A replay under way.
+/// A replay in progress.
 ///
-/// Invariants: no event is given out before all tables are read; at most one object of the journal is being
+/// Invariants: no event is returned before all tables are read; at most one object of the journal is being
 /// read.
 #[derive(Default)]
 pub(super) struct Replay {
@@ -96,7 +96,7 @@ impl Replay {
         self.read(env, names::session_table(env.cfg().rank), op, Read::Sessions);
     }
 
-    /// An object was read. Gives an error for a state that is damaged.
+    /// Handles a completed read. Fails if the state is damaged.
     pub fn io_done(
         &mut self,
         env: &mut Env,
@@ -112,7 +112,7 @@ impl Replay {
             table => self.take_table(env, cache, sessions, &table, reply).map_err(Damage::Decode),
         };
         if taken.is_ok() && self.reads.is_empty() && self.journal.is_none() {
-            // The tables are read. The newest state in them is at least that of the header.
+            // The tables are read. Their newest state is at least that of the header.
             self.journal =
                 Some(JournalReader::new(self.header.as_ref().unwrap_or(&JournalHeader::default())));
         }
@@ -120,7 +120,7 @@ impl Replay {
         taken.map_err(|damage| format!("the stored state of rank {} is unusable: {damage}", env.cfg().rank))
     }
 
-    /// Refuses what a later version stored with features that this one does not know.
+    /// Refuses data that a later version stored with unknown features.
     fn check_features(&self) -> Result<(), Damage> {
         let needs = self.header.as_ref().map_or(0, |header| header.needs);
         match needs & !KNOWN_FEATURES {
@@ -162,7 +162,7 @@ impl Replay {
     fn take_object(&mut self, reply: Option<ObjReply>) -> Result<(), Damage> {
         let journal = self.journal.as_mut().expect("tables are read first");
         let bytes = data(&reply);
-        // The object after the last was perhaps never written: an absent one ends the journal.
+        // The object after the last may never have been written: a missing one ends the journal.
         self.is_at_end = bytes.is_empty();
         let Batch { segment, events } =
             if self.is_at_end { journal.take_end() } else { journal.take(bytes) }?;

@@ -1,9 +1,10 @@
-//! Reads a journal object by object, and gives its events in order.
+//! Reads a journal object by object, and returns its events in order.
 //!
-//! The reader keeps one object back: a write of a predecessor may have landed after its successor had read
-//! that object and gone on in the next, so events that the next object numbers again never happened. The
-//! events of an object are given out when the next one is read, or found not to exist. A reader that has come
-//! to the end can go on from there: it reads its last object again, from which it gives out only what is new.
+//! The reader holds one object back. A late write of a predecessor may land in an object after its successor
+//! has read that object and gone on in the next one; events that the next object numbers again never
+//! happened. The events of an object are therefore returned when the next one has been read, or is found
+//! missing. At the end of the journal a reader can continue: it reads its last object again and returns only
+//! the new events.
 
 use crate::types::{Lsn, Segment};
 use fsfmt::Event;
@@ -32,7 +33,7 @@ pub(super) enum Damage {
     Decode(DecodeError),
     /// Events are missing between two objects.
     Gap { segment: Segment, first: Lsn, expected: Lsn },
-    /// A later version stored what this one would drop.
+    /// A later version stored data that this one would drop.
     Newer { features: u64 },
 }
 
@@ -52,9 +53,9 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// A place in a journal.
+/// A position in a journal.
 ///
-/// Invariants: events are given out once and in order; at most the events of one object are held.
+/// Invariants: events are returned once and in order; at most the events of one object are held.
 #[derive(Debug)]
 pub(super) struct JournalReader {
     /// The object that is read next.
@@ -69,7 +70,7 @@ pub(super) struct JournalReader {
 }
 
 impl JournalReader {
-    /// Begins where a header says that the first needed event is.
+    /// Starts at the first needed event according to a header.
     pub fn new(header: &JournalHeader) -> Self {
         let last = header.first_seq.saturating_sub(1);
         Self { next: header.first, last, held: None, segments: BTreeMap::new(), count: 0 }
@@ -85,12 +86,12 @@ impl JournalReader {
         self.last
     }
 
-    /// Events given out so far.
+    /// Number of events returned so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Takes in the bytes of the next object: gives the events of the one before.
+    /// Takes the bytes of the next object; returns the events of the previous one.
     pub fn take(&mut self, bytes: &[u8]) -> Result<Batch, Damage> {
         let object = self.decode(bytes)?;
         let superseded_from = object.events.first().map(|(seq, _)| *seq);
@@ -102,12 +103,12 @@ impl JournalReader {
         Ok(before)
     }
 
-    /// The next object does not exist: gives the events of the last one.
+    /// Handles a missing next object; returns the events of the last one.
     pub fn take_end(&mut self) -> Result<Batch, Damage> {
         self.give_out(None)
     }
 
-    /// Goes on from the end: reads the last object again, and then those behind it.
+    /// Continues from the end: reads the last object again, and then later ones.
     #[cfg_attr(not(test), expect(dead_code, reason = "a standby that follows the journal needs it"))]
     pub fn follow(&mut self) {
         if let Some(last) = self.segments.keys().next_back() {
@@ -115,7 +116,7 @@ impl JournalReader {
         }
     }
 
-    /// The objects that were read, for the journal that goes on behind them.
+    /// The objects that were read, as segments of the journal that continues after them.
     pub fn into_segments(mut self) -> BTreeMap<Segment, (u64, Lsn)> {
         if self.segments.is_empty() {
             self.segments.insert(self.next.saturating_sub(1), (0, self.last + 1));
@@ -130,7 +131,7 @@ impl JournalReader {
         Ok(Object { segment: self.next, events })
     }
 
-    /// Gives out the events of the held object that are new and below `end`.
+    /// Returns the events of the held object that are new and below `end`.
     fn give_out(&mut self, end: Option<Lsn>) -> Result<Batch, Damage> {
         let Some(Object { segment, mut events }) = self.held.take() else { return Ok(Batch::default()) };
         events.retain(|(seq, _)| *seq > self.last && end.is_none_or(|end| *seq < end));

@@ -1,4 +1,4 @@
-//! The life of a session: opened, renewed, stale, evicted or closed (docs/protocol.md 6.2).
+//! Lifecycle of a session: opened, renewed, stale, evicted or closed (docs/protocol.md 6.2).
 
 use super::{ClientPeer, FEATURES, Session, SessionState, Sessions};
 use crate::cache::Cache;
@@ -12,13 +12,13 @@ use msgs::{Body, ClientSession, session_op};
 use node::Level;
 use std::time::Duration;
 
-/// A pause of ours after which no client counts as silent: none could renew.
+/// Pause of this daemon after which no client counts as silent, because none could renew.
 const OWN_PAUSE: Duration = Duration::from_secs(10);
-/// Capabilities that a client is always left with.
+/// Minimum capabilities that a client is left with.
 const MIN_CAPS: usize = 16;
 
 impl Sessions {
-    /// A client asks for a session.
+    /// Opens a session that a client asks for.
     pub fn open(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId, m: &ClientSession) {
         if let Some(s) = self.map.get_mut(&client) {
             if s.state == SessionState::Absent {
@@ -47,7 +47,7 @@ impl Sessions {
         self.send(env, client, lsn, 0, open);
     }
 
-    /// A client of the predecessor has claimed what it holds: its session is open again.
+    /// Reopens the session of a client of the predecessor that has claimed everything.
     pub fn reopen(&mut self, env: &Env, client: ClientId) {
         let auth = self.auth_of(client);
         if let Some(s) = self.map.get_mut(&client) {
@@ -57,13 +57,13 @@ impl Sessions {
         }
     }
 
-    /// Tells a client whose session was opened again.
+    /// Informs a client that its session was reopened.
     pub fn send_reopened(&mut self, env: &mut Env, client: ClientId) {
         let lsn = env.journal().last();
         self.send_open(env, client, lsn);
     }
 
-    /// A client renews its session.
+    /// Renews a client's session.
     pub fn renew(&mut self, env: &mut Env, client: ClientId, seq: u64) {
         let Some(s) = self.map.get_mut(&client) else { return };
         s.renewed = env.now();
@@ -78,20 +78,20 @@ impl Sessions {
         }
     }
 
-    /// Ends a session, of which nothing is held any more.
+    /// Ends a session whose capabilities are all gone.
     pub fn end(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId, what: &str) -> Lsn {
         assert!(self.map.get(&client).is_none_or(|s| s.inodes.is_empty()), "an ended session holds nothing");
         commit(env, cache, self, what, vec![Update::SessionClose { client: client.0 }])
     }
 
-    /// Tells a client that its session has ended, when event `lsn` is durable.
+    /// Informs a client that its session has ended, once event `lsn` is durable.
     pub fn send_closed(&mut self, env: &Env, client: ClientId, lsn: Lsn) {
         // The session is gone with the event, but the answer waits for it like any other.
         let close: Body = Self::message(env, session_op::CLOSE, 0).into();
         self.farewells.push((lsn, client, close));
     }
 
-    /// Begins to evict a client: the OSDs must refuse it before another client gets what it holds.
+    /// Begins to evict a client: the OSDs must refuse it before another client gets its capabilities.
     pub fn evict(&mut self, env: &mut Env, client: ClientId) {
         let Some(s) = self.map.get_mut(&client) else { return };
         if s.state == SessionState::Evicting {
@@ -107,8 +107,8 @@ impl Sessions {
         self.map.get(&client).is_some_and(|s| s.state == SessionState::Evicting)
     }
 
-    /// Once a second: looks for clients that are silent or do not give back what was revoked. `late` tells
-    /// for how long an operation has waited for a client's answer to a revocation.
+    /// Once a second, checks for clients that are silent or do not give up revoked bits. `late` returns the
+    /// time for which an operation has waited for a client's answer to a revocation.
     pub fn check_silence(&mut self, env: &mut Env, cache: &Cache, late: impl Fn(ClientId) -> Duration) {
         let now = env.now();
         if now.since(self.last_check) > OWN_PAUSE {
@@ -129,7 +129,7 @@ impl Sessions {
                         s.state = SessionState::Stale;
                     }
                 }
-                // Others wait for what it does not give back.
+                // Others wait for bits that it does not give up.
                 SessionState::Stale if silent > evict_after || is_revoking(cache, client, s) => {
                     self.evict(env, client);
                 }
@@ -139,12 +139,12 @@ impl Sessions {
         }
     }
 
-    /// True if a client has not given back something that was revoked.
+    /// True if a client has not given up revoked bits.
     pub fn is_revoking(&self, cache: &Cache, client: ClientId) -> bool {
         self.map.get(&client).is_some_and(|s| is_revoking(cache, client, s))
     }
 
-    /// Asks clients to return capabilities if these keep the cache above its limit.
+    /// Asks clients to return capabilities that keep the cache above its limit.
     pub fn recall(&mut self, env: &mut Env, cache: &Cache) {
         let limit = env.cfg().options.cache_inodes;
         if cache.stats().inodes <= limit * 9 / 10 {

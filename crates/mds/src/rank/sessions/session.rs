@@ -13,7 +13,7 @@ use wire::AddrVec;
 pub enum SessionState {
     /// Taken over from the predecessor; its client has not reconnected yet.
     Absent,
-    /// In use.
+    /// The session is in use.
     Open,
     /// Silent for too long: it gets nothing new.
     Stale,

@@ -42,7 +42,7 @@ pub(super) struct Strays {
     under_way: usize,
     /// True if clients were absent at the last step, so that no purge was due.
     was_absent: bool,
-    /// The omap key behind which the search for the predecessor's strays goes on.
+    /// The omap key after which the search for the predecessor's strays continues.
     next_page: Option<Vec<u8>>,
 }
 

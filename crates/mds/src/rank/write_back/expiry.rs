@@ -1,4 +1,4 @@
-//! Journal expiry (the paper's section 4.2: the journal is trimmed when its updates are in their
+//! Journal expiry (the paper's section 4.1: the journal is trimmed when its updates are in their
 //! directories).
 //!
 //! A segment is needed while something that its events changed is not stored elsewhere. What is dirty is

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 /// Kinds of entities that options can be set for.
 const KINDS: [&str; 6] = ["global", "mon", "osd", "mds", "client", "mgr"];
 
-/// A `who`, checked: `global`, a kind, or a name, with masks after slashes.
+/// Validates a `who`: `global`, a kind, or a name, with masks after slashes.
 pub(crate) fn section(who: &str) -> Result<String, Failure> {
     let mut parts = who.split('/');
     let name = parts.next().unwrap_or_default();
@@ -30,7 +30,7 @@ pub(crate) fn section(who: &str) -> Result<String, Failure> {
     Ok(who.to_owned())
 }
 
-/// A value with its type's errors told; names that we don't know pass where clients may.
+/// Validates a value against its type. Unknown names are accepted if they may belong to clients.
 fn check(name: &str, value: &str, force: bool) -> Result<(), Failure> {
     match options::find(name) {
         Some(option) => option.check(value).or_else(|e| invalid(format!("error parsing value: {e}"))),
@@ -105,7 +105,8 @@ pub fn log(view: &View<'_>, args: &Args) -> Outcome {
     answer(args, json, plain)
 }
 
-/// Takes over what of a configuration file can be set centrally; what can't is printed, to stay in the file.
+/// Imports the options of a configuration file that can be set centrally; prints the others, which stay in
+/// the file.
 pub fn assimilate(edit: &mut Edit<'_>, _: &Args, input: &[u8]) -> Outcome {
     let text = std::str::from_utf8(input).or_else(|_| invalid("the file is not a text"))?;
     let conf = Conf::parse(text).or_else(|e| invalid(e.to_string()))?;

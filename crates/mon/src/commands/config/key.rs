@@ -20,7 +20,7 @@ pub fn key_get(view: &View<'_>, args: &Args) -> Outcome {
 /// Longest stored value.
 const MAX_VALUE: usize = 65_536;
 
-/// Keys that the monitors keep notes of their own under.
+/// Refuses keys that the monitors use themselves.
 fn check_key(key: &str) -> Result<(), Failure> {
     match [
         config_log::PREFIX,

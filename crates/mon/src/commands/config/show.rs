@@ -133,7 +133,7 @@ pub fn help(_: &View<'_>, args: &Args) -> Outcome {
     answer(args, || o.describe(), plain)
 }
 
-/// Whether the map or this monitor knows such a daemon.
+/// True if the map or this monitor knows a daemon of that name.
 fn is_daemon(view: &View<'_>, name: &EntityName) -> bool {
     let fsmap = &view.state.fsmap;
     match name.ty {
@@ -147,8 +147,8 @@ fn is_daemon(view: &View<'_>, name: &EntityName) -> bool {
     }
 }
 
-/// Options of a daemon by name: value and where it comes from. Of other daemons than this monitor only what
-/// is set centrally is known: their files are shown by `ceph tell NAME config show`.
+/// Options of a daemon by name: value and source. For daemons other than this monitor only central settings
+/// are known; `ceph tell NAME config show` shows their files.
 fn shown(view: &View<'_>, who: &str, defaults: bool) -> Vec<(String, String, &'static str)> {
     let target = crate::options::target_of(view.state, who);
     let set = resolve(&view.state.config, &target);

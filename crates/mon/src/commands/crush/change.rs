@@ -20,7 +20,7 @@ fn shown(weight: u32) -> String {
     crate::text::float(f64::from(weight) / 65536.0)
 }
 
-/// Words `TYPE=NAME`.
+/// Parses words of the form `TYPE=NAME`.
 fn location(args: &Args) -> Result<Vec<(String, String)>, Failure> {
     let pair = |word: &String| match word.split_once('=') {
         Some((ty, name)) if !ty.is_empty() && !name.is_empty() => Ok((ty.to_owned(), name.to_owned())),
@@ -72,7 +72,7 @@ pub fn rename_bucket(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         (Some(_), Some(_)) => {
             return Err(Failure::new(Errno::EEXIST, format!("dstname '{to}' already exists")));
         }
-        // Asked again after the answer was lost.
+        // Sent again after the answer was lost.
         (None, Some(_)) => return said(format!("renamed bucket {from} into {to}")),
         (None, None) => return missing(format!("srcname '{from}' does not exist")),
     };
@@ -105,7 +105,7 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     keep(edit, crush, text)
 }
 
-/// Puts an OSD somewhere with the weight that it has already, or else the one given.
+/// Places an OSD with its present weight, or else with the given one.
 pub fn create_or_move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let (osd, place) = (osd_arg(edit, args)?, location(args)?);
     let mut crush = edit.crush();
@@ -119,7 +119,7 @@ pub fn create_or_move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     keep(edit, crush, text)
 }
 
-/// Whether the item lies in the innermost bucket of a location already.
+/// True if the item already lies in the innermost bucket of `place`.
 fn is_there(crush: &CrushMap, id: i32, place: &[(String, String)]) -> bool {
     let here = crush.location(id);
     let parent = crush.parent_of(id).map(|p| crush.name(p));
@@ -139,7 +139,7 @@ pub fn r#move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     keep(edit, crush, format!("moved item id {id} name '{name}' to location {at} in crush map"))
 }
 
-/// The item in `name`, if it lies somewhere below `ancestor`, where one is given.
+/// The item called `name`, provided that it lies below `ancestor` if that is given.
 fn below(crush: &CrushMap, args: &Args) -> Result<Option<i32>, Failure> {
     let Some(id) = crush.id_of(args.str("name")) else { return Ok(None) };
     let Some(ancestor) = args.opt_str("ancestor") else { return Ok(Some(id)) };
@@ -166,7 +166,7 @@ pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     keep(edit, crush, format!("removed item id {id} name '{name}' from crush map"))
 }
 
-/// Takes a bucket out of the one that holds it; what is below stays below it.
+/// Removes a bucket from its parent; its content stays in it.
 pub fn unlink(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let name = args.str("name");
     let mut crush = edit.crush();
@@ -208,7 +208,7 @@ pub fn reweight_subtree(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     keep(edit, crush, text)
 }
 
-/// Sums up the weights of all buckets again; ours are never off, those of a map that was set may be.
+/// Recomputes the weights of all buckets. Our sums are always right; those of an imported map may not be.
 pub fn reweight_all(edit: &mut Edit<'_>, _: &Args, _: &[u8]) -> Outcome {
     let mut crush = edit.crush();
     for root in crush.roots() {
@@ -273,7 +273,7 @@ pub fn set_map(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
     Ok(Reply { status: (version + 1).to_string(), data: Vec::new() })
 }
 
-/// A map that a pool's rule or an item's bucket is missing from would lose data: it is refused.
+/// Refuses a map that lacks a pool's rule or an item's bucket: it would lose data.
 fn check_map(edit: &Edit<'_>, crush: &CrushMap) -> Result<(), Failure> {
     for (id, pool) in &edit.osdmap().pools {
         let rule = crush.rule(u32::from(pool.crush_rule));

@@ -67,7 +67,7 @@ pub fn class_ls(view: &View<'_>, args: &Args) -> Outcome {
     structured(args, &json!(view.state.osdmap().crush.class_names.values().collect::<Vec<_>>()))
 }
 
-/// Name of the profile that the settings are of, by the release that first had it.
+/// The profile that the tunables match, named after the release that introduced it.
 fn profile(t: &crush::Tunables) -> &'static str {
     let all = ["jewel", "hammer", "firefly", "bobtail", "argonaut"];
     let is = |name: &&&str| {

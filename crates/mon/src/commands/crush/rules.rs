@@ -17,7 +17,7 @@ fn same_rule(crush: &CrushMap, name: &str, wanted: &[Step]) -> bool {
     steps.is_some_and(|steps| steps == wanted)
 }
 
-/// Adds a rule. One of the same name is taken for it where its steps are the same.
+/// Adds a rule. An existing one of the same name is accepted if its steps are the same.
 fn add_rule(
     edit: &mut Edit<'_>,
     name: &str,
@@ -90,7 +90,7 @@ pub fn rule_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     }
 }
 
-/// Parameters that a profile for `jerasure` has where it does not say otherwise.
+/// Parameters of a `jerasure` profile that does not set them itself.
 const JERASURE: [(&str, &str); 8] = [
     ("crush-device-class", ""),
     ("crush-failure-domain", "host"),

@@ -2,7 +2,7 @@
 
 use crush::Tunables;
 
-/// How hard mappers try, by the release that first tried so.
+/// The tunables of a profile, named after the release that introduced it.
 pub fn profile(name: &str, old: &Tunables) -> Tunables {
     let argonaut = Tunables {
         choose_local_tries: 2,

@@ -73,7 +73,7 @@ pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     remove(edit, id)
 }
 
-/// That there is none is no error.
+/// Removes a weight set; a missing one is no error.
 fn remove(edit: &mut Edit<'_>, pool: i64) -> Outcome {
     let mut crush = edit.crush();
     match crush.choose_args.remove(&pool) {
@@ -128,8 +128,8 @@ fn reweight_item(edit: &mut Edit<'_>, pool: i64, args: &Args) -> Outcome {
     keep(edit, crush, "")
 }
 
-/// Sets an item's weights in every bucket that holds it, shadows too; the sums above follow. Whether any
-/// does.
+/// Sets an item's weights in every bucket that holds it, including shadow buckets, and adjusts the sums
+/// above. Returns true if any bucket holds it.
 fn adjust(crush: &CrushMap, set: &mut ChooseArgMap, item: i32, weights: &[u32]) -> bool {
     let mut found = false;
     for bucket in crush.buckets.iter().flatten().filter(|b| b.items.contains(&item)) {

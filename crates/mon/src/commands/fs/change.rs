@@ -25,7 +25,7 @@ fn fs_of(edit: &Edit<'_>, args: &Args) -> Result<Fscid, Failure> {
     }
 }
 
-/// Whether a pool may become part of a new file system.
+/// Checks that a pool may become part of a new file system.
 fn check_pool(edit: &Edit<'_>, id: i64, name: &str, pool: &Pool) -> Result<(), Failure> {
     if pool.is_erasure() {
         return invalid(format!("pool '{name}' is erasure-coded; use a replicated one"));
@@ -88,7 +88,7 @@ pub fn new(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         ..MdsMap::default()
     };
     if args.flag("recover") {
-        // The metadata exists: the first MDS replays instead of making a new root.
+        // The metadata exists already: the first MDS replays it instead of creating a root.
         mds_map.flags |= MdsMap::NOT_JOINABLE;
         mds_map.r#in.insert(MdsRank(0));
         mds_map.failed.insert(MdsRank(0));
@@ -101,15 +101,15 @@ pub fn new(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     said(format!("new fs with metadata pool {meta} and data pool {data}"))
 }
 
-/// The metadata is small and everything waits for it: it is recovered first, and has more PGs than its bytes
-/// ask for. Ceph's values.
+/// Metadata is small and everything waits for it: recover it first, and give it more PGs than its size calls
+/// for. Ceph's values.
 fn prefer_metadata(pool: &mut Pool) {
-    let wishes = [
+    let settings = [
         (pool_opt::RECOVERY_PRIORITY, PoolOpt::Int(5)),
         (pool_opt::PG_NUM_MIN, PoolOpt::Int(i64::from(pool.pg_num.min(16)))),
         (pool_opt::PG_AUTOSCALE_BIAS, PoolOpt::Double(4.0)),
     ];
-    for (key, value) in wishes {
+    for (key, value) in settings {
         pool.opts.entry(key).or_insert(value);
     }
 }
@@ -224,7 +224,7 @@ fn set_flag(edit: &mut Edit<'_>, id: Fscid, bit: u32, on: bool) {
     fs.flags = if on { fs.flags | bit } else { fs.flags & !bit };
 }
 
-/// Removing the last trace of ranks and journals: only for one who repairs by hand.
+/// Removes the last trace of ranks and journals; only for repairs by hand.
 pub fn reset(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let id = fs_of(edit, args)?;
     if !edit.fsmap_now().filesystems[&id].mds_map.up.is_empty() {
@@ -322,7 +322,7 @@ pub fn required_client_features(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> O
     }
 }
 
-/// A damaged rank that somebody has mended may be taken again.
+/// Allows a repaired rank to be taken again.
 pub fn repaired(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let role = args.str("role");
     let (fs, rank) = role.split_once(':').unwrap_or(("", role));

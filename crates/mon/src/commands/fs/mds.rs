@@ -114,7 +114,7 @@ pub fn fs_status(view: &View<'_>, args: &Args) -> Outcome {
         [pool(f.mds_map.metadata_pool, "metadata")].into_iter().chain(data).collect::<Vec<_>>()
     };
     let state = |i: &MdsInfo| i.state.name().trim_start_matches("up:").to_owned();
-    // What goes on inside a metadata server is known to it alone: `ceph daemon mds.NAME …`.
+    // Only the metadata server knows its own internals: `ceph daemon mds.NAME …`.
     let json = || {
         let mut ranks: Vec<Value> = Vec::new();
         for f in &filesystems {

@@ -4,7 +4,7 @@ use crate::text::{addrvec, legacy_addr, stamp_z};
 use maps::{MonMap, release};
 use serde_json::{Value, json};
 
-/// What Pacific's monitors need of one another, by bit of the feature mask.
+/// Features that Pacific's monitors require of one another, by bit of the feature mask.
 pub(crate) const FEATURES: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
 

@@ -8,7 +8,7 @@ use decl::Args;
 use serde_json::json;
 use wire::AddrVec;
 
-/// There is no manager: monitors answer what it would.
+/// Answers in place of Ceph's manager, which does not exist here.
 pub fn mgr_stat(_: &View<'_>, args: &Args) -> Outcome {
     structured(args, &json!({ "epoch": 1, "available": false, "active_name": "", "num_standby": 0 }))
 }

@@ -63,7 +63,7 @@ pub fn getmap(view: &View<'_>, args: &Args) -> Outcome {
     Ok(Reply { status: format!("got monmap epoch {}", map.epoch), data: Writer::encode(map) })
 }
 
-/// What a monitor said of itself and its host.
+/// Metadata that a monitor reported about itself and its host.
 fn mon_metadata(view: &View<'_>, name: &str) -> Map<String, Value> {
     let mut out = Map::new();
     if let Some(info) = view.state.monmap.mons.get(name) {

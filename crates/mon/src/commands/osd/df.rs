@@ -27,7 +27,7 @@ fn space(view: &View<'_>, id: i32) -> StoreStatfs {
     sum
 }
 
-/// Percent used.
+/// Percentage of the device in use.
 fn utilization(s: &StoreStatfs) -> f64 {
     crate::text::percent((s.total - s.available.min(s.total)) as f64, s.total as f64)
 }
@@ -51,7 +51,7 @@ fn averages(view: &View<'_>) -> Averages {
     Averages { average, min: fold(f64::min), max: fold(f64::max), dev }
 }
 
-/// The devices that a filter leaves: those of a class, below a CRUSH bucket, or under a pool's rule.
+/// The devices that pass a filter: those of a class, below a CRUSH bucket, or under a pool's rule.
 fn filtered(map: &OsdMap, filter: &str) -> Result<Vec<i32>, Failure> {
     if let Some(class) = map.crush.class_of(filter) {
         return Ok(map.crush.classes.iter().filter(|(_, c)| **c == class).map(|(id, _)| *id).collect());

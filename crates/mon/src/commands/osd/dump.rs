@@ -28,7 +28,7 @@ pub fn flag_names(map: &OsdMap) -> Vec<&'static str> {
     maps::osd_flags::NAMES.iter().filter(|(bit, _)| map.has_flag(*bit)).map(|(_, n)| *n).collect()
 }
 
-/// The oldest release that can read what the map uses.
+/// The oldest client release that can read the map.
 fn min_compat(map: &OsdMap) -> &'static str {
     if map.pg_upmap_items.is_empty() && map.pg_upmap.is_empty() { "jewel" } else { "luminous" }
 }
@@ -231,7 +231,7 @@ pub fn pool_json(map: &OsdMap, id: i64, id_key: &str) -> Value {
     Value::Object(out)
 }
 
-/// What a pool says of cache tiering, which Nacre has not: Ceph's defaults.
+/// A pool's cache tiering, which Nacre does not have: prints Ceph's defaults.
 fn tiering(p: &Pool, put: &mut impl FnMut(&str, Value)) {
     put("tiers", p.tiers.iter().copied().collect::<Vec<i64>>().into());
     put("tier_of", p.tier_of.into());
@@ -257,7 +257,7 @@ fn tiering(p: &Pool, put: &mut impl FnMut(&str, Value)) {
     put("grade_table", json!([]));
 }
 
-/// Where numbers of PGs are heading, where they are not there; and who decides.
+/// Target PG numbers that are not yet reached, and the autoscale mode.
 fn targets(p: &Pool) -> String {
     let mut out = String::new();
     for (name, target, now) in [

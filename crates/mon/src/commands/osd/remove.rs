@@ -11,8 +11,8 @@ use decl::Args;
 use maps::{OsdId, osd_state};
 use wire::{EntityName, EntityType, Errno};
 
-/// The OSD of `id` if it exists and is down, ready to be destroyed or purged with consent; `Err` holds the
-/// answer where there is nothing to do or it may not be.
+/// The OSD of `id` if it may be destroyed or purged: it exists, is down, and the user consents. `Err` holds
+/// the answer if there is nothing to do or it is not allowed.
 pub fn doomed(edit: &Edit<'_>, args: &Args, force: bool) -> Result<OsdId, Outcome> {
     let map = edit.osdmap();
     let Some(osd) = args.osd("id").map(OsdId) else { return Err(invalid("id: write an OSD as 0 or osd.0")) };
@@ -37,7 +37,7 @@ pub fn doomed(edit: &Edit<'_>, args: &Args, force: bool) -> Result<OsdId, Outcom
     Ok(osd)
 }
 
-/// Forgets an OSD's key and store; its number and place stay for the next disk.
+/// Deletes an OSD's key and store id; its number and place stay for the next disk.
 pub fn destroy(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let osd = match doomed(edit, args, args.flag("force")) {
         Ok(osd) => osd,
@@ -101,7 +101,7 @@ fn forget(edit: &mut Edit<'_>, osd: OsdId, with_key: bool) -> Result<(), Failure
         ));
     }
     let state = entry.state;
-    // Turning EXISTS over takes the number away with everything that belongs to it.
+    // XORing EXISTS removes the number with everything that belongs to it.
     edit.osd().new_state.insert(osd, state);
     if with_key {
         let mut crush = edit.crush();

@@ -1,4 +1,4 @@
-//! Whether OSDs can be stopped or destroyed without loss.
+//! Checks that OSDs can be stopped or destroyed without data loss.
 
 use crate::commands::reply::{Outcome, output, structured};
 use crate::failure::{Failure, invalid, missing};

@@ -56,7 +56,7 @@ pub fn strays(map: &OsdMap) -> Vec<OsdId> {
     map.existing().map(|(id, _)| id).filter(|id| map.crush.parent_of(id.0).is_none()).collect()
 }
 
-/// What all trees say of an item.
+/// The fields of an item that all trees print.
 pub fn node_json(crush: &CrushMap, node: &Node) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("id".into(), node.id.into());
@@ -136,7 +136,7 @@ pub fn crush_tree(view: &View<'_>, args: &Args) -> Outcome {
     answer(args, json, plain)
 }
 
-/// Whether an OSD is in one of the states that are asked for.
+/// True if an OSD is in one of the requested states.
 fn wanted(map: &OsdMap, osd: OsdId, states: &[String]) -> bool {
     let is = |state: &String| match state.as_str() {
         "up" => map.is_up(osd),
@@ -182,7 +182,7 @@ pub fn tree_from(view: &View<'_>, args: &Args) -> Outcome {
     answer(args, json, || tree_text(&map, &below, &[]))
 }
 
-/// The items that have an OSD in one of the states that are asked for.
+/// The items with an OSD in one of the requested states.
 fn filtered(map: &OsdMap, args: &Args, all: Vec<Node>) -> Vec<Node> {
     let states = args.list("states");
     let keep = |id: i32| crush_edit::devices(&map.crush, id).iter().any(|d| wanted(map, OsdId(*d), &states));

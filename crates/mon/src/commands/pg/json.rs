@@ -5,7 +5,7 @@ use maps::{ObjectStatSum, OsdId, StoreStatfs};
 use peer::PgStat;
 use serde_json::{Map, Value, json};
 
-/// `object_stat_sum_t`.
+/// JSON of an `object_stat_sum_t`.
 pub fn stat_sum(s: &ObjectStatSum) -> Value {
     let mut out = Map::new();
     macro_rules! put {
@@ -56,7 +56,7 @@ pub fn stat_sum(s: &ObjectStatSum) -> Value {
     Value::Object(out)
 }
 
-/// `store_statfs_t`.
+/// JSON of a `store_statfs_t`.
 pub fn store(s: &StoreStatfs) -> Value {
     json!({
         "total": s.total,
@@ -81,7 +81,7 @@ fn first(list: &[OsdId]) -> i32 {
     list.first().map_or(-1, |o| o.0)
 }
 
-/// One PG.
+/// JSON of one PG's statistics.
 pub fn pg(s: &PgStat) -> Value {
     let mut out = Map::new();
     let mut put = |k: &str, v: Value| drop(out.insert(k.into(), v));

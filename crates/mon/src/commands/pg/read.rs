@@ -81,7 +81,7 @@ fn all_pgs(view: &View<'_>) -> Vec<PgStat> {
     out
 }
 
-/// Whether a PG is in all of the states that are asked for (`active`, `degraded`, …).
+/// True if a PG is in all of the requested states (`active`, `degraded`, …).
 fn in_states(stat: &PgStat, states: &[String]) -> bool {
     let name = crate::pg_stats::state_name(stat.state);
     let has: Vec<&str> = name.split('+').collect();
@@ -301,7 +301,7 @@ fn osd_json(view: &View<'_>, id: Option<OsdId>, s: &OsdStat, num_pgs: usize, num
     Value::Object(out)
 }
 
-/// What each pool takes on each OSD.
+/// Space that each pool uses on each OSD.
 fn pool_statfs(view: &View<'_>) -> Value {
     let mut out = Vec::new();
     for (osd, stat) in view.pgs.osds() {

@@ -1,4 +1,4 @@
-//! `pg scrub`, `pg repair` and their like: what OSDs are told to do, without anything to agree on.
+//! `pg scrub`, `pg repair` and their like. They are sent to OSDs directly and change no replicated state.
 
 use crate::commands::reply::Reply;
 use crate::failure::{Failure, invalid, missing};
@@ -8,10 +8,10 @@ use maps::{OsdId, PgId};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{EntityType, Errno};
 
-/// What is ordered, and what is said of it.
+/// Scrub orders by OSD.
 pub(crate) type Orders = BTreeMap<OsdId, peer::OsdScrub>;
 
-/// The order's last word, as it is said.
+/// The last word of the answer.
 fn verb(cmd: Cmd) -> &'static str {
     match cmd {
         Cmd::PgRepair | Cmd::OsdRepair => "repair",
@@ -25,7 +25,7 @@ fn order(cmd: Cmd, pgs: Vec<PgId>) -> peer::OsdScrub {
     peer::OsdScrub { pgs, deep: what != "scrub", repair: what == "repair" }
 }
 
-/// OSDs with a session here, at whatever monitor.
+/// OSDs with a session at any monitor.
 fn connected(view: &View<'_>) -> BTreeSet<OsdId> {
     let osds = view.sessions.iter().filter(|s| s.is(EntityType::OSD));
     osds.filter_map(|s| s.name().id.parse().ok().map(OsdId)).collect()
@@ -81,7 +81,7 @@ fn all_pgs(view: &View<'_>, cmd: Cmd, args: &Args) -> Result<(Reply, Orders), Fa
     Ok((Reply { status, data: Vec::new() }, orders))
 }
 
-/// Decides which OSDs are told to scrub what.
+/// Translates a command into scrub orders for OSDs.
 pub(crate) fn order_scrub(view: &View<'_>, cmd: Cmd, args: &Args) -> Result<(Reply, Orders), Failure> {
     match cmd {
         Cmd::PgScrub | Cmd::PgDeepScrub | Cmd::PgRepair => one_pg(view, cmd, args),

@@ -95,7 +95,7 @@ pub fn threshold(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     said("threshold updated")
 }
 
-/// All pools keep the modes that they have for when it is switched on again.
+/// Pools keep their modes for the time when autoscaling is switched on again.
 pub fn switch(edit: &mut Edit<'_>, on: bool) -> Outcome {
     let is_on = !mgr_option::<bool>(edit.config, edit.base, "mgr/pg_autoscaler/noautoscale");
     if on != is_on {

@@ -82,7 +82,7 @@ pub fn rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let map = edit.osdmap();
     match (map.pool_by_name(from), map.pool_by_name(to)) {
         (Some(_), Some(_)) => Err(Failure::new(Errno::EEXIST, format!("pool '{to}' already exists"))),
-        // Asked again after the answer was lost.
+        // Sent again after the answer was lost.
         (None, Some(_)) => {
             said(format!("pool '{from}' does not exist; pool '{to}' does -- assuming successful rename"))
         }
@@ -228,7 +228,7 @@ fn set_pg_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Re
         features::require(edit, features::MERGES)?;
     }
     let pool = edit.pool(id);
-    // Places follow, as long as nobody has parted the two.
+    // `pgp_num` follows unless somebody has set the two apart.
     if old.pgp_num_target == old.pg_num_target || old.pgp_num_target > n {
         pool.pgp_num_target = n;
     }
@@ -236,7 +236,7 @@ fn set_pg_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Re
     Ok(())
 }
 
-/// Says how many places a pool's PGs are to have.
+/// Sets a pool's target number of placements.
 fn set_pgp_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Result<(), Failure> {
     let n = whole(args)?;
     may_change_pgs(old)?;

@@ -6,7 +6,7 @@ use decl::options::parse_size;
 use maps::{Pool, PoolOpt, pool_opt};
 use serde_json::Value;
 
-/// What a setting's value is.
+/// Type of a setting's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Int,
@@ -47,12 +47,12 @@ const ALL: [(&str, i32, Kind); 19] = [
     ("pg_autoscale_bias", pool_opt::PG_AUTOSCALE_BIAS, Kind::Double),
 ];
 
-/// Whether there is such a setting.
+/// True if a setting of this name exists.
 pub fn exists(name: &str) -> bool {
     ALL.iter().any(|(n, _, _)| *n == name)
 }
 
-/// What is set on a pool, in Ceph's order.
+/// The settings of a pool, in Ceph's order.
 pub fn set(pool: &Pool) -> Vec<(&'static str, Value)> {
     let value = |kind: Kind, opt: &PoolOpt| match (kind, opt) {
         (Kind::Number(words), PoolOpt::Int(n)) => usize::try_from(*n)
@@ -66,8 +66,8 @@ pub fn set(pool: &Pool) -> Vec<(&'static str, Value)> {
     ALL.iter().filter_map(|(name, key, kind)| Some((*name, value(*kind, pool.opts.get(key)?)))).collect()
 }
 
-/// A setting's number and the value that `text` means; no value takes the setting away, as 0 and the empty
-/// text do.
+/// Parses a setting into its number and value; without a value the setting is removed, as by 0 and empty
+/// text.
 pub fn parse(name: &str, text: &str) -> Result<(i32, Option<PoolOpt>), Failure> {
     let (_, key, kind) = ALL.iter().find(|(n, _, _)| *n == name).expect("the caller knows that it exists");
     let text = text.trim();

@@ -40,7 +40,7 @@ impl Backend for Replicated {
     }
 }
 
-/// What makes two copies the same.
+/// The fields in which equal copies agree.
 type Content<'a> = (u64, &'a [(Vec<u8>, Vec<u8>)], Option<u32>, Option<u32>);
 
 fn content(object: &Scanned) -> Content<'_> {
@@ -107,7 +107,7 @@ fn compare_copies<'a>(us: Member, key: &ObjectKey, shards: &Shards<'a>) -> Belie
     (Some(Finding { key: key.clone(), errors: differs, shards, good, version }), model)
 }
 
-/// How a copy differs from the one that is believed, as bits of [`object_error`] and of [`shard_error`].
+/// Differences of a copy from the trusted one, as bits of [`object_error`] and of [`shard_error`].
 fn difference(object: &Scanned, model: &Scanned) -> (u64, u64) {
     let info =
         |o: &Scanned| o.attrs.iter().find(|(name, _)| name == INFO_ATTR).map(|(_, value)| value.clone());

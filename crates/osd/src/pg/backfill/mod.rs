@@ -1,10 +1,10 @@
 //! MemberBackfill: a copy that is too old for the log is compared with a complete one, object by object in
 //! the order of keys.
 //!
-//! A member's copy takes updates of objects before the cursor as any other; of those behind it only the log
-//! entry, because the comparison will bring the object. Writes to objects that are being compared wait. Until
-//! the end the copy is marked incomplete on its disk, counts neither for `min_size` nor as an authority, and
-//! begins anew after an interruption.
+//! A member's copy gets updates of objects before the cursor like any other. Of objects after it, it gets the
+//! log entry only, because the comparison will bring the object. Writes to objects under comparison wait.
+//! Until the end the copy is marked incomplete on its disk, counts neither for `min_size` nor as an
+//! authority, and starts over after an interruption.
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
@@ -63,8 +63,8 @@ pub struct MemberBackfill {
     ending: bool,
     /// There was no room for an object: what is being compared is compared again when there is some.
     failed: bool,
-    /// A client waits for what is being compared: it is sent as fast as can be. Asked anew once it is known
-    /// how far a step goes.
+    /// A client waits for the objects under comparison: they are sent at full speed. Determined again once
+    /// the end of the step is known.
     hurry: bool,
 }
 
@@ -102,14 +102,14 @@ impl MemberBackfill {
         holds
     }
 
-    /// Whether writes to an object must wait: it is being compared, or its head has not been and a clone has,
-    /// so that the member has only a part of what a write changes.
+    /// True if writes to an object must wait: it is under comparison, or a clone of it was compared but not
+    /// yet the head, so that the member has only a part of the state that a write changes.
     pub fn holds(&self, key: &ObjectKey) -> bool {
         let bound = self.bound.as_ref().unwrap_or(&self.cursor);
         self.cursor <= head_of(key) && first_of(key) < *bound
     }
 
-    /// How much of a range of keys is not known to be equal, as a part of it.
+    /// Fraction of a key range that is not known to be equal.
     pub fn part_left(&self, range: &(ObjectKey, ObjectKey)) -> f64 {
         let at = |key: &ObjectKey| f64::from(key.hash.reverse_bits());
         let (from, to) = (at(&range.0), at(&range.1));
@@ -144,8 +144,8 @@ pub struct SelfBackfill {
     fetching: BTreeSet<ObjectKey>,
 }
 
-/// Where a step that begins at a cursor ends so that it has an object's clones with its head: before this
-/// object, or after it where it is the first.
+/// End of a step that begins at a cursor, chosen so that an object's clones are in the step of its head:
+/// before this object, or after it if it is the first.
 fn before(cursor: &ObjectKey, key: &ObjectKey) -> ObjectKey {
     let first = first_of(key);
     if first > *cursor { first } else { successor(&head_of(key)) }
@@ -157,7 +157,7 @@ fn before(cursor: &ObjectKey, key: &ObjectKey) -> ObjectKey {
 /// all of it has arrived.
 #[derive(Debug, Default)]
 pub struct Backfill {
-    /// As primary: the members' copies that are filled.
+    /// As primary: the members' copies under backfill.
     members: BTreeMap<Member, MemberBackfill>,
     /// As primary, before the PG is active: our own copy.
     own: Option<SelfBackfill>,
@@ -369,9 +369,9 @@ impl Pg {
             .map(|(member, _)| *member)
     }
 
-    /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it but
-    /// writes to an object of which only clones were compared, so this is where it keeps to its pace; a step
-    /// that clients wait for is done as fast as can be.
+    /// Starts or continues the comparison of members' copies. Between two steps only writes to an object of
+    /// which some clones were compared wait for it, so this is where it keeps to its pace. A step that
+    /// clients wait for runs at full speed.
     pub fn backfill_members(&mut self, core: &mut Core) {
         for member in self.to_be_compared(core).collect::<Vec<_>>() {
             let Some(fill) = self.backfill.members.get_mut(&member) else { continue };
@@ -391,7 +391,7 @@ impl Pg {
     fn compare_member(&mut self, core: &mut Core, member: Member, listing: Listing) {
         let tid = core.next_round();
         let Some(fill) = self.backfill.members.get_mut(&member) else { return };
-        // Who still waits, now that the step's end is known, says so again.
+        // Requests that still wait, now that the step's end is known, say so again.
         (fill.tid, fill.ours, fill.hurry) = (tid, listing.versions, false);
         let (from, to) = (fill.cursor.clone(), listing.until);
         fill.bound = Some(to.clone());
@@ -425,7 +425,7 @@ impl Pg {
         to_send.extend(extra.map(|(k, v)| (k.clone(), *v, true)));
         (fill.bound, fill.to_send, fill.compared) = (Some(bound), to_send, true);
         fill.hurry = false;
-        // Who need not wait goes on, who still does says so again.
+        // Requests that need not wait proceed; those that still do say so again.
         self.kick_waiting(core);
         self.backfill_go_on(core, from);
     }
@@ -529,7 +529,7 @@ impl Pg {
         let Some(own) = &mut self.backfill.own else { return };
         own.until = own.until.clone().min(listing.until);
         let until = own.until.clone();
-        // What the authority itself lacks comes through the missing set.
+        // Objects that the authority itself lacks come through the missing set.
         let settled = |key: &ObjectKey| !self.missing.contains_key(key);
         let extra =
             listing.versions.range(..&until).filter(|(k, _)| settled(k) && !own.theirs.contains_key(*k));
@@ -552,7 +552,7 @@ impl Pg {
         }
     }
 
-    /// Fetches what differs, and goes on once all of it is here.
+    /// Fetches the objects that differ, and continues once all of them are here.
     pub fn self_backfill_fetch(&mut self, core: &mut Core) {
         let us = core.id();
         loop {

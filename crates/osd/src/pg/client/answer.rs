@@ -25,7 +25,8 @@ impl Pg {
         let mut reply = OsdOpReply::to(request, outcome.result, core.epoch());
         reply.ops.clone_from(&outcome.ops);
         if outcome.modified && request.flags & osd_flag::RETURNVEC == 0 {
-            // What a write gives might not be given again after a failure, unless the client takes little.
+            // The output of a write might not be reproducible after a failure, unless the client wants
+            // little.
             reply.result = 0;
             reply.ops.iter_mut().for_each(|op| op.data = Bufs::new());
         }

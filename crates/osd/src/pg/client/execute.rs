@@ -134,7 +134,7 @@ impl Pg {
         Some((op, outcome))
     }
 
-    /// What was loaded is damaged: if another copy may have it, that comes first.
+    /// Loaded data is damaged: if another copy may have it, that is tried first.
     fn fail(&mut self, core: &mut Core, op: ClientOp) {
         let Some(op) = self.unless_checked_first(core, op) else { return };
         let (key, reply) =

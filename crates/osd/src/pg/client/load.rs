@@ -1,4 +1,4 @@
-//! What a request needs of stored objects is loaded before it is executed.
+//! Loads the parts of stored objects that a request needs before its execution.
 
 use crate::completion::ReadFor;
 use crate::copy_from::CopyResult;
@@ -42,7 +42,8 @@ impl Pg {
         self.requests.put(op);
     }
 
-    /// The head of a request about a snapshot is loaded: goes on with what shows the snapshot.
+    /// Continues a request about a snapshot after its head was loaded, with the object that shows the
+    /// snapshot.
     fn resolve(&mut self, core: &mut Core, mut op: ClientOp) {
         op.resolving = false;
         let head = std::mem::take(&mut op.loaded);

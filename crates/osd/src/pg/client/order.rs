@@ -82,7 +82,7 @@ impl Pg {
     }
 }
 
-/// What an update changes in the PG's statistics.
+/// Changes of an update in the PG's statistics.
 fn delta_of(outcome: &Outcome, loaded: &Loaded, cloned: bool, preserved: i64) -> Delta {
     let written = |op: &TxnOp| if let TxnOp::Write(_, _, data) = op { data.len() as u64 } else { 0 };
     Delta {
@@ -94,7 +94,7 @@ fn delta_of(outcome: &Outcome, loaded: &Loaded, cloned: bool, preserved: i64) ->
     }
 }
 
-/// What clients know as the version after an update, by what they knew of the PG and of the object.
+/// User version after an update, given that of the PG and of the object before.
 fn user_version_after(outcome: &Outcome, kind: u8, (pg, object): (u64, u64)) -> u64 {
     let newest = pg.max(object);
     match outcome.copied {
@@ -119,14 +119,14 @@ fn stamp(outcome: &mut Outcome, version: EVersion, user_version: u64, mtime: Uti
     }
 }
 
-/// What the log keeps of an operation's result: output only where it is small, as that of successful writes
-/// is.
+/// The part of an operation's result that the log keeps: output only if it is small, like that of successful
+/// writes.
 fn logged(op: &OpResult) -> (i32, Vec<u8>) {
     let data = if op.data.len() > MAX_WRITE_OUTPUT { Vec::new() } else { op.data.to_vec() };
     (op.rval, data)
 }
 
-/// Why a client's request can't be stored.
+/// Errno of a refused update, for the client.
 fn errno_of(refusal: Refusal) -> Errno {
     match refusal {
         Refusal::NoSpace => Errno::ENOSPC,

@@ -29,32 +29,32 @@ use wire::{Reader, Writer, wire_structs};
 wire_structs! {
     /// A member's log, for the primary.
     pub struct LogReply[v 1/1] {
-        /// Its copy.
+        /// Info of its copy.
         pub info: Info,
-        /// Where its log begins.
+        /// Version before the first entry.
         pub tail: EVersion,
-        /// What is left of older entries.
+        /// Dups that remain of older entries.
         pub dups: Vec<Dup>,
     }
 
-    /// What the primary has found, for the members.
+    /// The result of peering, for the members.
     pub struct Activation[v 1/1] {
         /// The primary's copy, which is now the right one.
         pub info: Info,
-        /// Where the entries sent begin, exclusive: what the receiver has behind it diverges.
+        /// Version before the first entry sent: the receiver's later entries diverge.
         pub since: EVersion,
         /// The receiver's copy is to be compared object by object; its log is replaced.
         pub backfill: bool,
-        /// With `backfill`: what is left of older entries.
+        /// With `backfill`: dups that remain of older entries.
         pub dups: Vec<Dup>,
-        /// The past.
+        /// Past intervals.
         pub past: Vec<Interval>,
     }
 }
 
 impl Pg {
-    /// Who may know of writes since the PG was last active; and who is down where all members of an interval
-    /// are, unless they were all declared lost since.
+    /// The OSDs that may know of writes since the PG was last active; and the OSDs that are down, for
+    /// intervals of which no member is up, unless all were declared lost since.
     fn prior_set(&self, core: &Core) -> (BTreeSet<Member>, Vec<OsdId>) {
         let (mut probe, mut blocked) = (BTreeSet::new(), Vec::new());
         probe.extend(self.members.acting.members().chain(self.members.up.members()));
@@ -203,7 +203,7 @@ impl Pg {
         }
     }
 
-    /// Whether a copy can serve at once: it lacks nothing that the log of the best one does not tell of.
+    /// True if a copy can serve at once: it lacks nothing that the best copy's log does not name.
     fn can_serve(&self, core: &Core, member: Member, best: &Info) -> bool {
         let known = |info: &Info| !info.incomplete && !info.is_empty() && info.last_update >= best.log_tail;
         if member == self.us(core) {
@@ -212,7 +212,7 @@ impl Pg {
         let Some(copy) = self.round.copy(member).filter(|_| core.map().is_up(member.osd)) else {
             return false;
         };
-        // Who serves may lack what its log tells of; who does not yet is to lack nothing when it begins.
+        // A serving copy may lack objects that its log names; a copy that starts to serve must lack nothing.
         let filled = copy.missing().is_empty() || self.members.acting.contains(member);
         match copy.is_activated() {
             true => !self.backfill.is_filling(member) && filled,
@@ -220,9 +220,9 @@ impl Pg {
         }
     }
 
-    /// Who should serve the PG: those whom CRUSH wants and who can at once, the first of them first; where
-    /// they are too few also others who can, until those are filled. That way a PG is served by as many
-    /// copies as ever while it moves.
+    /// The OSDs that should serve the PG: first those of `up` that can serve at once, in order; if they are
+    /// too few, others that can, until the first are backfilled. The PG thus keeps its number of copies while
+    /// it moves.
     fn choose_acting(&self, core: &Core, best: &Info) -> Vec<Member> {
         let Members { up, acting, size, .. } = &self.members;
         if best.is_empty() {
@@ -248,9 +248,9 @@ impl Pg {
         want
     }
 
-    /// Which of those who should serve is to be primary: the first; but another while that one lacks objects
-    /// and has no room for them. It could not even remove them, nor let anybody read them. Where each of them
-    /// lacks something, whoever leads goes on, until a client deletes what it lacks: then one who has that.
+    /// Index of the OSD that should be primary: 0, unless that OSD lacks objects and has no space for them,
+    /// since it could neither delete nor serve them. If all lack something, the present primary stays until a
+    /// client deletes an object that it lacks: then an OSD that has the object leads.
     fn who_leads(&self, core: &Core, want: &[Member]) -> usize {
         let us = self.us(core);
         let lacks = |member: &Member| match self.round.copy(*member) {
@@ -320,7 +320,7 @@ impl Pg {
             let entries = auth.since(common).collect();
             self.merge_log(common, entries, auth.head(), &mut change, &mut ops);
         } else {
-            // What the authority lacks itself is not to be taken from it, but from whoever has it.
+            // Objects that the authority itself lacks are taken from whoever has them.
             (self.log, self.missing, self.info.incomplete) = (auth, auth_missing, true);
             change.replace_log(&self.log, &self.missing);
         }
@@ -408,14 +408,14 @@ impl Pg {
         }
     }
 
-    /// Makes durable here what is right. The members are told afterwards: what they take from our log must
-    /// not be lost with us, or all of them would look for its objects in vain.
+    /// Makes the result of peering durable here. Members are told afterwards: if log entries that they take
+    /// were lost with us, all would search for their objects in vain.
     fn activate(&mut self, core: &mut Core) {
         self.set_state(core, State::Activating);
         // Only where writes may follow: an OSD that could not serve must not outrank those who could.
         if self.members.acting.count() >= usize::from(self.members.min_size) {
             self.info.last_epoch_started = core.epoch();
-            // What is not here is looked for now, and undone where nobody has it.
+            // Objects that are not here are searched now, and their updates undone if nobody has them.
             (self.info.short_of, self.info.forgettable) = Default::default();
         }
         self.info.sure_to = self.replication.sure_to();
@@ -488,14 +488,14 @@ impl Pg {
         self.recover(core);
     }
 
-    /// Whether only time is needed to go on.
+    /// True if only a lease is still to expire.
     pub fn waits_for_lease(&self, core: &Core) -> bool {
         self.state == State::Activating
             && self.round.is_activated()
             && self.leases.wait_until() > core.now().mono
     }
 
-    /// When something may be due.
+    /// Time at which something may be due.
     pub fn deadline(&self, core: &Core) -> Option<Instant> {
         let activation = self.waits_for_lease(core).then_some(self.leases.wait_until());
         let all = [
@@ -508,8 +508,8 @@ impl Pg {
         all.into_iter().flatten().min()
     }
 
-    /// Whether we need not wait for members of earlier intervals. What was told as a time to wait counts
-    /// until it is over, or until those who may rely on it are known to be gone.
+    /// True if there is no need to wait for members of earlier intervals. A reported wait counts until it is
+    /// over, or until those who may rely on it are known to be gone.
     fn lease_is_over(&self, core: &Core) -> bool {
         if core.now().mono >= self.leases.wait_until() {
             return true;
@@ -517,7 +517,7 @@ impl Pg {
         let since = self.info.history.last_epoch_started;
         let serving = self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since);
         let mut members = serving.flat_map(|i| i.acting.members().map(|member| (member, i.last)));
-        // Who has answered us in this interval has stopped serving in the earlier one.
+        // An OSD that answered us in this interval has stopped serving in the earlier one.
         let stopped = |member| member == self.us(core) || self.round.knows(member);
         members.all(|(member, last)| stopped(member) || core.is_gone_since(member.osd, last))
     }

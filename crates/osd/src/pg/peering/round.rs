@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 use store::ObjectKey;
 
-/// What the primary knows of another OSD's copy, in one round of peering.
+/// The primary's knowledge of another OSD's copy, in one round of peering.
 #[derive(Debug, Default)]
 pub struct PeerCopy {
     /// It has one.
@@ -117,17 +117,17 @@ impl PeeringRound {
         Self { number, ..Self::default() }
     }
 
-    /// Its number.
+    /// Number of the round.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// What is known of the other copies.
+    /// The known copies of other OSDs.
     pub fn copies(&self) -> impl Iterator<Item = (Member, &PeerCopy)> {
         self.copies.iter().map(|(member, copy)| (*member, copy))
     }
 
-    /// What is known of one copy.
+    /// A known copy of another OSD.
     pub fn copy(&self, member: Member) -> Option<&PeerCopy> {
         self.copies.get(&member)
     }
@@ -199,7 +199,7 @@ impl PeeringRound {
         self.strays.insert(member);
     }
 
-    /// The strays, which are told to remove their copies.
+    /// Takes the strays, which are told to remove their copies.
     pub fn take_strays(&mut self) -> BTreeSet<Member> {
         std::mem::take(&mut self.strays)
     }

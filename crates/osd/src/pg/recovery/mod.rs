@@ -38,7 +38,7 @@ pub struct Pulling {
     /// The version asked for.
     need: EVersion,
     tried: BTreeSet<Member>,
-    /// What recovery paid for it before its size was known.
+    /// Bytes charged to recovery before its size was known.
     charged: Charge,
 }
 
@@ -145,10 +145,10 @@ impl Pg {
         self.forget_slots(core);
     }
 
-    /// Whether an object must be complete on some copies before a request for it can be carried out: here;
-    /// for a write on all members, because it is sent as a change to what they have; and on all members too
-    /// where its newest version may be on a single disk only, because nobody may be shown what a single
-    /// failure can take back.
+    /// True if an object must be complete on some copies before a request for it can be executed: here; for a
+    /// write on all members, because it is sent as a change to their objects; and on all members too if its
+    /// newest version may be on a single disk only, because nobody may be shown state that a single failure
+    /// can take back.
     pub fn must_recover_first(&self, key: &ObjectKey, writes: bool) -> bool {
         let sure_to = self.replication.sure_to();
         let lacks = |(member, copy): (Member, &PeerCopy)| {
@@ -158,15 +158,15 @@ impl Pg {
         self.lacks(key) || self.scrub.holds(key, writes) || self.members_copies().any(lacks)
     }
 
-    /// Whether an object is not durable here as it should be. What has just arrived may be lost again, while
-    /// an update of it that is ordered already outlives us at a member: then nobody has the state before, and
-    /// nobody else the one after.
+    /// True if an object is not durable here as it should be. An object that has just arrived may be lost
+    /// again, while an update of it that is already ordered survives at a member: then nobody would have the
+    /// previous state, and nobody else the new one.
     pub(in crate::pg) fn lacks(&self, key: &ObjectKey) -> bool {
         self.missing.contains_key(key) || self.recovery.is_pulling(key) && !takes_arriving_for_durable()
     }
 
-    /// Moves on what is known to be on all members, once nothing behind it lacks its object somewhere. `true`
-    /// where that has just become so.
+    /// Advances `sure_to`, the version up to which all members are known to have all objects, once nothing
+    /// after it lacks its object anywhere. Returns true if that has just become so.
     pub fn update_sure(&mut self) -> bool {
         if !self.state.is_active() {
             return false;
@@ -190,7 +190,7 @@ impl Pg {
         self.recover(core);
     }
 
-    /// Whether there is something to recover that is not on its way.
+    /// True if there is something to recover that is not in transit.
     pub fn wants_recovery(&self, core: &Core) -> bool {
         self.state == State::Active
             && self.is_primary(core)
@@ -230,8 +230,8 @@ impl Pg {
         self.backfill_members(core);
     }
 
-    /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is
-    /// not on its way.
+    /// True if an object should be sent to a member now: the member lacks it, has space as far as we know,
+    /// and it is not in transit.
     fn is_push_due(&self, core: &Core, member: Member, key: &ObjectKey) -> bool {
         !self.recovery.is_pushing(member, key)
             && !self.missing.contains_key(key)
@@ -246,7 +246,8 @@ impl Pg {
         if let Some(key) = own {
             return Some(key.clone());
         }
-        // What an update waits for may be less than what comes before it, and have room where that has none.
+        // The objects that an update waits for may be smaller than those before them, and fit where those do
+        // not.
         let is_due = |(member, key): &(Member, &ObjectKey)| {
             let lacks = self.round.is_missing(*member, key);
             lacks && self.is_push_due(core, *member, key) && !r.unfound.contains(*key)
@@ -368,7 +369,7 @@ impl Pg {
         self.arrived(core, &key);
     }
 
-    /// Whether no member's copy lacks anything.
+    /// True if no member's copy lacks anything.
     pub fn all_complete(&self) -> bool {
         let members = self.members_copies();
         self.missing.is_empty()
@@ -388,8 +389,8 @@ impl Pg {
         }
     }
 
-    /// Nothing is missing on any copy, and those serve that should, as many as the pool wants: the past is
-    /// forgotten.
+    /// Makes the PG clean if nothing is missing on any copy and the right OSDs serve it, as many as the pool
+    /// wants: the past is forgotten.
     pub fn check_clean(&mut self, core: &mut Core) {
         if self.state != State::Active || !self.all_complete() {
             return;

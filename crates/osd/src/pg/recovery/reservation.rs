@@ -13,7 +13,7 @@ use maps::OsdId;
 use node::ConnId;
 use peer::reserve_op;
 
-/// Where a PG stands with its slots.
+/// Progress of a PG's reservations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Reservation {
     /// It has none and needs none.
@@ -23,7 +23,7 @@ pub enum Reservation {
     Own,
     /// It has ours, and waits for that of the last of these members; the others have given theirs.
     Members(Vec<Member>),
-    /// It recovers.
+    /// All slots are held: it recovers.
     Held(Vec<Member>),
 }
 
@@ -47,7 +47,7 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// Where the PG stands as primary.
+    /// Progress as primary.
     #[cfg(test)]
     pub fn standing(&self) -> &Reservation {
         &self.standing
@@ -59,15 +59,14 @@ impl Reservations {
     }
 }
 
-/// How urgent it is, as Ceph orders it: PGs that cannot serve, those with too few copies, those whose copies
-/// are elsewhere.
+/// Urgency as in Ceph: PGs that cannot serve, then those with too few copies, then those whose copies are
+/// elsewhere.
 const INACTIVE: u8 = 3;
 const DEGRADED: u8 = 2;
 const MISPLACED: u8 = 1;
 
 impl Pg {
-    /// Whether the PG may recover. Asks for slots where there is something to do, and gives them back where
-    /// not.
+    /// True if the PG holds its slots. Requests slots if there is work, and returns them if there is none.
     pub(in crate::pg) fn has_slots(&mut self, core: &mut Core) -> bool {
         if !self.has_work(core) {
             self.give_slots_back(core);
@@ -80,7 +79,7 @@ impl Pg {
         matches!(self.reservations.standing, Reservation::Held(_))
     }
 
-    /// Whether something is under way, or could be.
+    /// True if work is in progress or possible.
     fn has_work(&self, core: &Core) -> bool {
         let to_fill = |(member, _)| self.backfill.is_filling(member) && !core.is_out_of_space(member.osd);
         !self.recovery.pulls.is_empty()
@@ -199,7 +198,7 @@ impl Pg {
         }
     }
 
-    /// One of our slots for copies that are filled is the PG's: its primary is told.
+    /// Grants one of our backfill slots to the PG: its primary is told.
     pub fn on_filled_slot(&mut self, core: &mut Core) {
         let wanted = self.reservations.asked_by.filter(|asker| asker.tid == self.round.activation());
         let Some(Asker { conn, tid, shard }) = wanted.filter(|_| self.state == State::ReplicaActive) else {
@@ -210,8 +209,8 @@ impl Pg {
         core.send(conn, tid, peer::Body::from(body));
     }
 
-    /// A connection is gone on which one of our slots may have been asked for. What was to be said on it is
-    /// lost, also that the slot is needed no more; the primary knows, and begins anew if it still needs it.
+    /// Handles the end of a connection on which one of our slots may have been requested. A release on it may
+    /// be lost; the primary knows, and starts over if it still needs the slot.
     pub fn on_reserver_gone(&mut self, core: &mut Core, conn: ConnId) {
         if self.reservations.asked_by.is_some_and(|asker| asker.conn == conn) {
             self.reservations.asked_by = None;
@@ -226,7 +225,7 @@ impl Pg {
         }
     }
 
-    /// Whether the PG recovers, as far as slots go.
+    /// True if the PG holds its slots.
     pub fn holds_slots(&self) -> bool {
         matches!(self.reservations.standing, Reservation::Held(_))
     }

@@ -18,7 +18,7 @@ use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, Refusal, StoreErr
 use wire::{Errno, Reader, Writer, wire_structs};
 
 wire_structs! {
-    /// What a part holds besides data.
+    /// Content of a part other than data.
     #[derive(Eq)]
     pub struct PartAttributes[v 1/1] {
         /// The object's size.
@@ -27,7 +27,7 @@ wire_structs! {
         pub attrs: Vec<(Vec<u8>, Vec<u8>)>,
         /// Omap header, in the first part.
         pub omap_header: Vec<u8>,
-        /// Omap entries.
+        /// Entries of the omap.
         pub omap: Vec<(Vec<u8>, Vec<u8>)>,
     }
 }
@@ -44,7 +44,7 @@ impl PartAttributes {
     }
 }
 
-/// Where an object is sent.
+/// Destination of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// A member whose copy we complete as primary.
@@ -59,7 +59,7 @@ pub struct Sender {
     to: Destination,
     /// The number that its messages carry.
     tid: u64,
-    /// The object.
+    /// The object to send.
     pub key: ObjectKey,
     version: EVersion,
     offset: u64,
@@ -343,7 +343,7 @@ impl Pg {
 }
 
 impl Sender {
-    /// What the next part holds, and whether it is the last.
+    /// Content of the next part, and whether it is the last.
     fn part_of(&mut self, view: ObjectView) -> (PartAttributes, Bufs, bool) {
         let data = view.data.into_iter().next().unwrap_or_default();
         let last = self.offset + data.len() as u64 >= view.size && !view.omap_more;

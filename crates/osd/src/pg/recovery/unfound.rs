@@ -21,19 +21,19 @@ use wire::Errno;
 /// it had been carried out.
 const UNDO_FEATURE_LEVEL: u32 = 4;
 
-/// Why not: an errno and what to say.
+/// Reason for a refusal: an errno and a text.
 type Refusal = (Errno, String);
 
-/// What is read of objects that are to go back, and how many are still awaited.
+/// Objects that are to be reverted: reads in progress, and what they found.
 #[derive(Debug, Default)]
 pub struct Reverting {
     awaited: usize,
     found: BTreeMap<ObjectKey, Option<ObjectInfo>>,
-    /// Those that nobody was told of, with the first update that is undone.
+    /// Objects that nobody was told of, with the first update that is undone.
     undoes: BTreeMap<ObjectKey, EVersion>,
 }
 
-/// Whether nothing is to be expected any more of what an OSD had in an interval that began with `first`.
+/// True if an OSD's data of an interval that began with `first` is given up.
 pub fn is_given_up(map: &OsdMap, osd: OsdId, first: maps::Epoch) -> bool {
     map.osd(osd).is_none_or(|o| !o.exists() || !o.is_up() && o.info.lost_at > first)
 }
@@ -44,7 +44,7 @@ impl Pg {
         self.missing.iter().filter(|(key, _)| self.recovery.unfound.contains(*key))
     }
 
-    /// Who may have what nobody has who answered: it is down, or has not answered yet.
+    /// OSDs that may have objects which nobody else has: they are down, or have not answered yet.
     fn unheard(&self, core: &Core) -> BTreeMap<OsdId, &'static str> {
         let us = self.us(core);
         let past = self.members.past.iter().filter(|i| i.maybe_rw);
@@ -59,7 +59,7 @@ impl Pg {
             .collect()
     }
 
-    /// For `ceph pg PGID list_unfound`.
+    /// The answer to `ceph pg PGID list_unfound`.
     pub fn list_unfound(&self, core: &Core) -> Value {
         let object = |(key, need): (&ObjectKey, &EVersion)| {
             json!({
@@ -138,9 +138,9 @@ impl Pg {
         Ok(said)
     }
 
-    /// Nobody has an object that we had no room for: nobody was told of it either, so that it goes back to
-    /// what is here by itself, and clients ask again. Not where clones of it came or went, or an OSD of an
-    /// older version takes part.
+    /// Undoes refused updates of an object that nobody has. Nobody was told of them either, so the object
+    /// reverts to its state here by itself, and clients ask again. Not possible if clones of it came or went,
+    /// or an OSD of an older version takes part.
     pub(in crate::pg) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
         let Some(first) = self.refused.get(key).copied() else { return };
         let older =
@@ -158,7 +158,7 @@ impl Pg {
         core.read(read, then);
     }
 
-    /// What is here of an object that is to go back.
+    /// Takes the local state of an object that is to be reverted.
     pub fn on_revert_read(
         &mut self,
         core: &mut Core,

@@ -11,7 +11,7 @@ use msgs::op::scrub::snapset_error;
 use std::collections::{BTreeMap, BTreeSet};
 use store::ObjectKey;
 
-/// What each copy has.
+/// Content of each copy.
 pub type Maps = BTreeMap<Member, Vec<Scanned>>;
 
 /// Compares all copies, as the primary `us`. `lacks` says of which object it is known that a copy has not got

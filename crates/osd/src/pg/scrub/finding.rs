@@ -12,15 +12,15 @@ wire_structs! {
     /// A head or clone as one copy has it.
     #[derive(Eq)]
     pub struct Scanned[v 1/1] {
-        /// Which.
+        /// Key of the object.
         pub key: ObjectKey,
-        /// What could not be read: bits of [`shard_error`].
+        /// Read errors: bits of [`shard_error`].
         pub errors: u64,
-        /// Bytes.
+        /// Size in bytes.
         pub size: u64,
         /// Xattrs in the order of names.
         pub attrs: Vec<(Vec<u8>, Vec<u8>)>,
-        /// Of a deep look.
+        /// Checksum of the data; deep scrubs only.
         pub data_digest: Option<u32>,
         /// The same of omap, header included.
         pub omap_digest: Option<u32>,
@@ -28,7 +28,7 @@ wire_structs! {
 }
 
 impl Scanned {
-    /// Its versions; `None` where there are none or they can't be decoded.
+    /// Its versions; `None` if there are none or they can't be decoded.
     pub fn info(&self) -> Option<ObjectInfo> {
         self.attrs.iter().find(|(name, _)| name == INFO_ATTR).and_then(|(_, value)| ObjectInfo::parse(value))
     }
@@ -39,14 +39,14 @@ impl Scanned {
 pub struct Shard {
     /// Bits of [`shard_error`].
     pub errors: u64,
-    /// What it has; `None` where it has nothing.
+    /// Its object; `None` if it has none.
     pub object: Option<Scanned>,
 }
 
 /// An object whose copies differ, or are damaged.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which.
+    /// The object concerned.
     pub key: ObjectKey,
     /// Bits of [`object_error`].
     pub errors: u64,
@@ -54,14 +54,14 @@ pub struct Finding {
     pub shards: BTreeMap<Member, Shard>,
     /// Copies that are right; none where nobody knows.
     pub good: BTreeSet<Member>,
-    /// Of those.
+    /// Version of the good copies.
     pub version: EVersion,
 }
 
 /// A set of clones that is not as its head says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapFinding {
-    /// The head.
+    /// Head of the object.
     pub head: ObjectKey,
     /// Bits of [`snapset_error`].
     pub errors: u64,
@@ -77,7 +77,7 @@ impl Finding {
         self.shards.keys().filter(|member| !self.good.contains(member)).copied().collect()
     }
 
-    /// Whether there is a right copy.
+    /// True if there is a right copy.
     pub fn can_be_mended(&self) -> bool {
         !self.good.is_empty()
     }

@@ -1,6 +1,6 @@
-//! What a copy has between two keys, for scrub: an OSD looks at one object of its own after the other. A
-//! light look takes size, xattrs and versions; a deep one reads data and omap from the device, past all
-//! caches, and gives their checksums.
+//! The content of a copy between two keys, for scrub: an OSD reads its own objects one after the other. A
+//! light scrub reads size, xattrs and versions; a deep one also reads data and omap from the device, past all
+//! caches, and computes their checksums.
 
 use crate::completion::ReadFor;
 use crate::core::Core;
@@ -22,12 +22,12 @@ const OMAP: (usize, usize) = (1024, 512 << 10);
 /// Checksums begin with this, as Ceph's.
 const SEED: u32 = u32::MAX;
 
-/// Who wants to know.
+/// Recipient of the result.
 #[derive(Clone, Copy, Debug)]
 pub enum Asker {
     /// We as primary, in the check of this number.
     Ourselves(u64),
-    /// The primary.
+    /// The primary, by connection and number of its question.
     Primary(member::Asker),
 }
 
@@ -49,14 +49,14 @@ struct Reading {
     omap_after: Option<Vec<u8>>,
     data: u32,
     omap: u32,
-    /// Whether size and xattrs are known.
+    /// True if size and xattrs are known.
     known: bool,
     /// Something could not be read: only size and xattrs are looked at, whatever can be had of them.
     broken: bool,
 }
 
 impl Scan {
-    /// Whether it is for this check of our own.
+    /// True if it belongs to this check of our own.
     pub fn is_for(&self, check: u64) -> bool {
         matches!(self.asker, Asker::Ourselves(tid) if tid == check)
     }

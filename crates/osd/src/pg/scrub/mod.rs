@@ -1,14 +1,13 @@
-//! Scrub at the primary: chunk after chunk of the PG's keys is looked at on all members (`scrub_map`) and
-//! compared (`scrub_compare`); copies that are damaged are replaced by one that is right, by recovery, and
-//! the chunk is looked at again.
+//! Scrub at the primary. Chunk by chunk, the PG's keys are read on all members ([`map`]) and compared
+//! ([`mod@compare`]). Damaged copies are replaced from a right one by recovery, and the chunk is scrubbed
+//! again.
 //!
-//! Members apply updates in the primary's order, and each look sees what was ordered before it; so it is
-//! enough that no update of the chunk is ordered between the question and the last answer. Updates do not
-//! wait for that long: the first ones that come make the chunk be given up and tried again later, smaller;
-//! only when that has happened too often they wait.
+//! Members apply updates in the primary's order, and each read sees all updates ordered before it. So it
+//! suffices that no update of the chunk is ordered between the question and the last answer. Updates do not
+//! wait for that long: the first ones make the scrub give the chunk up and try a smaller one later. Only
+//! after several attempts do updates wait.
 //!
-//! A request that can't be carried out because our own copy is damaged has its object compared at once, in
-//! the same way.
+//! A request that fails because our own copy is damaged has its object compared at once, in the same way.
 
 pub mod compare;
 pub mod finding;
@@ -38,17 +37,17 @@ use wire::{Reader, Utime, Writer, wire_structs};
 
 /// Findings that are kept for `rados list-inconsistent-obj`.
 const KEPT: usize = 1000;
-/// How often updates may make one chunk be given up.
+/// Maximum number of times that updates may preempt one chunk.
 const PREEMPTIONS: u32 = 5;
 /// The longest pause between two chunks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Where a scrub could not go on: not again before.
+/// Pause after a scrub that could not continue.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// An object that no copy has whole is not compared again before.
 const HOPELESS_FOR: Duration = Duration::from_secs(60);
 
 wire_structs! {
-    /// When a PG was scrubbed, and what was found. All members have it; of two the later is right.
+    /// Result of a PG's scrubs. All members have it; the later of two is right.
     #[derive(Eq)]
     pub struct Record[v 1/1] {
         /// The end of the last scrub of either kind.
@@ -63,7 +62,7 @@ wire_structs! {
         pub last_clean: Utime,
         /// Errors that are left, of those that a light scrub sees.
         pub shallow_errors: u32,
-        /// Of the others.
+        /// Errors that only a deep scrub sees.
         pub deep_errors: u32,
         /// Objects that were mended since the PG was made.
         pub repaired: u64,
@@ -92,7 +91,7 @@ impl Record {
     }
 }
 
-/// What is to be done.
+/// A scrub to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// Read and compare data.
@@ -111,13 +110,13 @@ struct Run {
     cursor: ObjectKey,
     /// Objects of the next chunk.
     chunk: usize,
-    /// How often the present chunk was given up.
+    /// Number of times that the present chunk was given up.
     given_up: u32,
     /// It is looked at again, after copies were replaced.
     again: bool,
-    /// What was damaged in it the first time.
+    /// Objects that were damaged in it the first time.
     mended: BTreeSet<ObjectKey>,
-    /// Damaged objects so far, mended or not.
+    /// Damaged objects so far, repaired or not.
     damaged: usize,
     fixed: u64,
     shallow: u32,
@@ -125,7 +124,7 @@ struct Run {
     found: Found,
 }
 
-/// Why something is looked at.
+/// Purpose of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     /// The scrub's turn.
@@ -147,10 +146,10 @@ struct Check {
     failed: bool,
 }
 
-/// What a scrub has found, for who asks.
+/// Findings of a scrub, for clients.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Of the membership that found it; 0 where nothing was scrubbed in this one.
+    /// Interval that found it; 0 if nothing was scrubbed in the present one.
     pub interval: Epoch,
     /// Objects, in the order of keys.
     pub objects: BTreeMap<ObjectKey, Finding>,
@@ -172,7 +171,7 @@ impl Found {
     }
 }
 
-/// Where a PG's scrub stands.
+/// Progress of a PG's scrub.
 #[derive(Debug, Default)]
 pub struct Scrub {
     /// The result of the last one.
@@ -197,7 +196,7 @@ pub struct Scrub {
 }
 
 impl Scrub {
-    /// As it was stored.
+    /// Starts with a stored record.
     pub fn new(record: Record) -> Self {
         Self { record, ..Self::default() }
     }
@@ -223,8 +222,8 @@ impl Scrub {
         self.record.join(&other.record);
     }
 
-    /// Whether a request for an object must wait: updates of what is being compared, and everything about an
-    /// object that is looked at for a request's sake.
+    /// True if a request for an object must wait: an update of an object under comparison, or any request for
+    /// an object that is compared for a request's sake.
     pub fn holds(&self, key: &ObjectKey, writes: bool) -> bool {
         let inside = |check: &Check| {
             (writes || check.purpose == Purpose::Object) && check.from <= *key && *key < check.until
@@ -243,7 +242,7 @@ impl Scrub {
         self.listing == Some(id)
     }
 
-    /// What is under way.
+    /// The scrub in progress.
     pub fn running(&self) -> Option<Wanted> {
         self.run.as_ref().map(|run| run.what)
     }
@@ -263,13 +262,13 @@ fn interval(pool: Option<&Pool>, key: i32, default: Duration) -> Duration {
 }
 
 impl Pg {
-    /// What part of an interval this PG is shifted by, so that not all are due at once: from 0 to 1.
+    /// Fraction of an interval by which this PG's schedule is shifted, so that not all are due at once.
     fn scrub_spread(&self) -> f64 {
         let name = self.id.to_string();
         f64::from(stdx::crc32c::update(u32::MAX, name.as_bytes())) / f64::from(u32::MAX)
     }
 
-    /// When it is due for a light and for a deep scrub.
+    /// Times at which a light and a deep scrub are due.
     pub fn scrub_due(&self, core: &Core) -> (Wall, Wall) {
         let options = &core.options().scrub;
         let pool = core.map().pools.get(&self.id.pgid.pool);
@@ -283,7 +282,7 @@ impl Pg {
         (from(self.scrub.record.last) + light, from(self.scrub.record.last_deep) + deep)
     }
 
-    /// What is to be done now, and since when.
+    /// The scrub to do now, and the time since which it is due.
     pub fn scrub_wanted(&self, core: &Core) -> Option<(Wanted, Wall)> {
         let may = self.state == State::Clean && self.is_serving() && self.is_primary(core);
         if !may || self.scrub.run.is_some() || self.scrub.again_at.is_some_and(|at| at > core.now().mono) {
@@ -311,9 +310,9 @@ impl Pg {
         }
     }
 
-    /// Whether damage is on record of which no scrub of this membership knows. A disk that could not be read
-    /// may be well again, an object may have been written anew or be gone: without looking, the PG would be
-    /// called inconsistent until its next turn.
+    /// True if damage is on record that no scrub of this membership has seen. A disk may be readable again,
+    /// and an object may have been rewritten or removed. Without a scrub the PG would stay inconsistent until
+    /// its next turn.
     fn scrub_to_confirm(&self) -> bool {
         let found = &self.scrub.found;
         self.scrub.record.errors() > 0 && (found.unconfirmed || found.interval != self.members.interval)
@@ -328,9 +327,9 @@ impl Pg {
         core.look_for_scrubs();
     }
 
-    /// Begins.
+    /// Starts a scrub.
     pub fn scrub_begin(&mut self, core: &mut Core, what: Wanted) {
-        // What only a deep scrub sees would else be forgotten.
+        // A light scrub would lose findings that only a deep one sees.
         let deep = what.deep || self.scrub.record.deep_errors > 0;
         let what = Wanted { deep, ..what };
         self.scrub.ordered = None;
@@ -370,7 +369,7 @@ impl Pg {
         self.scrub = Scrub { record: scrub.record, ordered: scrub.ordered, ..Scrub::default() };
     }
 
-    /// Nothing is missing any more: members learn when the PG was scrubbed, and what was interrupted goes on.
+    /// Nothing is missing any more: members get the record of scrubs, and an interrupted scrub continues.
     pub fn scrub_clean(&mut self, core: &mut Core) {
         if self.scrub.record.last == Utime::default() {
             // It counts from when it was first seen whole, as far as anybody knows.
@@ -418,7 +417,7 @@ impl Pg {
         }
     }
 
-    /// Goes on, where it is time: first what requests wait for.
+    /// Continues if it is time, objects that requests wait for first.
     pub fn scrub_go_on(&mut self, core: &mut Core) {
         // A pause that is over is no time to wait for, also where something else is waited for.
         self.scrub.pause = self.scrub.pause.filter(|at| *at > core.now().mono);
@@ -528,7 +527,7 @@ impl Pg {
         self.take_scrub_map(core, from, tid, map);
     }
 
-    /// What a copy has; `None` where it could not tell.
+    /// Takes the content of a copy; `None` if it could not be read.
     pub(in crate::pg) fn take_scrub_map(
         &mut self,
         core: &mut Core,
@@ -736,7 +735,7 @@ impl Pg {
     pub(in crate::pg) fn unreadable_here(&mut self, core: &mut Core, member: Member, key: ObjectKey) {
         core.recovery_ended(1);
         self.recovery.end_push(member, &key);
-        // What a comparison has to send is found again by the next one.
+        // Objects that a backfill should have sent are found again by the next comparison.
         self.scrub.unsent |= self.backfill.is_filling(member);
         // Until it is known who has it.
         self.recovery.lost(&key);
@@ -793,7 +792,7 @@ impl Pg {
 }
 
 impl Wanted {
-    /// As people call it.
+    /// Name of the scrub, as the commands call it.
     pub fn name(self) -> &'static str {
         match (self.repair, self.deep) {
             (true, _) => "repair",

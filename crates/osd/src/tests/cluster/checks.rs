@@ -105,10 +105,10 @@ impl Cluster {
     /// Puts one OSD's disk into another's machine.
     pub fn give_disk(&mut self, from: usize, to: usize) {
         let disk = self.slots[&from].disk.clone();
-        self.slots.insert(to, Slot { osd: None, disk, nonce: 1, life: 1 });
+        self.slots.insert(to, Slot { osd: None, disk, nonce: 1, incarnation: 1 });
     }
 
-    /// Kills an OSD whose store is at rest: nothing is in its log only.
+    /// Kills an OSD with an idle store: nothing is in its log only.
     pub fn stop_at_rest(&mut self, osd: usize) {
         self.stop(osd);
     }

@@ -44,7 +44,7 @@ struct Slot {
     osd: Option<Osd>,
     disk: Disk,
     nonce: u32,
-    life: u32,
+    incarnation: u32,
 }
 
 /// Whether a message from one node to another is lost.
@@ -53,7 +53,7 @@ pub type Filter = Box<dyn FnMut(usize, usize, &Msg) -> bool>;
 pub struct Cluster {
     now: Instant,
     seq: u64,
-    /// By time and order: node, its life, what happens.
+    /// By time and order: node, its incarnation, the event.
     events: BTreeMap<(u64, u64), (usize, u32, Event)>,
     slots: BTreeMap<usize, Slot>,
     disk_sizes: Vec<u64>,
@@ -226,8 +226,8 @@ impl Cluster {
 
     fn push(&mut self, delay: u64, node: usize, event: Event) {
         self.seq += 1;
-        let life = self.slots.get(&node).map_or(0, |s| s.life);
-        self.events.insert((self.now.0 + delay, self.seq), (node, life, event));
+        let incarnation = self.slots.get(&node).map_or(0, |s| s.incarnation);
+        self.events.insert((self.now.0 + delay, self.seq), (node, incarnation, event));
     }
 
     fn disk_size(&self, osd: usize) -> u64 {
@@ -237,7 +237,8 @@ impl Cluster {
     /// Starts an OSD's process, on the disk that it has.
     pub fn start(&mut self, osd: usize) {
         let old = self.slots.remove(&osd);
-        let (disk, nonce, life) = old.map_or((Disk::default(), 1, 1), |s| (s.disk, s.nonce + 1, s.life + 1));
+        let (disk, nonce, incarnation) =
+            old.map_or((Disk::default(), 1, 1), |s| (s.disk, s.nonce + 1, s.incarnation + 1));
         let config = OsdConfig {
             id: OsdId(osd as i32),
             uuid: Uuid([osd as u8 + 1; 16]),
@@ -260,7 +261,7 @@ impl Cluster {
         let info = DiskInfo { id: DiskId(0), size, sector: 512 };
         let seed = (osd as u64) << 32 | u64::from(nonce);
         let node = Osd::new(config, info, Rng::from_seed(seed));
-        self.slots.insert(osd, Slot { osd: Some(node), disk, nonce, life });
+        self.slots.insert(osd, Slot { osd: Some(node), disk, nonce, incarnation });
         self.push(0, osd, Event::Input(Input::Start));
     }
 
@@ -268,7 +269,7 @@ impl Cluster {
     pub fn kill(&mut self, osd: usize) {
         let slot = self.slots.get_mut(&osd).expect("a known OSD");
         slot.osd = None;
-        slot.life += 1;
+        slot.incarnation += 1;
         slot.disk.lose_power();
         let ends: Vec<_> = self.ends.iter().filter(|((n, _), _)| *n == osd).map(|(a, b)| (*a, *b)).collect();
         for (a, b) in ends {
@@ -294,14 +295,18 @@ impl Cluster {
 
     /// Asks an OSD to end, waits until it has, and gives what its disk holds then.
     pub fn stop(&mut self, osd: usize) -> store::Report {
-        self.wind_up(osd);
+        self.shut_down(osd);
         self.has_ended(osd)
     }
 
-    fn wind_up(&mut self, osd: usize) {
+    fn shut_down(&mut self, osd: usize) {
         let now = Now { mono: self.now, wall: Wall(1_700_000_000_000_000_000 + self.now.0) };
         let mut out = Vec::new();
-        self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD").wind_up(now, &mut out);
+        self.slots
+            .get_mut(&osd)
+            .and_then(|s| s.osd.as_mut())
+            .expect("a running OSD")
+            .shut_down(now, &mut out);
         out.into_iter().for_each(|output| self.output(osd, output));
     }
 
@@ -397,9 +402,9 @@ impl Cluster {
                 if at > end.0 {
                     return false;
                 }
-                let (_, (node, life, event)) = self.events.pop_first().expect("looked at");
+                let (_, (node, incarnation, event)) = self.events.pop_first().expect("looked at");
                 self.now = Instant(at);
-                if self.slots.get(&node).map_or(0, |s| s.life) != life {
+                if self.slots.get(&node).map_or(0, |s| s.incarnation) != incarnation {
                     return true;
                 }
                 match self.frozen.get_mut(&node) {
@@ -479,7 +484,7 @@ impl Cluster {
                 }
             }
             Output::AdminReply { code, output, .. } => self.admin_answer = Some((code, output)),
-            Output::WindUp => self.wind_up(node),
+            Output::ShutDown => self.shut_down(node),
             Output::Stop(result) => {
                 self.stopped.push((node, result.err().unwrap_or_default()));
             }
