@@ -11,16 +11,16 @@
 //! Invariants:
 //! - A vote is durable before it is sent: [`Raft::held`](raft::Raft) messages go out in `saved`.
 //! - An entry counts for a voter only once it is durable there: `matched` in a reply never exceeds what was
-//! saved.
+//!   saved.
 //! - A leader commits by counting only entries of its own term, and serves reads only after one of those was
-//! committed.
+//!   committed.
 //! - A voter that heard from a leader votes for nobody else for [`Timing::election_min`]. The leader's lease
-//! is shorter, and starts when the leader *sent* the message that a quorum answered. A voter that has just
-//! started behaves as if it had heard from a leader at that moment.
+//!   is shorter, and starts when the leader *sent* the message that a quorum answered. A voter that has just
+//!   started behaves as if it had heard from a leader at that moment.
 //! - A leader gives up its lease before it announces that it resigns. A voter accepts a resignation only from
-//! its own leader in the same term.
+//!   its own leader in the same term.
 //! - A voter is a *store*, not a monitor's name: a monitor that lost its store becomes a new voter, so nobody
-//! votes against a promise that it has forgotten.
+//!   votes against a promise that it has forgotten.
 
 mod election;
 mod entries;
