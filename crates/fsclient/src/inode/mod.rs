@@ -213,7 +213,9 @@ impl Inode {
     /// The time for which local callers may believe the attributes that they are told now; `by_number` if
     /// they asked for this inode by its number.
     pub(crate) fn tell_attributes(&mut self, by_number: bool) -> Duration {
-        if !self.may(STAT_CAPS) || self.trust.is_withdrawing() {
+        // Whoever looks at the mount point wants to know if it is served.
+        let is_mount_point = self.key == InodeKey::ROOT;
+        if is_mount_point || !self.may(STAT_CAPS) || self.trust.is_withdrawing() {
             return Duration::ZERO;
         }
         match self.trust.tell(by_number) && !self.attrs.is_dir() {
