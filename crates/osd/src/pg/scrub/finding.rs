@@ -63,7 +63,7 @@ pub struct Finding {
 pub struct SnapFinding {
     /// Head of the object.
     pub head: ObjectKey,
-    /// Bits of [`snapset_error`].
+    /// Bits of [`msgs::op::scrub::snapset_error`].
     pub errors: u64,
     /// Clones that the set does not know.
     pub extra: Vec<SnapId>,
