@@ -151,8 +151,9 @@ fn verify(seeds: u64) -> Result<()> {
     step("tests", tests)?;
     step("examples in the documentation", cargo(&["test", "--workspace", "--quiet", "--doc"]))?;
     step("links in the documentation", links())?;
-    // Clusters of `rados` are larger, and take longer.
-    for (profile, seeds) in [("any", seeds), ("rados", seeds * 2 / 5)] {
+    // Clusters of `rados` have faults enough to leave histories undecided, of which one in a thousand may be.
+    // By 50 clusters that says nothing: two such histories are in one cluster.
+    for (profile, seeds) in [("any", seeds), ("rados", seeds * 36 / 5)] {
         let mut simulation = Command::new(built("sim")?);
         simulation.args(["--profile", profile, "--seeds", &seeds.to_string()]).current_dir(root());
         step(&format!("simulation, {profile}"), simulation)?;
