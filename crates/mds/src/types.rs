@@ -27,6 +27,52 @@ pub type Lsn = u64;
 /// The number of a journal object.
 pub type Segment = u64;
 
+/// An event's place in the journal, and its author.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// Its number.
+    pub lsn: Lsn,
+    /// The journal object that it is in.
+    pub segment: Segment,
+    /// The client that asked for it and repeats the request if a crash loses the event.
+    pub author: Option<ClientId>,
+}
+
+/// The events that changed an item last; none if it was only loaded. A client may be shown an event of its own before it is durable, for
+/// it repeats the request if a crash loses the event; what others did it is shown only when a crash can't
+/// undo it. Hence the newest event by anybody else is kept beside the newest one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LastChange {
+    lsn: Lsn,
+    author: Option<ClientId>,
+    by_others: Lsn,
+}
+
+impl LastChange {
+    /// An item that an event made.
+    pub fn new(origin: Origin) -> Self {
+        Self { lsn: origin.lsn, author: origin.author, by_others: 0 }
+    }
+
+    /// Notes a newer event.
+    pub fn note(&mut self, origin: Origin) {
+        if origin.author.is_none() || origin.author != self.author {
+            self.by_others = self.lsn;
+        }
+        (self.lsn, self.author) = (origin.lsn, origin.author);
+    }
+
+    /// The newest event.
+    pub fn lsn(self) -> Lsn {
+        self.lsn
+    }
+
+    /// The event that must be durable before `client` is shown the item.
+    pub fn before(self, client: ClientId) -> Lsn {
+        if self.author == Some(client) { self.by_others } else { self.lsn }
+    }
+}
+
 /// Place of a dentry: the directory's fragment, and the key in it.
 pub type Place = (DirFrag, DentryKey);
 

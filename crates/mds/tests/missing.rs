@@ -332,6 +332,7 @@ fn overtaken(
     w.call(A, two(MdsOp::SYMLINK, "f", "x"));
     w.call(A, two(MdsOp::SYMLINK, "d/x", "x"));
     let tid = w.start(A, asked);
+    w.lose_answer(A, tid);
     w.restart(&[B]);
     if !happened(&mut w) {
         return None;

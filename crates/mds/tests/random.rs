@@ -18,6 +18,8 @@ struct Run {
     w: World,
     m: Model,
     crash_share: u64,
+    /// The client goes on with early answers.
+    is_hasty: bool,
 }
 
 fn path(w: &mut World) -> String {
@@ -31,7 +33,7 @@ impl Run {
     fn new(seed: u64, options: MdsOptions, crash_share: u64) -> Self {
         let mut w = World::new(seed, options);
         w.connect(10);
-        Self { w, m: Model::new(), crash_share }
+        Self { w, m: Model::new(), crash_share, is_hasty: false }
     }
 
     fn call(&mut self, r: msgs::ClientRequest) -> msgs::ClientReply {
@@ -42,7 +44,14 @@ impl Run {
             }
             self.w.crash(&[10]);
         }
-        self.w.quiet();
+        if self.is_hasty {
+            while !self.w.clients[&10].replies.contains_key(&tid) {
+                assert!(self.w.io_step(), "request {tid} is answered");
+            }
+        } else {
+            self.w.quiet();
+        }
+        assert!(self.w.clients[&10].lost.is_empty(), "what was answered early is repeated");
         self.w.reply(10, tid)
     }
 
@@ -159,6 +168,7 @@ impl Run {
 
 fn run(seed: u64, options: MdsOptions, crash_share: u64, steps: usize) {
     let mut r = Run::new(seed, options, crash_share);
+    r.is_hasty = seed % 4 >= 2;
     for i in 0..steps {
         r.step();
         if i % 50 == 49 {

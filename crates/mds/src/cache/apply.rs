@@ -1,7 +1,7 @@
 //! Changes of the cache: by events of this rank and of its journal, and by loads.
 
 use super::{Cache, Dir, Inode, Slot, SlotLink};
-use crate::types::{Lsn, Place, Segment};
+use crate::types::{LastChange, Origin, Place};
 use fsfmt::{BackPointer, Dentry, DirFrag, Event, InodeData, InodeKey, Link, Update};
 use maps::SnapId;
 use std::cell::Cell;
@@ -17,19 +17,19 @@ pub struct Applied {
 
 impl Cache {
     /// Applies an event, live or at replay.
-    pub fn apply(&mut self, event: Event, lsn: Lsn, segment: Segment) -> Applied {
+    pub fn apply(&mut self, event: Event, origin: Origin) -> Applied {
         let mut applied = Applied::default();
         for update in event.updates {
             match update {
                 Update::Dentry { dir, key, value } => {
-                    applied.inodes.extend(self.set_entry((dir, key), value, lsn, segment));
+                    applied.inodes.extend(self.set_entry((dir, key), value, origin));
                 }
                 Update::Base { inode } => {
-                    self.dirty_bases.mark(inode.ino, segment);
+                    self.dirty_bases.mark(inode.ino, origin.segment);
                     applied.inodes.push(inode.key());
-                    self.put_inode(*inode, None, lsn);
+                    self.put_inode(*inode, None, origin);
                 }
-                Update::Forget { inode } => self.forget(inode, lsn, segment),
+                Update::Forget { inode } => self.forget(inode, origin),
                 table => applied.tables.push(table),
             }
         }
@@ -37,7 +37,7 @@ impl Cache {
     }
 
     /// Removes an inode for good.
-    fn forget(&mut self, inode: InodeKey, lsn: Lsn, segment: Segment) {
+    fn forget(&mut self, inode: InodeKey, origin: Origin) {
         self.inodes.remove(&inode);
         if !inode.is_head() {
             return;
@@ -46,7 +46,7 @@ impl Cache {
         for dir in idle.map(|(dir, _)| *dir).collect::<Vec<_>>() {
             self.drop_dir(dir);
         }
-        self.change_index(inode.ino, None, lsn, segment);
+        self.change_index(inode.ino, None, origin);
     }
 
     /// Sets an entry; returns the inode that it now leads to.
@@ -54,8 +54,7 @@ impl Cache {
         &mut self,
         place: Place,
         value: Option<Box<Dentry>>,
-        lsn: Lsn,
-        segment: Segment,
+        origin: Origin,
     ) -> Option<InodeKey> {
         let first = value.as_ref().map_or(SnapId(0), |dentry| dentry.first);
         let (link, data) = match value.map(|dentry| dentry.link) {
@@ -69,21 +68,21 @@ impl Cache {
         {
             self.leave_place(inode, &place);
         }
-        let inode = data.map(|data| self.put_primary(&place, *data, lsn, segment));
-        self.set_slot(&place, (link, first), lsn);
+        let inode = data.map(|data| self.put_primary(&place, *data, origin));
+        self.set_slot(&place, (link, first), Some(origin));
         let (dir, key) = place;
-        self.mark_entry(dir, key, lsn, segment);
+        self.mark_entry(dir, key, origin);
         inode
     }
 
     /// Adds an inode whose primary entry is set.
-    fn put_primary(&mut self, place: &Place, data: InodeData, lsn: Lsn, segment: Segment) -> InodeKey {
+    fn put_primary(&mut self, place: &Place, data: InodeData, origin: Origin) -> InodeKey {
         let key = data.key_at(place.1.snap);
         // The index has the live inode's place; a snapshot's state is found by the name it is kept under.
         if key.is_head() && self.inodes.get(&key).is_none_or(|i| i.place.as_ref() != Some(place)) {
             let (dir, name) = (place.0.ino, place.1.name.clone());
             let back = BackPointer { dir, name, version: data.version, ancestors: Vec::new() };
-            self.change_index(data.ino, Some(back), lsn, segment);
+            self.change_index(data.ino, Some(back), origin);
         }
         if key.is_head() && data.is_dir() && data.version == 1 {
             // The directory is new: it contains only what this journal puts there.
@@ -92,7 +91,7 @@ impl Cache {
                 self.dirs.entry(dir).or_insert_with(|| Dir { complete: true, ..Dir::default() });
             }
         }
-        self.put_inode(data, Some(place), lsn);
+        self.put_inode(data, Some(place), origin);
         key
     }
 
@@ -105,7 +104,7 @@ impl Cache {
         }
     }
 
-    fn put_inode(&mut self, data: InodeData, place: Option<&Place>, lsn: Lsn) {
+    fn put_inode(&mut self, data: InodeData, place: Option<&Place>, origin: Origin) {
         self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
         match self.inodes.get_mut(&key_of(&data, place)) {
             Some(inode) => {
@@ -113,30 +112,31 @@ impl Cache {
                 if inode.place.as_ref() != place {
                     inode.place = place.cloned();
                 }
-                inode.lsn = lsn;
+                inode.change.note(origin);
             }
-            None => self.insert(data, place.cloned(), lsn),
+            None => self.insert(data, place.cloned(), LastChange::new(origin)),
         }
     }
 
     /// Adds an inode that is not cached.
-    fn insert(&mut self, data: InodeData, place: Option<Place>, lsn: Lsn) {
+    fn insert(&mut self, data: InodeData, place: Option<Place>, change: LastChange) {
         self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
-        self.inodes.insert(key_of(&data, place.as_ref()), Inode::new(data, place, lsn));
+        self.inodes.insert(key_of(&data, place.as_ref()), Inode::new(data, place, change));
     }
 
-    pub(super) fn set_slot(&mut self, place: &Place, (link, first): (SlotLink, SnapId), lsn: Lsn) {
+    pub(super) fn set_slot(&mut self, place: &Place, (link, first): (SlotLink, SnapId), origin: Option<Origin>) {
         let tick = self.tick;
         let d = self.dirs.entry(place.0).or_default();
         match d.slots.get_mut(&place.1) {
             Some(slot) => {
                 slot.link = link;
                 slot.first = first;
-                slot.lsn = lsn;
+                origin.into_iter().for_each(|origin| slot.change.note(origin));
                 slot.used.set(tick);
             }
             None => {
-                d.slots.insert(place.1.clone(), Slot { link, first, lsn, used: Cell::new(tick) });
+                let change = origin.map_or_else(LastChange::default, LastChange::new);
+                d.slots.insert(place.1.clone(), Slot { link, first, change, used: Cell::new(tick) });
                 self.entries += 1;
                 self.fresh += 1;
                 self.queue.push_back((tick, place.clone()));
@@ -159,17 +159,17 @@ impl Cache {
                     // It has moved since this entry was read.
                     return;
                 }
-                self.insert(*data, Some(place.clone()), 0);
+                self.insert(*data, Some(place.clone()), LastChange::default());
                 SlotLink::Primary(ino)
             }
         };
-        self.set_slot(place, (link, first), 0);
+        self.set_slot(place, (link, first), None);
     }
 
     /// Adds a loaded base inode.
     pub fn loaded_base(&mut self, data: InodeData) {
         if !self.inodes.contains_key(&data.key()) {
-            self.insert(data, None, 0);
+            self.insert(data, None, LastChange::default());
         }
     }
 

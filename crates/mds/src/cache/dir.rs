@@ -1,6 +1,6 @@
 //! The cached part of a directory fragment.
 
-use crate::types::{Lsn, Segment};
+use crate::types::{LastChange, Segment};
 use fsfmt::{DentryKey, Ino, InodeKey};
 use maps::SnapId;
 use std::cell::Cell;
@@ -40,8 +40,8 @@ pub struct Slot {
     pub link: SlotLink,
     /// The first snapshot that the entry is in.
     pub first: SnapId,
-    /// The event that changed it last; 0 if it was loaded.
-    pub lsn: Lsn,
+    /// The events that changed it last.
+    pub change: LastChange,
     /// The run that used it last.
     pub used: Cell<u64>,
 }
@@ -68,8 +68,8 @@ pub struct Dir {
     pub dirty: BTreeSet<DentryKey>,
     /// Oldest event that needs their write-back.
     pub dirty_since: Segment,
-    /// The last event that changed an entry.
-    pub lsn: Lsn,
+    /// The last events that changed an entry.
+    pub change: LastChange,
     /// The write-back in flight.
     pub commit: Option<Commit>,
     /// Number of write-backs since the directory was loaded.

@@ -2,7 +2,7 @@
 //! journal segment that is still needed.
 
 use super::{Cache, Commit, IndexChange};
-use crate::types::{Lsn, Segment};
+use crate::types::{Lsn, Origin, Segment};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino};
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ impl Cache {
         self.dirty_entries -= keys.len();
         d.version += 1;
         d.commit = Some(Commit { keys: keys.clone(), since: d.dirty_since, parts: 0 });
-        DirtyEntries { keys, lsn: d.lsn, version: d.version }
+        DirtyEntries { keys, lsn: d.change.lsn(), version: d.version }
     }
 
     /// Counts another operation of a fragment's write-back.
@@ -100,19 +100,19 @@ impl Cache {
         }
     }
 
-    pub(super) fn mark_entry(&mut self, dir: DirFrag, key: DentryKey, lsn: Lsn, segment: Segment) {
+    pub(super) fn mark_entry(&mut self, dir: DirFrag, key: DentryKey, origin: Origin) {
         let d = self.dirs.entry(dir).or_default();
         if d.dirty.is_empty() {
-            d.dirty_since = segment;
+            d.dirty_since = origin.segment;
         }
         self.dirty_entries += usize::from(d.dirty.insert(key));
-        d.lsn = lsn;
-        self.dirty_dirs.mark(dir, segment);
+        d.change.note(origin);
+        self.dirty_dirs.mark(dir, origin.segment);
     }
 
-    pub(super) fn change_index(&mut self, ino: Ino, value: Option<BackPointer>, lsn: Lsn, segment: Segment) {
-        self.dirty_index.mark(ino, segment);
-        self.index.insert(ino, IndexChange { value, lsn });
+    pub(super) fn change_index(&mut self, ino: Ino, value: Option<BackPointer>, origin: Origin) {
+        self.dirty_index.mark(ino, origin.segment);
+        self.index.insert(ino, IndexChange { value, lsn: origin.lsn });
     }
 
     /// Asserts by a walk that the indexes of dirty items are right.

@@ -3,7 +3,7 @@
 use super::Holders;
 use crate::cap::{STRONG, conflicts, policy};
 use crate::filelock::FileLocks;
-use crate::types::{ClientId, Holder, Lsn, OpId, Place};
+use crate::types::{ClientId, Holder, LastChange, OpId, Place};
 use fsfmt::InodeData;
 use msgs::cap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +24,8 @@ pub struct Inode {
     pub data: InodeData,
     /// Its primary entry; none for base inodes.
     pub place: Option<Place>,
-    /// The event that changed it last; 0 if it was loaded.
-    pub lsn: Lsn,
+    /// The events that changed it last.
+    pub change: LastChange,
     /// Capabilities on it, by holder.
     pub caps: Holders,
     /// Revocations by operations under way.
@@ -63,11 +63,11 @@ pub enum DataWork {
 
 impl Inode {
     /// A cached inode that no client has.
-    pub fn new(data: InodeData, place: Option<Place>, lsn: Lsn) -> Self {
+    pub fn new(data: InodeData, place: Option<Place>, change: LastChange) -> Self {
         Self {
             data,
             place,
-            lsn,
+            change,
             caps: Holders::default(),
             revocations: BTreeMap::new(),
             waiters: BTreeSet::new(),

@@ -2,7 +2,7 @@
 
 use super::{Cache, Inode, SlotLink};
 use crate::authority::Auth;
-use crate::types::{Holder, Lsn, Need, Place};
+use crate::types::{Holder, LastChange, Need, Place};
 use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeKey, Link};
 use maps::SnapId;
 use msgs::cap;
@@ -29,15 +29,15 @@ impl Cache {
         Ok(self.inode(dir.head())?.data.frag_of(hash))
     }
 
-    /// Looks up a name: its target, and the event that last changed it.
-    pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<(SlotLink, Lsn), Need> {
+    /// Looks up a name: its target, and the events that changed it last.
+    pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<(SlotLink, LastChange), Need> {
         if let Some(d) = self.dirs.get(&dir) {
             if let Some(slot) = d.slots.get(key) {
                 slot.used.set(self.tick);
-                return Ok((slot.link, slot.lsn));
+                return Ok((slot.link, slot.change));
             }
             if d.complete {
-                return Ok((SlotLink::Null, d.lsn));
+                return Ok((SlotLink::Null, d.change));
             }
         }
         Err(Need::Dentry(dir, key.clone()))

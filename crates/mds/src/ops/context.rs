@@ -6,7 +6,7 @@ use crate::authority::Auth;
 use crate::cache::{Cache, Dir, Inode, SlotLink};
 use crate::config::RankConfig;
 use crate::page::Page;
-use crate::types::{ClientId, Holder, Lsn, Need, Place, Stop};
+use crate::types::{ClientId, Holder, LastChange, Lsn, Need, Place, Stop};
 use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use msgs::{ClientRequest, FilePath};
@@ -92,13 +92,13 @@ impl<'a> Cx<'a> {
         self
     }
 
-    /// The newest event that this run depends on: its answer must wait for it.
+    /// The newest event of others that this run depends on: its answer must wait for it.
     pub fn seen(&self) -> Lsn {
         self.seen.get()
     }
 
-    fn see(&self, lsn: Lsn) {
-        self.seen.set(self.seen.get().max(lsn));
+    fn see(&self, change: LastChange) {
+        self.seen.set(self.seen.get().max(change.before(self.client)));
     }
 
     /// Stops unless this rank has the authority over a fragment.
@@ -110,6 +110,11 @@ impl<'a> Cx<'a> {
         }
     }
 
+    /// True if the client repeats the request after a restart of the rank, although it has an answer.
+    pub fn is_replay(&self) -> bool {
+        self.request.flags & msgs::request_flag::REPLAY != 0
+    }
+
     /// Looks up an inode.
     pub fn inode(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         if self.missing.contains(&ino) && !self.cache.inodes.contains_key(&ino) {
@@ -119,7 +124,7 @@ impl<'a> Cx<'a> {
         if let Some((dir, _)) = &inode.place {
             self.check_authority(*dir)?;
         }
-        self.see(inode.lsn);
+        self.see(inode.change);
         Ok(inode)
     }
 
@@ -132,8 +137,8 @@ impl<'a> Cx<'a> {
     /// Looks up the target of a name.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
         self.check_authority(dir)?;
-        let (link, lsn) = self.cache.entry(dir, key)?;
-        self.see(lsn);
+        let (link, change) = self.cache.entry(dir, key)?;
+        self.see(change);
         Ok(link)
     }
 

@@ -61,7 +61,8 @@ pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let args: OpenArgs = cx.request.args.get();
     let (dir, key) = cx.parent(&cx.request.path)?;
     if let Some(ino) = cx.entry(dir, &key)?.inode() {
-        if args.flags & flag::EXCL != 0 {
+        if args.flags & flag::EXCL != 0 || cx.is_replay() {
+            // A client that was told that it made a file does not open another one instead.
             return Err(Errno::EEXIST.into());
         }
         return open_existing(cx, ino, Some((dir, key)));

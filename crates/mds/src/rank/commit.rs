@@ -4,7 +4,7 @@ use super::effect::Effect;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::cache::Cache;
-use crate::types::{Lsn, Segment};
+use crate::types::{ClientId, Lsn, Origin};
 use fsfmt::{Event, InodeData, Link, Update};
 
 /// Journals an event and applies it. No message that shows it may leave before it is durable.
@@ -15,9 +15,22 @@ pub(super) fn commit(
     what: &str,
     updates: Vec<Update>,
 ) -> Lsn {
+    commit_for(env, cache, sessions, None, what, updates)
+}
+
+/// Journals an event whose author repeats its request if a crash loses the event, and applies it. The author
+/// alone may be shown it before it is durable.
+pub(super) fn commit_for(
+    env: &mut Env,
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    author: Option<ClientId>,
+    what: &str,
+    updates: Vec<Update>,
+) -> Lsn {
     let event = Event { stamp: env.stamp(), what: what.to_owned(), updates };
     let (lsn, segment) = env.append(&event);
-    apply(env, cache, sessions, event, lsn, segment);
+    apply(env, cache, sessions, event, Origin { lsn, segment, author });
     lsn
 }
 
@@ -27,10 +40,10 @@ pub(super) fn apply(
     cache: &mut Cache,
     sessions: &mut Sessions,
     event: Event,
-    lsn: Lsn,
-    segment: Segment,
+    origin: Origin,
 ) {
-    let applied = cache.apply(event, lsn, segment);
+    let segment = origin.segment;
+    let applied = cache.apply(event, origin);
     applied.inodes.into_iter().for_each(|ino| env.due(Due::InodeChanged(ino)));
     for update in applied.tables {
         match update {
@@ -40,8 +53,7 @@ pub(super) fn apply(
                     env.effect(Effect::Fail(text));
                 }
             }
-            Update::InoRanges { .. }
-            | Update::InoFree { .. }
+            Update::InoFree { .. }
             | Update::Locks { .. }
             | Update::Snapshot { .. }
             | Update::Prepare { .. }
@@ -55,16 +67,17 @@ pub(super) fn apply(
                     format!("the journal has {}, which this version does not carry out", update.name());
                 env.effect(Effect::Fail(text));
             }
-            of_a_session => sessions.apply(env, of_a_session, segment),
+            of_a_session => sessions.apply(env, of_a_session, origin),
         }
     }
 }
 
-/// Journals an inode that changed without moving.
+/// Journals an inode that changed without moving; with an author as [`commit_for`] has it.
 pub(super) fn commit_inode(
     env: &mut Env,
     cache: &mut Cache,
     sessions: &mut Sessions,
+    author: Option<ClientId>,
     what: &str,
     mut data: InodeData,
     mut more: Vec<Update>,
@@ -79,5 +92,5 @@ pub(super) fn commit_inode(
         None => Update::Base { inode: Box::new(data) },
     };
     more.insert(0, first);
-    commit(env, cache, sessions, what, more)
+    commit_for(env, cache, sessions, author, what, more)
 }

@@ -9,12 +9,12 @@ use crate::config::RankConfig;
 use crate::io::{IoRequest, IoWhy, ObjOp, ObjectId};
 use crate::journal::Journal;
 use crate::page::Page;
-use crate::types::{IoId, Lsn, Need, OpId, Segment};
+use crate::types::{ClientId, IoId, Lsn, Need, OpId, Segment};
 use fsfmt::{Event, InodeKey};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::{Instant, Now};
-use wire::Utime;
+use wire::{Errno, Utime};
 
 /// A consequence for owners that a step did not have at hand.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(super) enum Due {
         /// The event's segment.
         segment: Segment,
     },
+    /// A request that a client repeats after a restart has ended, perhaps with an error.
+    Repeated(ClientId, Option<Errno>),
     /// Changes may be journaled again.
     JournalHasSpace,
 }

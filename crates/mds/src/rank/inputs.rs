@@ -3,7 +3,7 @@
 use super::Rank;
 use super::effect::{Effect, Stage};
 use super::locks;
-use super::reconnect::Said;
+use super::reconnect::{Resumed, Said};
 use super::sessions::{ClientPeer, Sessions};
 use crate::io::{IoResult, IoWhy};
 use crate::rank::env::Due;
@@ -67,7 +67,8 @@ impl Rank {
 
     /// Time of the next [`Self::timer`].
     pub fn deadline(&self) -> Instant {
-        self.reconnect.deadline().map_or(self.next_second, |at| at.min(self.next_second))
+        let ends = [self.reconnect.deadline(), self.client_replay.deadline()];
+        ends.into_iter().flatten().fold(self.next_second, Instant::min)
     }
 
     /// Handles a message of another rank. A file system has only one rank so far, so none is expected.
@@ -98,7 +99,10 @@ impl Rank {
             }
             Body::ClientReconnect(m) => reconnect.client_reconnect(env, cache, sessions, caps, client, *m),
             body => match reconnect.hold_back(env, client, tid, body) {
-                Some(body) if env.stage() == Stage::Active => self.dispatch(client, tid, body),
+                Some(body) if env.stage() == Stage::Active => {
+                    let said = self.client_replay.hold_back(env, cache, client, (tid, body));
+                    said.into_iter().for_each(|(tid, body)| self.dispatch(client, tid, body));
+                }
                 Some(body) => reconnect.keep_early(client, tid, body),
                 None => {}
             },
@@ -122,11 +126,11 @@ impl Rank {
     }
 
     fn client_session(&mut self, client: ClientId, m: &ClientSession) {
-        let Self { env, cache, sessions, reconnect, .. } = self;
+        let Self { env, cache, sessions, reconnect, write_back, .. } = self;
         match m.head.op {
             session_op::REQUEST_OPEN => {
                 reconnect.abandon(env, cache, sessions, client);
-                sessions.open(env, cache, client, m);
+                sessions.open(env, cache, client, m, write_back.ino_next());
             }
             session_op::REQUEST_RENEWCAPS => {
                 sessions.renew(env, client, m.head.seq);
@@ -176,6 +180,7 @@ impl Rank {
     fn end_session(&mut self, client: ClientId, what: &str) -> Lsn {
         let Self { env, cache, sessions, caps, .. } = self;
         self.ops.drop_client(env, cache, sessions, caps, client);
+        self.client_replay.drop_client(client);
         for ino in sessions.held(client) {
             locks::release_all(cache, client, ino);
             caps.remove(env, cache, sessions, ino, client);
@@ -198,13 +203,35 @@ impl Rank {
     pub(super) fn resume_reconnected(&mut self) -> bool {
         let Some(client) = self.reconnect.next_reconnected() else { return false };
         let Self { env, cache, sessions, .. } = self;
-        let (said, held) = self.reconnect.resume(env, cache, sessions, client);
+        let Resumed { said, held, missing } = self.reconnect.resume(env, cache, sessions, client);
+        let said = self.client_replay.add(client, said, missing);
         self.take_messages(client, said);
         if self.env.stage() == Stage::Active {
             held.into_iter().for_each(|ino| self.env.due(Due::CapsChanged(ino)));
         }
         self.run();
         true
+    }
+
+    /// Goes on with the requests that clients repeat; false if there was nothing to do.
+    pub(super) fn advance_client_replay(&mut self) -> bool {
+        if self.env.stage() != Stage::Active {
+            return false;
+        }
+        let Self { env, sessions, ops, client_replay, .. } = self;
+        let ended = client_replay.advance(env, sessions, ops);
+        let others = self.client_replay.release_others(self.env.now());
+        let is_idle = ended.is_none() && others.is_empty();
+        if let Some(ended) = ended {
+            let Self { env, cache, sessions, .. } = self;
+            ended.settle(env, cache, sessions);
+            ended.claimed().for_each(|ino| self.env.due(Due::CapsChanged(ino)));
+            self.take_messages(ended.client, ended.said);
+        }
+        for (client, said) in others {
+            self.take_messages(client, vec![said]);
+        }
+        self.run() || !is_idle
     }
 
     pub(super) fn take_messages(&mut self, client: ClientId, said: Vec<Said>) {

@@ -11,6 +11,7 @@
 
 mod accounting;
 mod caps;
+mod client_replay;
 mod commit;
 mod effect;
 mod env;
@@ -34,6 +35,7 @@ use crate::config::RankConfig;
 use crate::types::{ClientId, Lsn, Need};
 use accounting::Accounting;
 use caps::Caps;
+use client_replay::ClientReplay;
 use env::{Due, Env, Loaded};
 use fsfmt::{Ino, InodeKey};
 use loader::Loader;
@@ -62,6 +64,7 @@ pub struct Rank {
     strays: Strays,
     accounting: Accounting,
     reconnect: Reconnect,
+    client_replay: ClientReplay,
     ops: Ops,
     /// The replay of the predecessor's journal, until it is done.
     replay: Option<Replay>,
@@ -84,6 +87,7 @@ impl Rank {
             strays: Strays::default(),
             accounting: Accounting::new(now.mono),
             reconnect: Reconnect::default(),
+            client_replay: ClientReplay::default(),
             ops: Ops::default(),
             replay: None,
             begin: None,
@@ -114,7 +118,7 @@ impl Rank {
 
     /// True if nothing is in progress: no operation, no object operation, no message.
     pub fn is_quiet(&self) -> bool {
-        self.ops.is_empty() && self.env.is_quiet() && self.sessions.is_quiet()
+        self.ops.is_empty() && self.client_replay.is_quiet() && self.env.is_quiet() && self.sessions.is_quiet()
     }
 
     /// Notes a new epoch of the MDS map.
@@ -150,7 +154,7 @@ impl Rank {
                 self.advance_replay();
                 break;
             }
-            if self.resume_reconnected() {
+            if self.resume_reconnected() || self.advance_client_replay() {
                 continue;
             }
             let Self { env, cache, sessions, .. } = self;
@@ -207,6 +211,7 @@ impl Rank {
             Due::Load(need, op) => self.loader.load(env, cache, need, op),
             Due::Loaded(loaded) => self.loaded(&loaded),
             Due::InodeNumbersUsed { next, segment } => self.write_back.use_inode_numbers(next, segment),
+            Due::Repeated(client, errno) => self.client_replay.ended(env, client, errno),
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {
                     self.ops.wake_space_waiters();
@@ -231,7 +236,7 @@ impl Rank {
             self.strays.page_loaded(page.last.as_ref());
         }
         if let Need::Inode(ino) = loaded.need {
-            self.reconnect.resume_claims(env, cache, sessions, ino);
+            self.reconnect.resume_claims(cache, sessions, ino);
             self.caps.resume_flushes(env, cache, sessions, ino);
         }
         self.ops.loaded(cache, loaded);
@@ -269,6 +274,7 @@ impl Rank {
         self.strays.check();
         self.caps.check();
         self.reconnect.check();
+        self.client_replay.check(env.stage() == Stage::Active);
         self.replay.iter().for_each(Replay::check);
         sessions.check(env);
         self.write_back.check(env, cache, sessions);

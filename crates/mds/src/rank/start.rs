@@ -7,7 +7,7 @@ use super::replay::{Ended, Replay, Step};
 use super::{Rank, commit};
 use crate::config::RankConfig;
 use crate::io::{IoResult, IoWhy, ObjOp};
-use crate::types::{IoId, Lsn, Segment};
+use crate::types::{IoId, Lsn, Origin, Segment};
 use fsfmt::{DirFrag, Event, Ino, InodeData, NestStat, Subtree, Update, mode, names};
 use maps::MdsRank;
 use node::Level;
@@ -89,7 +89,8 @@ impl Rank {
         self.cache.tick += 1;
         for (lsn, event) in events {
             let Self { env, cache, sessions, .. } = self;
-            commit::apply(env, cache, sessions, event, lsn, segment);
+            let origin = Origin { lsn, segment, author: None };
+            commit::apply(env, cache, sessions, event, origin);
             self.run();
         }
     }
@@ -136,6 +137,7 @@ impl Rank {
             return;
         }
         self.env.enter(Stage::Active);
+        self.client_replay.serve(now.mono);
         for (_, session) in self.sessions.iter() {
             session.inodes().iter().for_each(|ino| self.env.due(Due::CapsChanged(*ino)));
         }

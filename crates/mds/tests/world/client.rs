@@ -33,7 +33,10 @@ pub struct Client {
     pub next_flush: u64,
     pub held: BTreeMap<u64, Held>,
     pub replies: BTreeMap<u64, ClientReply>,
-    pub unanswered: BTreeMap<u64, ClientRequest>,
+    /// Requests without their safe answer.
+    pub unsafe_requests: BTreeMap<u64, ClientRequest>,
+    /// Requests that were answered early and then repeated in vain.
+    pub lost: Vec<u64>,
     pub flush_acks: Vec<u64>,
     /// Flushes that are not acknowledged, as they were sent.
     pub flushing: BTreeMap<u64, ClientCaps>,
@@ -53,8 +56,8 @@ impl Client {
         self.next_tid += 1;
         request.head_version = 1;
         request.stamp = Utime::from(now.wall);
-        request.oldest_client_tid = self.unanswered.keys().next().copied().unwrap_or(tid);
-        self.unanswered.insert(tid, request.clone());
+        request.oldest_client_tid = self.unsafe_requests.keys().next().copied().unwrap_or(tid);
+        self.unsafe_requests.insert(tid, request.clone());
         (tid, request)
     }
 
@@ -89,6 +92,18 @@ impl Client {
                 Vec::new()
             }
             Body::ClientReply(m) => {
+                let request = self.unsafe_requests.get_mut(&tid).expect("an answer to a request");
+                if request.flags & msgs::request_flag::REPLAY != 0 {
+                    assert!(m.safe, "request {tid} has its early answer");
+                    self.lost.extend((m.result != 0).then_some(tid));
+                    self.unsafe_requests.remove(&tid);
+                    return Vec::new();
+                }
+                if m.safe {
+                    self.unsafe_requests.remove(&tid);
+                } else {
+                    request_again(request, &m);
+                }
                 if let Some(d) = &m.trace.dentry {
                     self.take(&d.dir);
                 }
@@ -101,7 +116,6 @@ impl Client {
                         self.take(&e.inode);
                     }
                 }
-                self.unanswered.remove(&tid);
                 assert!(self.replies.insert(tid, *m).is_none(), "one answer for request {tid}");
                 Vec::new()
             }
@@ -206,6 +220,12 @@ impl Client {
         }
         m
     }
+}
+
+/// Makes of a request that was answered early what is sent after a restart.
+fn request_again(request: &mut ClientRequest, answer: &ClientReply) {
+    request.flags |= msgs::request_flag::REPLAY;
+    request.ino = answer.trace.target.as_ref().map_or(0, |t| t.ino);
 }
 
 /// A request on a path from the root.

@@ -37,6 +37,8 @@ pub struct World {
     pub max_entries: usize,
     /// Whether somebody breaks the rules, and is told so.
     pub has_hostile: bool,
+    /// Whether what a client was told early may be lost.
+    pub loses_requests: bool,
 }
 
 pub fn config(options: MdsOptions) -> RankConfig {
@@ -72,6 +74,7 @@ impl World {
             io_count: 0,
             max_entries: 0,
             has_hostile: false,
+            loses_requests: false,
         };
         w.quiet();
         w
@@ -134,6 +137,7 @@ impl World {
             Effect::Reached(Stage::Replayed) => self.rank.reconnect(self.now),
             Effect::Reached(_) => {}
             Effect::Event(node::Level::Warn, "flush_ignored", _) if self.has_hostile => {}
+            Effect::Event(node::Level::Warn, "unsafe_requests_lost", _) if self.loses_requests || self.has_hostile => {}
             Effect::Event(node::Level::Error | node::Level::Warn, name, detail) => panic!("{name}: {detail}"),
             Effect::Event(_, name, detail) => self.log.push(format!("{name}: {detail}")),
             Effect::Fail(text) => panic!("the rank failed: {text}"),
@@ -296,7 +300,7 @@ impl World {
     /// A client claims what it holds; what was not answered it asks again, as real clients do before their
     /// claims.
     pub fn come_back(&mut self, id: u64) {
-        for (tid, request) in self.clients[&id].unanswered.clone() {
+        for (tid, request) in self.clients[&id].unsafe_requests.clone() {
             self.send(id, tid, request);
         }
         let m = self.clients.get_mut(&id).expect("a client").reconnect();
@@ -307,6 +311,24 @@ impl World {
     pub fn call(&mut self, client: u64, request: msgs::ClientRequest) -> msgs::ClientReply {
         let tid = self.start(client, request);
         self.quiet();
+        self.reply(client, tid)
+    }
+
+    /// The answer that a client has got so far was lost on the way.
+    pub fn lose_answer(&mut self, client: u64, tid: u64) {
+        let c = self.clients.get_mut(&client).expect("a client");
+        c.replies.remove(&tid);
+        let request = c.unsafe_requests.get_mut(&tid).expect("it has no safe answer");
+        request.flags &= !msgs::request_flag::REPLAY;
+        request.ino = 0;
+    }
+
+    /// Sends a request and runs only until it is answered, perhaps early.
+    pub fn call_early(&mut self, client: u64, request: msgs::ClientRequest) -> msgs::ClientReply {
+        let tid = self.start(client, request);
+        while !self.clients[&client].replies.contains_key(&tid) {
+            assert!(self.io_step(), "request {tid} is answered");
+        }
         self.reply(client, tid)
     }
 

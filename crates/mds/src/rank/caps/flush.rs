@@ -46,7 +46,7 @@ impl Caps {
             let mut data = inode.data.clone();
             merge(&mut data, m.dirty.0, m);
             let more = vec![Update::Flushed { client: client.0, tid }];
-            commit_inode(env, cache, sessions, "flush", data, more);
+            commit_inode(env, cache, sessions, Some(client), "flush", data, more);
         } else if inode.is_some() {
             sessions.report_once(env, client, Level::Warn, "flush_ignored", |who| {
                 format!("{who} flushes {ino}, of which it held nothing that it could have changed")
@@ -64,8 +64,7 @@ impl Caps {
             body: m.body,
             ..ClientCaps::default()
         };
-        let lsn = env.journal().last();
-        sessions.send(env, client, lsn, tid, ack);
+        sessions.confirm(client, env.journal().last(), tid, ack);
     }
 
     /// Acknowledges a flush for a snapshot. There are none, so nothing is stored, but the client waits.

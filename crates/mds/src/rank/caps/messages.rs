@@ -145,7 +145,7 @@ fn grow_range(
         next.ranges.insert(client.0, ClientRange { max_size, ..ClientRange::default() });
         next.max_size_ever = next.max_size_ever.max(max_size);
         let tells = has > 0 || inode.caps.get(client).is_some_and(|c| c.pending & cap::FILE_WR != 0);
-        commit_inode(env, cache, sessions, "grow range", next, Vec::new());
+        commit_inode(env, cache, sessions, None, "grow range", next, Vec::new());
         if tells {
             send_range(env, cache, sessions, ino, client);
         }
@@ -172,5 +172,6 @@ fn remove_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: 
     }
     let mut data = inode.data.clone();
     data.ranges.remove(&client.0);
-    commit_inode(env, cache, sessions, "remove range", data, Vec::new());
+    // Its client need not know: it holds nothing of what the record is for.
+    commit_inode(env, cache, sessions, Some(client), "remove range", data, Vec::new());
 }

@@ -267,5 +267,5 @@ pub(super) fn send_cap(
     let Some(inode) = cache.inodes.get(&ino) else { return };
     let Some(cap) = inode.caps.get(client) else { return };
     let message = stat::caps_message(op, &inode.data, client, cap, cache.realm_of(inode));
-    sessions.send(env, client, inode.lsn, 0, message);
+    sessions.send(env, client, inode.change.before(client), 0, message);
 }

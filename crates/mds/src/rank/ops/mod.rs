@@ -2,9 +2,12 @@
 //! fails or has a plan. What it lacks is fetched and it starts again from scratch. A plan is carried out at
 //! once: its event is journaled and applied, its reply queued behind the event.
 
+mod early;
 mod op;
 mod reply;
 mod run;
+
+pub(super) use reply::empty as empty_reply;
 
 use super::caps::Caps;
 use super::env::{Env, Loaded};

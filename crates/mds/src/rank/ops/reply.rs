@@ -13,7 +13,7 @@ use msgs::{ClientReply, ClientRequest, MdsOp, ReplyDentry, ReplyTrace};
 use wire::Writer;
 
 /// An answer with only the result 0.
-pub(super) fn empty(env: &Env, op: MdsOp) -> ClientReply {
+pub(in crate::rank) fn empty(env: &Env, op: MdsOp) -> ClientReply {
     ClientReply { op, mdsmap_epoch: env.cfg().map_epoch, safe: true, ..ClientReply::default() }
 }
 

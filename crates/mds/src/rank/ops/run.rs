@@ -1,14 +1,14 @@
 //! A run of an operation: prepares it, and then carries out its plan or fetches what it lacks.
 
 use super::op::{Op, interrupts};
-use super::{Ops, reply};
+use super::{Ops, early, reply};
 use crate::cache::{Cache, Revocation};
 use crate::ops::{self, Cx, Plan};
 use crate::rank::caps::Caps;
-use crate::rank::commit::commit;
+use crate::rank::commit::commit_for;
 use crate::rank::env::{Due, Env};
 use crate::rank::locks;
-use crate::rank::sessions::Sessions;
+use crate::rank::sessions::{Session, Sessions};
 use crate::types::{ClientId, Lsn, Need, OpId, Stop};
 use fsfmt::{Ino, Update};
 use msgs::{ClientReply, ClientRequest, MdsOp};
@@ -41,7 +41,8 @@ impl Ops {
         cache.tick += 1;
         op.last_run = cache.tick;
         let done = session.completed(op.tid);
-        let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, ino_next)
+        let number = number_for(session, &op.request, ino_next);
+        let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
             .with_session(session.auth(), done)
             .at(env.stamp());
         let result = ops::prepare(&cx);
@@ -51,7 +52,7 @@ impl Ops {
             Ok(plan) if env.cfg().full && grows(op.request.op, &plan) => {
                 self.fail(env, cache, sessions, caps, op, (Errno::ENOSPC, seen));
             }
-            Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen)),
+            Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen, ino_next)),
             Err(Stop::Fail(errno)) => self.fail(env, cache, sessions, caps, op, (errno, seen)),
             Err(Stop::Need(needs)) => {
                 let (id, wants) = self.wait(op, needs);
@@ -89,6 +90,9 @@ impl Ops {
         (errno, seen): (Errno, Lsn),
     ) {
         let (client, tid, kind) = (op.client, op.tid, op.request.op);
+        if early::is_replay(&op.request) {
+            env.due(Due::Repeated(client, Some(errno)));
+        }
         if errno == Errno::EACCES {
             report_denied(env, sessions, client, &op.request);
         }
@@ -104,24 +108,36 @@ impl Ops {
         sessions: &mut Sessions,
         caps: &mut Caps,
         op: Op,
-        (plan, seen): (Plan, Lsn),
+        (mut plan, mut seen, ino_next): (Plan, Lsn, u64),
     ) {
-        let mut lsn = seen;
         assert!(plan.remote.is_empty(), "one rank has the authority over everything");
+        let is_early = sessions.get(op.client).is_some_and(|s| early::allows(s, &op.request, &plan));
+        let mut own = None;
         if !plan.local.is_empty() {
-            let mut updates = plan.local;
-            if plan.created.0 != 0 {
-                updates.push(Update::InoNext { next: plan.created.0 + 1 });
-            }
+            seen = seen.max(early::replaced(cache, op.client, &plan.local));
+            let mut updates = std::mem::take(&mut plan.local);
             updates.push(Update::Completed { client: op.client.0, tid: op.tid, ino: plan.created });
+            if plan.created.0 != 0 {
+                seen = seen.max(sessions.reserved_by(op.client, plan.created));
+                updates.extend(sessions.refill(op.client, plan.created, ino_next));
+            }
             let name = op.request.op.name().unwrap_or("operation");
-            lsn = commit(env, cache, sessions, name, updates);
+            let author = is_early.then_some(op.client);
+            own = Some(commit_for(env, cache, sessions, author, name, updates));
         }
         if let Some(lock) = plan.lock {
             locks::set(env, cache, op.client, lock);
         }
-        let answer = reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply));
-        sessions.send(env, op.client, lsn, op.tid, answer);
+        let answer = if early::is_replay(&op.request) {
+            env.due(Due::Repeated(op.client, None));
+            reply::empty(env, op.request.op)
+        } else {
+            reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply))
+        };
+        match own {
+            Some(own) if is_early => sessions.answer_early(op.client, (seen, own), op.tid, answer),
+            own => sessions.send(env, op.client, own.unwrap_or(seen), op.tid, answer),
+        }
         self.end(env, cache, sessions, caps, op);
         plan.touched.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
     }
@@ -148,6 +164,12 @@ impl Ops {
         sessions.send(env, client, 0, tid, answer);
         true
     }
+}
+
+/// The number of the inode that a request may create.
+fn number_for(session: &Session, request: &ClientRequest, ino_next: u64) -> u64 {
+    let asked = Some(Ino(request.ino)).filter(|ino| early::is_replay(request) && session.has_reserved(*ino));
+    asked.or_else(|| session.next_number()).map_or(ino_next, |ino| ino.0)
 }
 
 /// Fetches or revokes what an operation lacks.

@@ -1,6 +1,6 @@
 //! Claims of reconnecting clients, and the return to normal service.
 
-use super::{Reconnect, Said, release_presumed};
+use super::{Reconnect, Resumed, release_presumed};
 use crate::cache::Cache;
 use crate::cap::Cap;
 use crate::rank::caps::{Caps, send_cap};
@@ -10,8 +10,7 @@ use crate::rank::locks;
 use crate::rank::sessions::{SessionState, Sessions};
 use crate::types::{ClientId, Need};
 use fsfmt::{Ino, InodeKey};
-use msgs::{CapBody, CapPeer, CapReconnect, ClientCaps, ClientReconnect, ClientSession, cap_op, session_op};
-use node::Level;
+use msgs::{CapReconnect, ClientReconnect, ClientSession, cap_op, session_op};
 
 /// Upper bound of capability ids: no rank gives out as many, so a higher number in a claim is forged.
 const CAP_IDS_END: u64 = 1 << 62;
@@ -61,22 +60,14 @@ impl Reconnect {
     }
 
     /// Decides the claims on an inode that was loaded, or does not exist.
-    pub fn resume_claims(
-        &mut self,
-        env: &mut Env,
-        cache: &mut Cache,
-        sessions: &mut Sessions,
-        ino: InodeKey,
-    ) {
+    pub fn resume_claims(&mut self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
         for (client, claim) in self.claims.remove(&ino).unwrap_or_default() {
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
             if cache.inodes.contains_key(&ino) {
                 claim_cap(cache, sessions, client, ino, &claim);
             } else {
-                absent.gone.push((ino, claim.cap_id));
-                let text = format!("{client} claims {ino}, which is gone");
-                env.log(Level::Info, "claimed_cap_dropped", text);
+                absent.missing.push((ino, claim));
             }
             self.note_if_reconnected(client);
         }
@@ -87,15 +78,14 @@ impl Reconnect {
         self.reconnected.pop_front()
     }
 
-    /// Resumes a client that has claimed everything. Returns its kept messages, to be handled now, and the
-    /// inodes that it held until now, for which others may wait.
+    /// Resumes a client that has claimed everything.
     pub fn resume(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
         client: ClientId,
-    ) -> (Vec<Said>, Vec<InodeKey>) {
+    ) -> Resumed {
         let Some(was_absent) = self.absent.get(&client).map(|a| a.was_absent) else {
             return Default::default();
         };
@@ -106,13 +96,8 @@ impl Reconnect {
         }
         sessions.send_reopened(env, client);
         let absent = self.remove(client).expect("it was absent");
-        let lsn = env.journal().last();
-        for (ino, cap_id) in absent.gone {
-            let (op, ino, body) = (cap_op::EXPORT, ino.ino.0, CapBody::Peer(CapPeer::default()));
-            let gone = ClientCaps { op, ino, cap_id, body, ..ClientCaps::default() };
-            sessions.send(env, client, lsn, 0, gone);
-        }
-        (absent.said, release_presumed(cache, sessions, client))
+        let held = release_presumed(cache, sessions, client);
+        Resumed { said: absent.said, held, missing: absent.missing }
     }
 
     /// Revokes bits that a late client can no longer hold because the inode has changed without it. Its write
@@ -138,7 +123,8 @@ impl Reconnect {
     }
 }
 
-fn claim_cap(
+/// Gives a client the capability that it claims.
+pub(in crate::rank) fn claim_cap(
     cache: &mut Cache,
     sessions: &mut Sessions,
     client: ClientId,

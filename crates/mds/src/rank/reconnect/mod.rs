@@ -9,6 +9,8 @@
 mod claims;
 mod window;
 
+pub(super) use claims::claim_cap;
+
 use super::effect::Stage;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
@@ -33,12 +35,23 @@ pub(super) struct AbsentClient {
     loading: usize,
     /// True once it has claimed everything that it holds.
     has_claimed: bool,
-    /// Its claims on inodes that do not exist.
-    gone: Vec<(InodeKey, u64)>,
+    /// Its claims on inodes that do not exist, unless a request that it repeats makes them.
+    missing: Vec<(InodeKey, CapReconnect)>,
     /// An earlier incarnation of the rank went on without it, and only that one knew what has changed since.
     was_absent: bool,
     /// Its messages since: repeated requests and flushes from before the restart arrive before its claims.
     said: Vec<Said>,
+}
+
+/// A client that has come back.
+#[derive(Default)]
+pub(super) struct Resumed {
+    /// Its kept messages, to be handled now.
+    pub said: Vec<Said>,
+    /// The inodes that it held until now, for which others may wait.
+    pub held: Vec<InodeKey>,
+    /// Its claims on inodes that do not exist.
+    pub missing: Vec<(InodeKey, CapReconnect)>,
 }
 
 /// The absent clients, their claims, and the changes made without them.

@@ -1,6 +1,6 @@
 //! Lifecycle of a session: opened, renewed, stale, evicted or closed (docs/protocol.md 6.2).
 
-use super::{ClientPeer, FEATURES, Session, SessionState, Sessions};
+use super::{ClientPeer, FEATURES, Session, SessionState, Sessions, numbers};
 use crate::cache::Cache;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
@@ -18,8 +18,15 @@ const OWN_PAUSE: Duration = Duration::from_secs(10);
 const MIN_CAPS: usize = 16;
 
 impl Sessions {
-    /// Opens a session that a client asks for.
-    pub fn open(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId, m: &ClientSession) {
+    /// Opens a session that a client asks for; inode numbers from `ino_next` on are free.
+    pub fn open(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        client: ClientId,
+        m: &ClientSession,
+        ino_next: u64,
+    ) {
         if let Some(s) = self.map.get_mut(&client) {
             if s.state == SessionState::Absent {
                 s.state = SessionState::Open;
@@ -35,8 +42,9 @@ impl Sessions {
             reject.metadata.insert("error_string".to_owned(), text);
             return self.send(env, client, 0, 0, reject);
         }
-        let record = Box::new(new_record(peer, m));
-        let updates = vec![Update::SessionOpen { client: client.0, record }];
+        let (numbers, taken) = numbers::first(ino_next);
+        let record = Box::new(SessionRecord { preallocated: vec![numbers], ..new_record(peer, m) });
+        let updates = vec![taken, Update::SessionOpen { client: client.0, record }];
         let lsn = commit(env, cache, self, "session open", updates);
         self.send_open(env, client, lsn);
     }

@@ -5,6 +5,8 @@
 //! revocation that was decided earlier, and never learns of a change that a crash could undo.
 
 mod lifecycle;
+mod numbers;
+mod outbox;
 mod session;
 
 pub use session::{ClientPeer, Session, SessionState};
@@ -12,11 +14,11 @@ pub use session::{ClientPeer, Session, SessionState};
 use super::effect::{Effect, Stage};
 use super::env::Env;
 use crate::dirty::DirtyIndex;
-use crate::types::{ClientId, Lsn, Segment};
+use crate::types::{ClientId, Lsn, Origin, Segment};
 use auth::MdsCap;
 use fsfmt::tables::{SessionRecord, parse_session_key, session_key};
-use fsfmt::{InodeKey, Update};
-use msgs::{Body, ClientSession};
+use fsfmt::{Ino, InodeKey, Update};
+use msgs::{Body, ClientReply, ClientSession};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
@@ -36,6 +38,8 @@ pub(super) type SessionChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);
 pub(super) struct Sessions {
     map: BTreeMap<ClientId, Session>,
     peers: BTreeMap<ClientId, ClientPeer>,
+    /// Clients whose sessions have messages to send.
+    waiting: BTreeSet<ClientId>,
     /// Last messages to clients whose session ended with an event.
     farewells: Vec<(Lsn, ClientId, Body)>,
     /// Sessions that are not written back, ended ones too.
@@ -51,6 +55,7 @@ impl Sessions {
         Self {
             map: BTreeMap::new(),
             peers: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             farewells: Vec::new(),
             dirty: DirtyIndex::default(),
             committing: DirtyIndex::default(),
@@ -130,8 +135,29 @@ impl Sessions {
         match self.map.get_mut(&client) {
             // An absent client is told everything again when it reconnects.
             Some(s) if s.state == SessionState::Absent => {}
-            Some(s) => s.send(lsn, tid, body.into()),
+            Some(s) => {
+                s.outbox.push(lsn, tid, body.into());
+                self.waiting.insert(client);
+            }
             None => env.effect(Effect::Send(client, tid, body.into())),
+        }
+    }
+
+    /// Queues the answer to a request that the client repeats if a crash loses its event: it leaves when the
+    /// events of others up to `lsn` are durable, as an unsafe one if its own event `own` is not yet. The safe
+    /// one follows by itself.
+    pub fn answer_early(&mut self, client: ClientId, (lsn, own): (Lsn, Lsn), tid: u64, answer: ClientReply) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.outbox.push_answer((lsn, own), tid, answer);
+            self.waiting.insert(client);
+        }
+    }
+
+    /// Queues a message that says nothing but that events up to `lsn` are durable. No other waits for it.
+    pub fn confirm(&mut self, client: ClientId, lsn: Lsn, tid: u64, body: impl Into<Body>) {
+        if let Some(s) = self.map.get_mut(&client).filter(|s| s.state != SessionState::Absent) {
+            s.outbox.confirm(lsn, tid, body.into());
+            self.waiting.insert(client);
         }
     }
 
@@ -144,16 +170,19 @@ impl Sessions {
         for (_, client, body) in ready {
             env.effect(Effect::Send(client, 0, body));
         }
-        for (client, session) in &mut self.map {
-            while let Some((tid, body)) = session.next_message(durable) {
+        let Self { map, waiting, .. } = self;
+        waiting.retain(|client| {
+            let Some(session) = map.get_mut(client) else { return false };
+            while let Some((tid, body)) = session.outbox.next(durable) {
                 env.effect(Effect::Send(*client, tid, body));
             }
-        }
+            !session.outbox.is_empty()
+        });
     }
 
     /// True if no message waits.
     pub fn is_quiet(&self) -> bool {
-        self.map.values().all(|s| s.queued() == 0)
+        self.waiting.is_empty()
     }
 
     /// Logs that a client broke a rule, once for each session: `text` is given the client's name and address.
@@ -172,7 +201,8 @@ impl Sessions {
     }
 
     /// Applies an event's change of a session.
-    pub fn apply(&mut self, env: &Env, update: Update, segment: Segment) {
+    pub fn apply(&mut self, env: &Env, update: Update, origin: Origin) {
+        let segment = origin.segment;
         match update {
             Update::SessionOpen { client, record } => {
                 let client = ClientId(client);
@@ -187,7 +217,17 @@ impl Sessions {
             }
             Update::Completed { client, tid, ino } => self.change(client, segment, |record| {
                 record.completed.insert(tid, ino);
+                numbers::remove(&mut record.preallocated, ino);
             }),
+            Update::InoRanges { client, preallocated, delegated } => {
+                if let Some(s) = self.map.get_mut(&ClientId(client)) {
+                    s.reserved_by = origin.lsn;
+                    s.reserved_from = preallocated.last().map_or(Ino(0), |range| range.first);
+                }
+                self.change(client, segment, |record| {
+                    (record.preallocated, record.delegated) = (preallocated, delegated);
+                });
+            }
             Update::Flushed { client, tid } => self.change(client, segment, |record| {
                 record.flushed.insert(tid);
             }),
@@ -269,11 +309,15 @@ impl Sessions {
     pub fn check(&self, env: &Env) {
         let durable = env.journal().durable();
         assert!(self.farewells.iter().all(|(lsn, ..)| *lsn > durable), "a last message waits for its event");
+        let waits = |client| self.map.get(client).is_some_and(|s| s.outbox.waits_for(durable));
+        assert!(self.waiting.iter().all(waits), "what can be sent was sent");
     }
 
     /// Asserts the rest by a walk over all sessions.
     pub fn check_all(&self) {
         self.dirty.check();
         self.committing.check();
+        let has_messages = self.map.iter().filter(|(_, s)| !s.outbox.is_empty()).map(|(client, _)| client);
+        assert!(has_messages.eq(&self.waiting), "sessions with messages are known");
     }
 }

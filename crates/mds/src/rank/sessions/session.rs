@@ -1,10 +1,11 @@
 //! One client's session: its stored record, the inodes that it holds capabilities on, and the messages to it.
 
+use super::outbox::Outbox;
 use crate::types::{ClientId, Lsn};
 use auth::MdsCap;
-use fsfmt::InodeKey;
+use fsfmt::{Ino, InodeKey};
 use fsfmt::tables::SessionRecord;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use stdx::Instant;
 use wire::AddrVec;
 
@@ -46,7 +47,11 @@ pub struct Session {
     pub(super) was_reported: bool,
     /// Requests under way, by tid.
     pub(super) running: BTreeSet<u64>,
-    outbox: VecDeque<(Lsn, u64, msgs::Body)>,
+    /// Messages to be sent.
+    pub(super) outbox: Outbox,
+    /// The first of the inode numbers that it has reserved last, and the event that reserved them.
+    pub(super) reserved_from: Ino,
+    pub(super) reserved_by: Lsn,
 }
 
 impl Session {
@@ -59,7 +64,9 @@ impl Session {
             inodes: BTreeSet::new(),
             was_reported: false,
             running: BTreeSet::new(),
-            outbox: VecDeque::new(),
+            outbox: Outbox::default(),
+            reserved_from: Ino(0),
+            reserved_by: 0,
         }
     }
 
@@ -97,25 +104,6 @@ impl Session {
         self.record.flushed.contains(&tid)
     }
 
-    /// Messages that wait for the journal.
-    pub fn queued(&self) -> usize {
-        self.outbox.len()
-    }
-
-    /// Queues a message that shows events up to `lsn`.
-    pub(super) fn send(&mut self, lsn: Lsn, tid: u64, body: msgs::Body) {
-        self.outbox.push_back((lsn, tid, body));
-    }
-
-    /// The next message whose events are durable.
-    pub(super) fn next_message(&mut self, durable: Lsn) -> Option<(u64, msgs::Body)> {
-        let (lsn, ..) = self.outbox.front()?;
-        if *lsn > durable && !answers_before_journal() {
-            return None;
-        }
-        self.outbox.pop_front().map(|(_, tid, body)| (tid, body))
-    }
-
     /// The session for people.
     pub(super) fn describe(&self, client: ClientId) -> serde_json::Value {
         serde_json::json!({
@@ -126,14 +114,9 @@ impl Session {
             "addrs": self.record.addrs.0.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "client_metadata": self.record.metadata,
             "requests_in_flight": self.running.len(),
-            "messages_queued": self.queued(),
+            "messages_queued": self.outbox.len(),
         })
     }
-}
-
-/// Planted fault: answers leave before their events are durable.
-fn answers_before_journal() -> bool {
-    stdx::mutants::is_active("mds_answers_before_journal")
 }
 
 /// Planted fault: a request that comes again is carried out again.

@@ -127,7 +127,7 @@ impl Strays {
             }
             return true;
         };
-        let is_stored = inode.lsn <= env.journal().durable();
+        let is_stored = inode.change.lsn() <= env.journal().durable();
         if !is_stored || inode.data.is_dir() && cache.has_commit(ino.ino) {
             return false;
         }
@@ -201,7 +201,7 @@ impl Strays {
         }
         let mut data = inode.data.clone();
         data.truncate_from = 0;
-        commit_inode(env, cache, sessions, "truncated", data, Vec::new());
+        commit_inode(env, cache, sessions, None, "truncated", data, Vec::new());
         env.due(Due::CapsChanged(ino));
     }
 

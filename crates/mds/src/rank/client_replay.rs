@@ -1,0 +1,212 @@
+//! Requests that clients repeat after a restart of the rank, because it may have lost what they were told
+//! early: Ceph's client replay.
+//!
+//! A client sends them before its claims. They are carried out in order, one after the other, before anything
+//! else that it asks for, and before requests of others, which may be about the same names. If one fails,
+//! because the client came too late, those after it are refused too: of what a client did, a suffix is lost
+//! and nothing from the middle.
+
+use super::env::Env;
+use super::ops::{Ops, empty_reply};
+use super::reconnect::{Said, claim_cap};
+use super::sessions::Sessions;
+use crate::cache::Cache;
+use crate::types::ClientId;
+use fsfmt::{Ino, InodeKey};
+use msgs::{Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReply, ClientRequest, cap_op, request_flag};
+use node::Level;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use stdx::Instant;
+use wire::Errno;
+
+/// The longest time that requests of others wait: a repeated request may wait for a client that is absent.
+const OTHERS_WAIT: Duration = Duration::from_millis(500);
+
+/// A client whose requests are repeated.
+#[derive(Default)]
+struct Repeating {
+    /// Those that have not begun.
+    requests: VecDeque<(u64, ClientRequest)>,
+    is_running: bool,
+    has_failed: bool,
+    /// Its claims on inodes that did not exist yet.
+    claims: Vec<(InodeKey, CapReconnect)>,
+    /// Its other messages that wait.
+    said: Vec<Said>,
+}
+
+/// Repeated requests, and the messages that wait for them.
+///
+/// Invariants: between inputs each client here has a request under way, once the rank serves; messages of
+/// others wait only while there is such a client.
+#[derive(Default)]
+pub(super) struct ClientReplay {
+    clients: BTreeMap<ClientId, Repeating>,
+    /// Messages of other clients that wait.
+    others: VecDeque<(ClientId, Said)>,
+    /// Time until which others wait.
+    until: Option<Instant>,
+}
+
+/// A client whose requests were all repeated.
+pub(super) struct Repeated {
+    pub client: ClientId,
+    claims: Vec<(InodeKey, CapReconnect)>,
+    pub said: Vec<Said>,
+}
+
+/// True if a client asks for this again although it has an answer.
+fn is_repeat(request: &ClientRequest) -> bool {
+    request.flags & request_flag::REPLAY != 0
+}
+
+impl ClientReplay {
+    /// A client has come back with `said`: takes the requests that it repeats, and returns the others.
+    pub fn add(
+        &mut self,
+        client: ClientId,
+        said: Vec<Said>,
+        claims: Vec<(InodeKey, CapReconnect)>,
+    ) -> Vec<Said> {
+        let mut one = Repeating { claims, ..Repeating::default() };
+        let mut rest = Vec::new();
+        for (tid, body) in said {
+            match body {
+                Body::ClientRequest(r) if is_repeat(&r) => one.requests.push_back((tid, *r)),
+                body => rest.push((tid, body)),
+            }
+        }
+        one.requests.make_contiguous().sort_by_key(|(tid, _)| *tid);
+        self.clients.insert(client, one);
+        rest
+    }
+
+    /// The rank serves from now on.
+    pub fn serve(&mut self, now: Instant) {
+        self.until = Some(now + OTHERS_WAIT);
+    }
+
+    /// Time at which others go on.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.until.filter(|_| !self.others.is_empty())
+    }
+
+    /// Keeps a message that must wait, or returns it. Capabilities are given back meanwhile, since repeated
+    /// requests may need them; but nothing is flushed to an inode that they may be about to make.
+    pub fn hold_back(&mut self, env: &Env, cache: &Cache, client: ClientId, said: Said) -> Option<Said> {
+        let (tid, body) = said;
+        if let Some(one) = self.clients.get_mut(&client) {
+            let waits = match &body {
+                Body::ClientCaps(m) => !cache.inodes.contains_key(&Ino(m.ino).head()),
+                body => matches!(body, Body::ClientRequest(_) | Body::ClientCapRelease(_)),
+            };
+            if waits {
+                one.said.push((tid, body));
+                return None;
+            }
+            return Some((tid, body));
+        }
+        let is_waiting = |(other, _): &(ClientId, Said)| *other == client;
+        let others_wait = !self.clients.is_empty() && self.until.is_some_and(|at| env.now() < at);
+        let asks = matches!(&body, Body::ClientRequest(r) if !is_repeat(r));
+        if others_wait && (asks || self.others.iter().any(is_waiting)) {
+            self.others.push_back((client, (tid, body)));
+            return None;
+        }
+        Some((tid, body))
+    }
+
+    /// Begins the next request of each client that has none under way. Returns a client that has no more.
+    pub fn advance(
+        &mut self,
+        env: &mut Env,
+        sessions: &mut Sessions,
+        ops: &mut Ops,
+    ) -> Option<Repeated> {
+        for (client, one) in &mut self.clients {
+            while !one.is_running
+                && let Some((tid, request)) = one.requests.pop_front()
+            {
+                if !sessions.begin_request(*client, tid, request.oldest_client_tid) {
+                    continue;
+                }
+                if one.has_failed {
+                    sessions.end_request(*client, tid);
+                    let result = Errno::ESTALE.to_result_code();
+                    let refusal = ClientReply { result, ..empty_reply(env, request.op) };
+                    sessions.send(env, *client, env.journal().last(), tid, refusal);
+                } else {
+                    one.is_running = true;
+                    ops.start(*client, tid, request);
+                }
+            }
+        }
+        let ended = self.clients.iter().find(|(_, one)| !one.is_running && one.requests.is_empty());
+        let client = ended.map(|(client, _)| *client)?;
+        let Repeating { claims, said, .. } = self.clients.remove(&client)?;
+        Some(Repeated { client, claims, said })
+    }
+
+    /// A repeated request has ended.
+    pub fn ended(&mut self, env: &mut Env, client: ClientId, errno: Option<Errno>) {
+        let Some(one) = self.clients.get_mut(&client) else { return };
+        one.is_running = false;
+        if let Some(errno) = errno {
+            one.has_failed = true;
+            let (why, more) = (errno.name().unwrap_or("an error"), one.requests.len());
+            let text = format!("{client} repeats a request that fails with {why}; {more} more are refused");
+            env.log(Level::Warn, "unsafe_requests_lost", text);
+        }
+    }
+
+    /// The messages of others that need wait no longer.
+    pub fn release_others(&mut self, now: Instant) -> VecDeque<(ClientId, Said)> {
+        if self.clients.is_empty() || self.until.is_none_or(|at| now >= at) {
+            return std::mem::take(&mut self.others);
+        }
+        VecDeque::new()
+    }
+
+    /// Forgets a client whose session has ended.
+    pub fn drop_client(&mut self, client: ClientId) {
+        self.clients.remove(&client);
+        self.others.retain(|(other, _)| *other != client);
+    }
+
+    /// True if nothing waits.
+    pub fn is_quiet(&self) -> bool {
+        self.clients.is_empty() && self.others.is_empty()
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self, is_serving: bool) {
+        assert!(!is_serving || self.clients.values().all(|one| one.is_running), "repeated requests run");
+        assert!(self.others.is_empty() || !self.clients.is_empty(), "others wait only for a reason");
+    }
+}
+
+impl Repeated {
+    /// Decides the claims on inodes that the repeated requests were to make: those that are not there are
+    /// gone. The numbers that the client had reserved are not used again, for lost creates may have used them.
+    pub fn settle(&self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
+        sessions.drop_numbers(env, cache, self.client);
+        let lsn = env.journal().last();
+        for (ino, claim) in &self.claims {
+            if cache.inodes.contains_key(ino) {
+                claim_cap(cache, sessions, self.client, *ino, claim);
+                continue;
+            }
+            let text = format!("{} claims {ino}, which is gone", self.client);
+            env.log(Level::Info, "claimed_cap_dropped", text);
+            let (op, body) = (cap_op::EXPORT, CapBody::Peer(CapPeer::default()));
+            let gone = ClientCaps { op, ino: ino.ino.0, cap_id: claim.cap_id, body, ..ClientCaps::default() };
+            sessions.send(env, self.client, lsn, 0, gone);
+        }
+    }
+
+    /// The inodes of its late claims.
+    pub fn claimed(&self) -> impl Iterator<Item = InodeKey> {
+        self.claims.iter().map(|(ino, _)| *ino)
+    }
+}

@@ -1,0 +1,47 @@
+//! Early answers: a client is told of its own change before the change is durable. It keeps the request until
+//! the safe answer comes, and repeats it if a crash loses the change.
+
+use crate::cache::Cache;
+use crate::ops::Plan;
+use crate::rank::sessions::Session;
+use crate::types::{ClientId, Lsn};
+use fsfmt::{Ino, Update};
+use msgs::{ClientRequest, MdsOp, SetattrArgs, request_flag, setattr_mask};
+
+/// True if the client has an early answer to this request: it is repeated because a crash may have lost what
+/// it did.
+pub(super) fn is_replay(request: &ClientRequest) -> bool {
+    request.flags & request_flag::REPLAY != 0
+}
+
+/// True if the answer may leave before the event is durable. What grants a range to a writer must be known to
+/// a successor, what changes a size cuts objects, and a create's number must be reserved.
+pub(super) fn allows(session: &Session, request: &ClientRequest, plan: &Plan) -> bool {
+    let is_reserved = || session.has_reserved(plan.created);
+    let may_leave = match request.op {
+        MdsOp::CREATE => plan.created != Ino(0) && is_reserved(),
+        MdsOp::MKNOD | MdsOp::MKDIR | MdsOp::SYMLINK => is_reserved(),
+        MdsOp::LINK | MdsOp::UNLINK | MdsOp::RMDIR | MdsOp::RENAME => true,
+        MdsOp::SETXATTR | MdsOp::RMXATTR => true,
+        MdsOp::SETATTR => request.args.get::<SetattrArgs>().mask & setattr_mask::SIZE == 0,
+        _ => false,
+    };
+    may_leave && !plan.local.is_empty() && !is_replay(request)
+}
+
+/// The newest event of others that changed what these updates replace.
+pub(super) fn replaced(cache: &Cache, client: ClientId, updates: &[Update]) -> Lsn {
+    let inode = |ino| cache.inodes.get(&ino).map_or(0, |inode| inode.change.before(client));
+    let of = |update: &Update| match update {
+        Update::Dentry { dir, key, value } => {
+            let slot = cache.dirs.get(dir).and_then(|d| d.slots.get(key));
+            let old = slot.map_or(0, |slot| slot.change.before(client));
+            let was = slot.and_then(|slot| slot.link.inode()).map_or(0, inode);
+            let is = value.as_ref().map_or(0, |dentry| inode(dentry.link.ino().head()));
+            old.max(was).max(is)
+        }
+        Update::Base { inode: data } => inode(data.key()),
+        _ => 0,
+    };
+    updates.iter().map(of).max().unwrap_or(0)
+}
