@@ -41,6 +41,8 @@ pub(crate) struct Replied {
     pub(crate) op: OpId,
     /// True for the first answer, which the operation gets.
     pub(crate) first: bool,
+    /// The request was answered, but could not be replayed: its change is lost.
+    pub(crate) is_lost: bool,
     /// The request was sent more than once.
     pub(crate) is_repeat: bool,
     /// The request, if this was its final answer.
@@ -76,9 +78,15 @@ impl Requests {
         self.in_flight.iter().find(|(_, r)| !r.answered).map(|(tid, _)| *tid)
     }
 
-    /// The ranks that owe a safe answer, which only a commit of their journal brings.
-    pub(crate) fn ranks_with_unsafe(&self) -> BTreeSet<MdsRank> {
-        self.in_flight.values().filter(|r| r.answered).map(|r| r.rank).collect()
+    /// The last request so far.
+    pub(crate) fn last_tid(&self) -> u64 {
+        self.last_tid
+    }
+
+    /// The ranks that owe a safe answer to a request up to `last`, which only a commit of their journal
+    /// brings.
+    pub(crate) fn ranks_with_unsafe(&self, last: u64) -> BTreeSet<MdsRank> {
+        self.in_flight.range(..=last).filter(|(_, r)| r.answered).map(|(_, r)| r.rank).collect()
     }
 
     /// The ranks to which requests are still to be sent.
@@ -104,30 +112,37 @@ impl Requests {
         Some((*entry.request).clone())
     }
 
-    /// The requests to be sent to `rank`: those with an unsafe answer while it replays, the others once it is
-    /// active.
-    pub(crate) fn unsent(&self, rank: MdsRank, active: bool) -> Vec<u64> {
-        let due = |r: &InFlight| r.rank == rank && !r.sent && r.answered != active;
+    /// The requests without an answer that are to be sent to `rank`.
+    pub(crate) fn unsent(&self, rank: MdsRank) -> Vec<u64> {
+        let due = |r: &InFlight| r.rank == rank && !r.sent && !r.answered;
         self.in_flight.iter().filter(|(_, r)| due(r)).map(|(tid, _)| *tid).collect()
     }
 
-    /// A session with `rank` is open: its requests are sent again, and those with an unsafe answer are
-    /// replayed.
-    pub(crate) fn session_opened(&mut self, rank: MdsRank) {
+    /// The requests with an unsafe answer, which are to be replayed by `rank`.
+    pub(crate) fn replays(&self, rank: MdsRank) -> Vec<u64> {
+        let due = |r: &InFlight| r.rank == rank && !r.sent && r.answered;
+        self.in_flight.iter().filter(|(_, r)| due(r)).map(|(tid, _)| *tid).collect()
+    }
+
+    /// The session with `rank` is lost: its requests are to be sent again.
+    pub(crate) fn session_lost(&mut self, rank: MdsRank) {
         for entry in self.in_flight.values_mut().filter(|r| r.rank == rank) {
-            if entry.sent && entry.answered {
+            if entry.answered {
                 entry.request.flags |= request_flag::REPLAY;
             }
             entry.sent = false;
         }
     }
 
-    /// The session with `rank` can't be had back: nothing is replayed.
-    pub(crate) fn session_forgotten(&mut self, rank: MdsRank) {
+    /// The session with `rank` can't be had back: nothing is replayed. Returns the number of requests whose
+    /// changes may be lost although they were answered.
+    pub(crate) fn session_forgotten(&mut self, rank: MdsRank) -> usize {
         for entry in self.in_flight.values_mut().filter(|r| r.rank == rank) {
             entry.sent = false;
         }
+        let before = self.in_flight.len();
         self.in_flight.retain(|_, r| r.rank != rank || !r.answered);
+        before - self.in_flight.len()
     }
 
     /// Chooses another rank for each unsent request that `choose` has one for.
@@ -160,12 +175,13 @@ impl Requests {
         let (op, first, is_repeat) = (entry.op, !entry.answered, entry.attempts > 1);
         if reply.safe {
             let ended = self.in_flight.remove(&tid).map(|entry| (entry.request, entry.recall));
-            return Some(Replied { op, first, is_repeat, ended });
+            let is_lost = !first && reply.result < 0;
+            return Some(Replied { op, first, is_lost, is_repeat, ended });
         }
         entry.answered = true;
         // A replay tells the inode number that the request was given.
         entry.request.ino = reply.trace.target.as_ref().map_or(0, |t| t.ino);
-        Some(Replied { op, first, is_repeat, ended: None })
+        Some(Replied { op, first, is_lost: false, is_repeat, ended: None })
     }
 
     /// Asserts the invariant.

@@ -5,11 +5,15 @@ use crate::cache::Cache;
 use crate::handles::FileHandle;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
+use wire::Errno;
 
-/// Waits until everything that was answered unsafely is safe.
+/// Waits until everything that was answered unsafely is safe; fails with EIO if some of it is lost.
 pub(crate) fn wait_for_journal(sessions: &mut Sessions, attempt: &mut Attempt<'_>) -> Step {
     let op = attempt.op();
-    if sessions.wait_for_journal(op, attempt.out()) { Step::Wait } else { done(Answer::Done) }
+    if sessions.wait_for_journal(op, attempt.out()) {
+        return Step::Wait;
+    }
+    if sessions.take_lost() { fail(Errno::EIO) } else { done(Answer::Done) }
 }
 
 /// Waits until a file's data and attributes are durable; of the attributes only the size if `data_only`.

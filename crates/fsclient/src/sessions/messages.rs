@@ -49,7 +49,6 @@ impl Sessions {
                 if let Some(session) = sessions.get_mut(&rank) {
                     session.opened(env.now, map);
                 }
-                self.requests.session_opened(rank);
                 self.resend(rank, env.out);
                 self.events.push_back(SessionEvent::Opened);
                 env.cache.resume(rank);
@@ -74,6 +73,13 @@ impl Sessions {
     /// The answer to a request.
     fn reply(&mut self, rank: MdsRank, tid: u64, reply: ClientReply, env: &mut Env<'_>) {
         let Some(replied) = self.requests.answered(tid, rank, &reply) else { return };
+        if replied.is_lost {
+            self.lost += 1;
+            let what = replied.ended.as_ref().map_or(MdsOp::default(), |(request, _)| request.op);
+            let errno = Errno::from_result_code(reply.result).and_then(Errno::name).unwrap_or("an error");
+            let detail = format!("{what} was carried out, but a crash of the MDS undid it: {errno}");
+            env.out.push(Output::Event(Event::new(Level::Error, "change_lost", detail)));
+        }
         if replied.first {
             env.cache.learn(env.now, rank, &reply);
             let (op, is_repeat, result) = (replied.op, replied.is_repeat, reply.result);
@@ -84,10 +90,7 @@ impl Sessions {
                 self.events.push_back(SessionEvent::Replied { op, rank, reply: Box::new(reply), is_repeat });
             }
         }
-        if self.requests.ranks_with_unsafe().is_empty() {
-            let waiters = std::mem::take(&mut self.journal_waiters);
-            self.events.extend(waiters.into_iter().map(SessionEvent::Woken));
-        }
+        self.wake_journal_waiters();
     }
 
     /// A rank says that another is the authority: the request is sent there, over a session that may have to

@@ -16,7 +16,7 @@ use msgs::{
     cephfs_feature, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Output, Target};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use stdx::{Instant, Now};
 use wire::{EntityType, Utime};
 
@@ -59,8 +59,10 @@ pub(crate) struct Sessions {
     map: MdsMap,
     sessions: BTreeMap<MdsRank, Session>,
     requests: Requests,
-    /// Operations that wait for safe answers.
-    journal_waiters: BTreeSet<OpId>,
+    /// Operations that wait for the safe answers to requests, each up to this one.
+    journal_waiters: BTreeMap<OpId, u64>,
+    /// Changes that were answered and are lost, and nobody who syncs was told so.
+    lost: usize,
     events: VecDeque<SessionEvent>,
 }
 
@@ -74,7 +76,8 @@ impl Sessions {
             map: MdsMap::default(),
             sessions: BTreeMap::new(),
             requests: Requests::default(),
-            journal_waiters: BTreeSet::new(),
+            journal_waiters: BTreeMap::new(),
+            lost: 0,
             events: VecDeque::new(),
         }
     }
@@ -206,17 +209,34 @@ impl Sessions {
         }
     }
 
-    /// Waits until everything that was answered unsafely is safe. Returns false if it is.
+    /// Waits until everything that was answered unsafely before the operation's first call is safe. Returns
+    /// false if it is.
     pub(crate) fn wait_for_journal(&mut self, op: OpId, out: &mut Outs) -> bool {
-        let ranks = self.requests.ranks_with_unsafe();
+        let is_new = !self.journal_waiters.contains_key(&op);
+        let last = *self.journal_waiters.entry(op).or_insert(self.requests.last_tid());
+        let ranks = self.requests.ranks_with_unsafe(last);
         if ranks.is_empty() {
+            self.journal_waiters.remove(&op);
             return false;
         }
-        self.journal_waiters.insert(op);
-        for rank in ranks {
-            self.session(rank).send_op(session_op::REQUEST_FLUSH_MDLOG, out);
+        if is_new {
+            for rank in ranks {
+                self.session(rank).send_op(session_op::REQUEST_FLUSH_MDLOG, out);
+            }
         }
         true
+    }
+
+    /// Wakes the operations that wait for no safe answer any more.
+    fn wake_journal_waiters(&mut self) {
+        let Self { journal_waiters, requests, events, .. } = self;
+        let ready = journal_waiters.iter().filter(|(_, last)| requests.ranks_with_unsafe(**last).is_empty());
+        events.extend(ready.map(|(op, _)| SessionEvent::Woken(*op)));
+    }
+
+    /// True if changes that were answered are lost, and no caller of this was told so yet.
+    pub(crate) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost) > 0
     }
 
     // The map.
@@ -311,7 +331,12 @@ impl Sessions {
     }
 
     fn reconnect_session(&mut self, rank: MdsRank, env: &mut Env<'_>) {
+        self.requests.session_lost(rank);
         if self.connect(rank, State::Reconnecting, env) {
+            // Before the claims, some of which are on what these make.
+            for tid in self.requests.replays(rank) {
+                self.transmit_now(rank, tid, env.out);
+            }
             let caps = env.cache.claims(rank);
             let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
             self.send(rank, Body::from(claims), 0, env.out);
@@ -321,6 +346,7 @@ impl Sessions {
     fn lose_session(&mut self, rank: MdsRank, env: &mut Env<'_>) {
         let conn = self.session(rank).lose(env.now);
         env.out.extend(conn.map(|conn| Output::Close { conn }));
+        self.requests.session_lost(rank);
         env.cache.suspend(rank);
     }
 
@@ -328,19 +354,23 @@ impl Sessions {
     /// which is logged.
     fn forget_session(&mut self, rank: MdsRank, why: &str, env: &mut Env<'_>) {
         self.session(rank).forget();
-        let lost = env.cache.lose_session(rank);
-        let level = if lost > 0 { Level::Error } else { Level::Warn };
-        let detail = format!("{why}; files with lost writes: {lost}");
+        let files = env.cache.lose_session(rank);
+        let changes = self.requests.session_forgotten(rank);
+        self.lost += changes;
+        let level = if files + changes > 0 { Level::Error } else { Level::Warn };
+        let detail = format!(
+            "{why}; files with lost writes: {files}; changes of names or attributes that may be lost: {changes}"
+        );
         env.out.push(Output::Event(Event::new(level, "mds_session_lost", detail)));
-        self.requests.session_forgotten(rank);
+        self.wake_journal_waiters();
     }
 
-    /// Sends what is due to a rank: unsafe answers are replayed first, the rest follows once the MDS is
-    /// active.
+    /// Sends a rank the requests without an answer, once it is active.
     fn resend(&mut self, rank: MdsRank, out: &mut Outs) {
-        let active = self.map.state_of(rank) == MdsState::ACTIVE;
-        for tid in self.requests.unsent(rank, active) {
-            self.transmit_now(rank, tid, out);
+        if self.map.state_of(rank) == MdsState::ACTIVE {
+            for tid in self.requests.unsent(rank) {
+                self.transmit_now(rank, tid, out);
+            }
         }
     }
 
