@@ -110,6 +110,7 @@ impl Stored {
             Update::SessionClose { client } => drop(self.sessions.remove(&client)),
             Update::Completed { .. }
             | Update::Flushed { .. }
+            | Update::InoRanges { .. }
             | Update::Subtrees { .. }
             | Update::Absent { .. } => {}
             other => unreachable!("no server journals {} yet", other.name()),

@@ -1,6 +1,7 @@
 //! Checker `namespace_linearizable`: a file system's name space is one tree that all clients see alike. An
-//! acknowledged create, rename, link or unlink is visible to everyone and survives crashes of the metadata
-//! server (the paper's section 3.3; docs/design.md, decisions 8 and 9).
+//! acknowledged create, rename, link or unlink is visible to everyone once it is, and survives crashes of the
+//! metadata server if its client syncs or lives (the paper's section 3.3; docs/design.md, decisions 8 and 9).
+//! What a client did since it last synced may be lost with it: it may or may not have happened.
 //!
 //! Inodes are told apart by number, so a rename in between does not matter. The content of files is another
 //! checker's business ([`super::contents`]): linearizability is local, and short histories are decided.
@@ -362,6 +363,10 @@ impl Model for Tree {
 pub struct History {
     calls: Vec<Entry<Call>>,
     moment: u64,
+    /// Each client's answered calls since it last synced.
+    unsynced: BTreeMap<usize, Vec<usize>>,
+    /// Observations that may rest on changes which were lost.
+    dropped: BTreeSet<usize>,
 }
 
 /// Errors that tell the outcome: the operation has not happened.
@@ -404,12 +409,31 @@ impl History {
         let entry = &mut self.calls[number];
         entry.ret = is_definite(&answer).then_some(ret);
         entry.what.answer = Some(answer);
+        self.unsynced.entry(entry.what.client).or_default().push(number);
+    }
+
+    /// A client has synced: what it did before is durable.
+    pub fn synced(&mut self, client: usize) {
+        self.unsynced.remove(&client);
+    }
+
+    /// A client has died, or was told by a sync that changes are lost: each of those since it last synced may
+    /// or may not have happened, and what it saw since then counts for nothing.
+    pub fn lost(&mut self, client: usize) {
+        for number in self.unsynced.remove(&client).unwrap_or_default() {
+            if Tree::is_read(&self.calls[number].what) {
+                self.dropped.insert(number);
+            } else {
+                self.calls[number].ret = None;
+            }
+        }
     }
 
     /// Records an observation made at a time by a call that is not an [`Action`].
     pub fn found(&mut self, client: usize, call: u64, action: Action, answer: Answer) {
         let ret = Some(self.moment());
         self.calls.push(Entry { call, ret, what: Call { client, action, answer: Some(answer) } });
+        self.unsynced.entry(client).or_default().push(self.calls.len() - 1);
     }
 
     /// The number of answered calls.
@@ -432,7 +456,9 @@ impl History {
     /// Checks the history. A violation lists all calls.
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
-        judgement.judge("names", &Tree::default(), &self.calls);
+        let counts = |(number, _): &(usize, &Entry<Call>)| !self.dropped.contains(number);
+        let calls: Vec<_> = self.calls.iter().enumerate().filter(counts).map(|(_, call)| call.clone()).collect();
+        judgement.judge("names", &Tree::default(), &calls);
         if let Some(ino) = self.given_twice() {
             judgement.wrong = Some(format!("inode number {ino:x} was given to two"));
         }
@@ -467,6 +493,27 @@ mod tests {
         assert_eq!(history(&[unknown.clone(), there.clone()]).check().wrong, None);
         assert_eq!(history(&[unknown.clone(), gone.clone(), there.clone()]).check().wrong, None);
         assert!(history(&[unknown, there, gone]).check().wrong.is_some());
+    }
+
+    #[test]
+    fn what_was_not_synced_may_be_lost_with_its_client() {
+        let made = (Action::Create(ROOT, name("a")), Some(Answer::Ino(9)));
+        let own = (Action::Lookup(ROOT, name("a")), Some(Answer::Ino(9)));
+        let gone = (Action::Lookup(ROOT, name("a")), Some(Answer::Error(Errno::ENOENT)));
+        let with = |synced: bool, lost: bool, last: &(Action, Option<Answer>)| {
+            let mut out = history(&[made.clone(), own.clone()]);
+            if synced {
+                out.synced(0);
+            }
+            if lost {
+                out.lost(0);
+            }
+            let n = out.called(1, last.0.clone());
+            out.returned(n, last.1.clone().expect("an answer"));
+            out.check().wrong.is_none()
+        };
+        assert!(with(false, true, &gone) && with(false, true, &own) && with(true, true, &own));
+        assert!(!with(true, true, &gone) && !with(false, false, &gone));
     }
 
     #[test]

@@ -91,6 +91,8 @@ struct ClientState {
     links: BTreeSet<u64>,
     /// Files held open beyond the operation that opened them.
     held: BTreeMap<u64, Fh>,
+    /// It has synced at the end.
+    has_synced: bool,
 }
 
 impl ClientState {
@@ -103,6 +105,7 @@ impl ClientState {
             files: BTreeSet::new(),
             links: BTreeSet::new(),
             held: BTreeMap::new(),
+            has_synced: false,
         };
         this.forget();
         this
@@ -114,6 +117,7 @@ impl ClientState {
         self.files.clear();
         self.links.clear();
         self.held.clear();
+        self.has_synced = false;
     }
 }
 
@@ -128,6 +132,8 @@ enum Work {
     Stat(u64),
     /// Close a file that was held open.
     Close,
+    /// Make everything durable.
+    Sync,
 }
 
 /// The operation of a client.
@@ -210,7 +216,8 @@ impl FileLoad {
             45..53 => Action::Rename(dir, name(rng, &FILES), to, name(rng, &FILES)),
             53..56 => Action::Rename(dir, name(rng, &DIRS), to, name(rng, &DIRS)),
             56..58 => Action::Rename(dir, any_name(rng), to, any_name(rng)),
-            58..62 => Action::List(dir),
+            58..61 => Action::List(dir),
+            61..62 => return Work::Sync,
             62..65 => return Work::Pages(dir),
             65..66 => match pick(rng, &state.links) {
                 Some(link) => Action::Readlink(link),
@@ -256,7 +263,7 @@ impl FileLoad {
             Work::Name(action) => self.names.called(client, action.clone()),
             Work::Data(ino, action) => self.contents.called(*ino, client, action.clone()),
             Work::Stat(ino) => self.contents.called(*ino, client, contents::Action::Stat),
-            Work::Pages(_) | Work::Close => 0,
+            Work::Pages(_) | Work::Close | Work::Sync => 0,
         };
         let held = match &work {
             Work::Data(ino, contents::Action::Read { .. } | contents::Action::Write { .. }) => {
@@ -264,7 +271,10 @@ impl FileLoad {
             }
             _ => None,
         };
-        let stage = held.map_or(Stage::First, Stage::Data);
+        let stage = match work {
+            Work::Sync => Stage::SyncAll,
+            _ => held.map_or(Stage::First, Stage::Data),
+        };
         let request = match held {
             Some(fh) => data_request(&work, fh, 0),
             None => self.first_request(&work),
@@ -313,6 +323,12 @@ impl FileLoad {
     fn advance(&mut self, world: &mut ClientWorld, client: usize, reply: &Reply) {
         let doing = self.clients[client].doing.as_mut().expect("an answer to something");
         let (stage, work) = (doing.stage, doing.work.clone());
+        if let Stage::Sync(_) | Stage::SyncAll = stage {
+            match reply {
+                Ok(_) => self.names.synced(client),
+                Err(_) => self.names.lost(client),
+            }
+        }
         let next = match (stage, reply) {
             (Stage::Closing, _) => None,
             (Stage::First, Ok(FsAnswer::Opened { fh, .. })) => match work {
@@ -329,8 +345,10 @@ impl FileLoad {
                     Work::Data(entry.attr.ino, contents::Action::Stat);
                 self.close(client, *fh)
             }
-            (Stage::First, Ok(_)) if matches!(work, Work::Data(_, contents::Action::Chmod(_))) => {
-                Some((Stage::SyncAll, FsRequest::Sync))
+            (Stage::First, Ok(_)) if changes_attributes(&work) => Some((Stage::SyncAll, FsRequest::Sync)),
+            (Stage::SyncAll, _) if matches!(work, Work::Sync) => {
+                self.clients[client].has_synced |= self.finishing;
+                None
             }
             (Stage::SyncAll, reply) => {
                 let done = Outcome::Data(contents::Answer::Done);
@@ -481,6 +499,7 @@ impl FileLoad {
                 FsRequest::Open { ino: *ino, flags: O_WRONLY | O_TRUNC }
             }
             Work::Data(ino, action) => data_first(*ino, action),
+            Work::Sync => FsRequest::Sync,
             Work::Close => unreachable!("begins with its end"),
         }
     }
@@ -501,6 +520,12 @@ impl FileLoad {
         self.ask(world, client, FsRequest::Release { fh, lock_owner: 0 });
         true
     }
+}
+
+/// True for a change of attributes, which is recorded as done once it is durable.
+fn changes_attributes(work: &Work) -> bool {
+    use contents::Action as Do;
+    matches!(work, Work::Data(_, Do::Chmod(_) | Do::SetXattr(_) | Do::RemoveXattr))
 }
 
 /// A read of the range that shows a cell; of a small file all cells.
@@ -597,7 +622,8 @@ impl Load for FileLoad {
     fn wants_at(&self) -> Option<Instant> {
         let later = self.clients.iter().filter_map(|c| Some(c.doing.as_ref()?.later.as_ref()?.0));
         let more = self.left > 0 || !self.last_look.is_empty();
-        let wants = |c: &&ClientState| c.doing.is_none() && (more || self.finishing && !c.held.is_empty());
+        let ends = |c: &ClientState| self.finishing && (!c.held.is_empty() || !c.has_synced);
+        let wants = |c: &&ClientState| c.doing.is_none() && (more || ends(c));
         later.chain(self.clients.iter().filter(wants).map(|c| c.next_at)).min()
     }
 
@@ -619,6 +645,10 @@ impl Load for FileLoad {
             if !is_up || self.finishing && self.close_one(world, client) {
                 continue;
             }
+            if self.finishing && !self.clients[client].has_synced {
+                self.begin(world, client, Work::Sync);
+                continue;
+            }
             if let Some(work) = self.last_look.pop() {
                 self.begin(world, client, work);
             } else if self.left > 0 {
@@ -637,6 +667,9 @@ impl Load for FileLoad {
 
     fn died(&mut self, host: HostId, _: Instant) {
         self.pending.retain(|_, client| self.clients[*client].host != host);
+        for client in (0..self.clients.len()).filter(|client| self.clients[*client].host == host) {
+            self.names.lost(client);
+        }
         self.clients.iter_mut().filter(|c| c.host == host).for_each(ClientState::forget);
     }
 

@@ -317,6 +317,11 @@ impl Sessions {
     pub fn check_all(&self) {
         self.dirty.check();
         self.committing.check();
+        let ranges = self.map.values().flat_map(|s| &s.record.preallocated);
+        let mut reserved: Vec<_> = ranges.map(|range| (range.first.0, range.count)).collect();
+        reserved.sort_unstable();
+        let is_apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 <= pair[1].0;
+        assert!(reserved.windows(2).all(is_apart), "a number is reserved for one client: {reserved:?}");
         let has_messages = self.map.iter().filter(|(_, s)| !s.outbox.is_empty()).map(|(client, _)| client);
         assert!(has_messages.eq(&self.waiting), "sessions with messages are known");
     }
