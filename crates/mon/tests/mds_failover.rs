@@ -105,7 +105,7 @@ fn a_server_that_only_lost_its_session_keeps_its_rank() {
 
 #[test]
 fn the_standby_that_takes_over_is_one_that_lives() {
-    let (mut rig, ..) = served();
+    let (mut rig, _, a) = served();
     let b = rig.boot_mds("b", 7002);
     rig.boot_mds("c", 7003);
     // The host of both has lost its power.
