@@ -22,6 +22,8 @@ pub struct Options {
     pub mons: u32,
     /// OSDs.
     pub osds: u32,
+    /// Metadata servers.
+    pub mds: u32,
     /// Size of their sparse files.
     pub osd_size: &'static str,
     /// The network that it runs in; otherwise that of the machine, on 127.0.0.1.
@@ -47,7 +49,7 @@ pub(crate) fn command_in(net: Option<&str>, program: impl AsRef<OsStr>) -> Comma
 
 impl Default for Options {
     fn default() -> Self {
-        Self { separate: false, auth: "cephx", mons: 1, osds: 3, osd_size: "8G", net: None }
+        Self { separate: false, auth: "cephx", mons: 1, osds: 3, mds: 1, osd_size: "8G", net: None }
     }
 }
 
@@ -203,6 +205,14 @@ impl Cluster {
         serde_json::from_str(&self.client("ceph", &["-s", "-f", "json"]).ok()).expect("JSON")
     }
 
+    /// The name of the metadata server that serves the file system, if there is one.
+    pub fn active_mds(&self) -> Option<String> {
+        let status = self.status();
+        let ranks = status["fsmap"]["by_rank"].as_array()?;
+        let active = ranks.iter().find(|rank| rank["status"] == "up:active")?;
+        Some(format!("mds.{}", active["name"].as_str()?))
+    }
+
     /// Waits until `ceph -s` satisfies `wanted`; panics with the last status after a minute.
     pub fn wait_for(&self, what: &str, wanted: impl Fn(&serde_json::Value) -> bool) {
         let began = Instant::now();
@@ -282,7 +292,7 @@ fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
         command.args(["--addr", &net.addr.to_string()]);
     }
     command.args(["--osds", &options.osds.to_string(), "--osd-size", options.osd_size]);
-    command.args(["--mons", &options.mons.to_string()]);
+    command.args(["--mons", &options.mons.to_string(), "--mds", &options.mds.to_string()]);
     if options.separate {
         command.arg("--separate");
     }

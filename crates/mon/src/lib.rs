@@ -22,6 +22,7 @@ mod entry;
 mod failure;
 mod health;
 mod map_share;
+mod mds_probes;
 mod mon;
 mod options;
 mod pg_stats;

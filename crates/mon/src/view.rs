@@ -6,6 +6,8 @@ use crate::pg_stats::PgTable;
 use crate::quorum::info::QuorumInfo;
 use crate::session::Sessions;
 use crate::state::State;
+use crate::volatile::mds_liveness::MdsLiveness;
+use maps::Gid;
 use std::collections::BTreeMap;
 use stdx::Now;
 
@@ -20,6 +22,8 @@ pub(crate) struct View<'a> {
     pub quorum: &'a QuorumInfo,
     /// The leader's balancer.
     pub balancer: &'a Balancer,
+    /// Signs of life of metadata servers.
+    pub mds: &'a MdsLiveness,
     /// Metadata of this monitor's host.
     pub host: &'a BTreeMap<String, String>,
     /// The connected sessions.
@@ -39,6 +43,11 @@ impl View<'_> {
     /// An option of Ceph's manager, whose work the leading monitor does.
     pub fn mgr_option<T: crate::options::FromOption>(&self, name: &str) -> T {
         crate::options::mgr_option(self.config, self.state, name)
+    }
+
+    /// True if a metadata server is known to live: as a standby it can take a rank.
+    pub fn is_mds_alive(&self, gid: Gid) -> bool {
+        self.mds.is_alive(self.now.mono, gid, self.option("mds_beacon_grace"))
     }
 
     /// The balancer's settings.

@@ -372,37 +372,6 @@ fn a_restarted_mds_replaces_its_former_self_which_is_blocklisted() {
 }
 
 #[test]
-fn a_standby_takes_over_when_the_active_one_is_silent() {
-    let (mut rig, _) = three_osds();
-    FS.iter().for_each(|c| drop(rig.ok(c)));
-    let a = rig.boot_mds("a", 7001);
-    rig.beacon(a, "a", 7001, 2, MdsState::ACTIVE);
-    let b = rig.boot_mds("b", 7002);
-    for i in 0..6 {
-        rig.pass(Duration::from_secs(4));
-        rig.beacon(b, "b", 7002, 2 + i, MdsState::STANDBY);
-    }
-    let info = active(&mut rig);
-    assert_eq!(info["gid_7002"]["rank"], 0);
-    assert!(info.get("gid_7001").is_none());
-}
-
-#[test]
-fn without_a_standby_a_silent_mds_keeps_its_rank_and_is_shown_as_laggy() {
-    let (mut rig, _) = three_osds();
-    FS.iter().for_each(|c| drop(rig.ok(c)));
-    let a = rig.boot_mds("a", 7001);
-    rig.beacon(a, "a", 7001, 2, MdsState::ACTIVE);
-    rig.pass(Duration::from_secs(60));
-    assert_eq!(active(&mut rig)["gid_7001"]["state"], "up:active");
-    rig.close(a);
-    rig.pass(Duration::from_secs(5));
-    rig.boot_mds("b", 7002);
-    rig.pass(Duration::from_secs(5));
-    assert_eq!(active(&mut rig)["gid_7002"]["state"], "up:replay", "now there is somebody");
-}
-
-#[test]
 fn an_mds_sees_itself_in_the_map_that_it_subscribed_to() {
     let (mut rig, _) = three_osds();
     let mds = rig.boot_mds("a", 7001);

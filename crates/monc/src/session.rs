@@ -42,6 +42,8 @@ pub struct Monc {
     /// Handshakes refused since the last that was not.
     denials: u32,
     watch: Watch,
+    /// The owner waits for any sign of life.
+    awaits_sign: bool,
 }
 
 /// After this many refusals the old tickets may be the reason: monitors may no longer have the keys that open
@@ -64,6 +66,7 @@ impl Monc {
             monmap: None,
             denials: 0,
             watch: Watch::new(config.credentials.name.ty == EntityType::CLIENT),
+            awaits_sign: false,
             config,
         }
     }
@@ -125,7 +128,7 @@ impl Monc {
     /// The owner's present wait.
     fn wait(&self) -> Wait {
         match self.subs.expected_since() {
-            _ if self.requests.any_waiting() => Wait::Answer,
+            _ if self.awaits_sign || self.requests.any_waiting() => Wait::Answer,
             Some(since) => Wait::News(since),
             None => Wait::Nothing,
         }
@@ -222,6 +225,7 @@ impl Monc {
             return;
         }
         self.watch.heard(now.mono);
+        self.awaits_sign = false;
         let body = match &msg.body {
             node::Body::Client(body) => body,
             node::Body::Peer(peer::Body::MonLeader(_)) => {
@@ -294,6 +298,12 @@ impl Monc {
     /// it. Until it arrives, the monitor has to show that it is alive.
     pub fn expect(&mut self, now: Now, what: &str) {
         self.subs.expect(now.mono, what);
+    }
+
+    /// A report of the owner that monitors acknowledge has no answer yet: the monitor has to show soon that it
+    /// is alive, so that the next report can go to another one.
+    pub fn expect_sign(&mut self) {
+        self.awaits_sign = true;
     }
 
     /// The owner has epoch `epoch` of `what` from elsewhere: a new session asks for what comes after it.

@@ -186,8 +186,8 @@ pub enum Output<Reply> {
     GlobalIds(std::ops::Range<u64>),
     /// Something worth a trace line and a counter.
     Event(Event),
-    /// The daemon is ready for clients: a monitor in quorum, an OSD that is up in the map, an active MDS, a
-    /// client with maps.
+    /// The daemon is ready for clients: a monitor in quorum, an OSD that is up in the map, an MDS that
+    /// has a rank or stands by for one, a client with maps.
     Ready,
     /// End this node; the process exits with status 0 for `Ok`, 1 and the text for `Err`.
     Stop(Result<(), String>),

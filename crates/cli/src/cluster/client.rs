@@ -56,7 +56,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the output of a monitor command, or its error in the monitor's words.
 pub(crate) fn ask(cluster: &client::Cluster, command: &Value) -> Result<Vec<u8>> {
-    let reply = cluster.command(&command.to_string(), Bufs::new())?;
+    ask_with(cluster, command, Bufs::new())
+}
+
+/// The same for a command with an input file.
+pub(crate) fn ask_with(cluster: &client::Cluster, command: &Value, input: Bufs) -> Result<Vec<u8>> {
+    let reply = cluster.command(&command.to_string(), input)?;
     if let Err(errno) = reply.result {
         bail!("{} (error {})", reply.status, errno.to_result_code());
     }

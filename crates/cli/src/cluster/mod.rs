@@ -11,7 +11,7 @@ mod roles;
 mod setup;
 mod supervise;
 
-pub(crate) use bootstrap::make_file_system;
+pub(crate) use bootstrap::{import_keys, is_served, make_file_system};
 pub(crate) use client::{ClientArgs, PATIENCE, ask};
 pub(crate) use daemon::{Daemon, Daemons, InUse};
 pub(crate) use layout::{Layout, advise};

@@ -16,6 +16,8 @@ pub(crate) struct Wanted {
     pub(crate) mons: Option<u32>,
     /// The number of OSDs.
     pub(crate) osds: Option<u32>,
+    /// The number of metadata servers.
+    pub(crate) mds: Option<u32>,
     /// The address of all daemons.
     pub(crate) addr: Option<IpAddr>,
     /// The first monitor's port.
@@ -35,15 +37,19 @@ pub(crate) struct Cluster {
     pub(crate) mons: Vec<SocketAddr>,
     /// The numbers of its OSDs.
     pub(crate) osds: Vec<u32>,
+    /// The number of its metadata servers a, b, c …
+    pub(crate) mds: usize,
     /// True if clients authenticate by cephx.
     pub(crate) cephx: bool,
 }
 
 const DEFAULT_OSDS: u32 = 3;
+/// One serves, one stands by.
+const DEFAULT_MDS: u32 = 2;
 const DEFAULT_PORT: u16 = 3300;
 
 /// Opens the cluster in `layout`, or makes one. An existing cluster keeps its address, port, authentication
-/// and number of OSDs.
+/// and numbers of OSDs and metadata servers.
 pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster> {
     let found = match std::fs::read_to_string(layout.conf()) {
         Ok(text) => Some(text),
@@ -64,6 +70,23 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
             (Uuid::from_random(bytes), mons, wanted.cephx.unwrap_or(true))
         }
     };
+    let osds = osds(layout, wanted)?;
+    let mds = metadata_servers(layout, wanted, is_new);
+    let names = daemon_names(mons.len(), &osds, mds);
+    for name in &names {
+        let dir = layout.daemon(&name.to_string());
+        std::fs::create_dir_all(&dir).map_err(|e| advise("create", &dir, e))?;
+    }
+    keyrings(layout, &names)?;
+    if is_new {
+        // This file comes last: if it exists, everything else does.
+        files::write(&layout.conf(), &conf_text(layout, fsid, &mons, cephx, osds.len()), 0o644)?;
+    }
+    Ok(Cluster { layout: layout.clone(), fsid, mons, osds, mds, cephx })
+}
+
+/// The numbers of the OSDs that there are to be.
+fn osds(layout: &Layout, wanted: &Wanted) -> Result<Vec<u32>> {
     let mut osds = layout.osds()?;
     let count = wanted.osds.unwrap_or(if osds.is_empty() { DEFAULT_OSDS } else { 0 });
     if (count as usize) < osds.len() && wanted.osds.is_some() {
@@ -83,17 +106,17 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
         );
     }
     osds.extend((osds.len() as u32..count).collect::<Vec<_>>());
-    let names = daemon_names(mons.len(), &osds);
-    for name in &names {
-        let dir = layout.daemon(&name.to_string());
-        std::fs::create_dir_all(&dir).map_err(|e| advise("create", &dir, e))?;
+    Ok(osds)
+}
+
+/// The number of metadata servers that there are to be. They store nothing, so some may be left out or added.
+fn metadata_servers(layout: &Layout, wanted: &Wanted, is_new: bool) -> usize {
+    let found = ('a'..='z').take_while(|id| layout.daemon(&format!("mds.{id}")).is_dir()).count();
+    match wanted.mds {
+        Some(count) => count as usize,
+        None if is_new => DEFAULT_MDS as usize,
+        None => found.max(1),
     }
-    keyrings(layout, &names)?;
-    if is_new {
-        // This file comes last: if it exists, everything else does.
-        files::write(&layout.conf(), &conf_text(layout, fsid, &mons, cephx, osds.len()), 0o644)?;
-    }
-    Ok(Cluster { layout: layout.clone(), fsid, mons, osds, cephx })
 }
 
 fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, Vec<SocketAddr>, bool)> {
@@ -128,12 +151,12 @@ fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, Vec<S
     Ok((fsid, mons, cephx))
 }
 
-/// The daemons of a cluster with `mons` monitors and these OSDs.
-pub(crate) fn daemon_names(mons: usize, osds: &[u32]) -> Vec<EntityName> {
+/// The daemons of a cluster with `mons` monitors, these OSDs and `mds` metadata servers.
+pub(crate) fn daemon_names(mons: usize, osds: &[u32], mds: usize) -> Vec<EntityName> {
     let letters = ('a'..='z').take(mons).map(String::from);
     let mut out: Vec<EntityName> = letters.map(|id| EntityName::new(EntityType::MON, id)).collect();
     out.extend(osds.iter().map(|n| EntityName::new(EntityType::OSD, n.to_string())));
-    out.push(EntityName::new(EntityType::MDS, "a"));
+    out.extend(('a'..='z').take(mds).map(|id| EntityName::new(EntityType::MDS, id.to_string())));
     out
 }
 

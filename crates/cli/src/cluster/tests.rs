@@ -5,7 +5,7 @@ use client::Options;
 use std::os::unix::fs::PermissionsExt;
 use wire::EntityName;
 
-const NOTHING: Wanted = Wanted { mons: None, osds: None, addr: None, port: None, cephx: None };
+const NOTHING: Wanted = Wanted { mons: None, osds: None, mds: None, addr: None, port: None, cephx: None };
 
 fn layout() -> (tempfile::TempDir, Layout) {
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -48,6 +48,17 @@ fn what_contradicts_the_cluster_is_refused_with_what_it_is() {
     assert!(refused(Wanted { cephx: Some(false), ..NOTHING }).contains("--auth cephx"));
     assert!(refused(Wanted { osds: Some(4), ..NOTHING }).contains("not supported yet"));
     assert!(refused(Wanted { osds: Some(2), ..NOTHING }).contains("holds 3 OSDs"));
+}
+
+#[test]
+fn a_new_cluster_has_a_standby_and_metadata_servers_may_be_left_out_and_added() {
+    let (_dir, layout) = layout();
+    let count = |wanted: Wanted| open_or_create(&layout, &wanted).expect("opens").mds;
+    assert_eq!(count(NOTHING), 2);
+    assert_eq!(count(Wanted { mds: Some(1), ..NOTHING }), 1);
+    assert_eq!(count(NOTHING), 2, "it continues with those that it has");
+    assert_eq!(count(Wanted { mds: Some(3), ..NOTHING }), 3);
+    assert_eq!(count(NOTHING), 3);
 }
 
 #[test]

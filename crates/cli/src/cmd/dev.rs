@@ -2,7 +2,7 @@
 
 use crate::cluster::{
     Cluster, Daemon, Daemons, DirLock, Layout, MountProcess, PATIENCE, Processes, Wanted, advise,
-    daemon_names, make_file_system, open_or_create,
+    daemon_names, import_keys, is_served, make_file_system, open_or_create,
 };
 use crate::{logging, signals};
 use anyhow::{Context, Result, bail};
@@ -13,9 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::available_parallelism;
+use std::time::Duration;
 use wire::{EntityName, EntityType};
+
+/// Between two looks at whether the file system is served. Only the start asks, for a fraction of a second.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Args)]
 pub(crate) struct DevArgs {
@@ -28,9 +32,9 @@ pub(crate) struct DevArgs {
     /// Number of monitors [default: 1, or as many as there are].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
     mons: Option<u32>,
-    /// Number of metadata servers.
-    #[arg(long, default_value_t = 1)]
-    mds: u32,
+    /// Number of metadata servers; one serves, the others stand by [default: 2, or as many as there are].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
+    mds: Option<u32>,
     /// The address that all daemons listen on [default: 127.0.0.1].
     #[arg(long)]
     addr: Option<IpAddr>,
@@ -61,12 +65,10 @@ pub(crate) enum AuthMethod {
 }
 
 pub(crate) fn run(args: &DevArgs) -> Result<()> {
-    if args.mds != 1 {
-        bail!("--mds {}: several metadata servers are not supported yet, leave the option out", args.mds);
-    }
     let wanted = Wanted {
         mons: args.mons,
         osds: args.osds,
+        mds: args.mds,
         addr: args.addr,
         port: args.port,
         cephx: args.auth.map(|a| a == AuthMethod::Cephx),
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &DevArgs) -> Result<()> {
         let cores = available_parallelism().map_or(1, usize::from);
         Running::Together(Daemons::new(cores, tx.clone())?, BTreeMap::new())
     };
-    let waiting = daemon_names(cluster.mons.len(), &cluster.osds).into_iter().collect();
+    let waiting = daemon_names(cluster.mons.len(), &cluster.osds, cluster.mds).into_iter().collect();
     let mut foreground = Foreground { cluster: &cluster, args, tx, notices, running, waiting };
     let result = foreground.run();
     foreground.running.stop(&foreground.notices);
@@ -163,32 +165,49 @@ impl Foreground<'_> {
         }
     }
 
-    /// Waits for the daemons. Makes the file system once the monitor and the OSDs are ready; the metadata
-    /// server needs it. Returns `false` if a signal came first.
+    /// Waits for the daemons. Makes the file system once the monitor and the OSDs are ready, and waits until
+    /// one of the metadata servers serves it. Returns `false` if a signal came first.
     fn until_ready(&mut self) -> Result<bool> {
-        let mut made = false;
-        while !self.waiting.is_empty() {
-            if !self.next()? {
+        let mut made = None;
+        loop {
+            if made.is_none() && self.waiting.iter().all(|name| name.ty == EntityType::MDS) {
+                let options = client::Options::new(self.cluster.layout.conf());
+                let admin = client::Cluster::connect(&options, PATIENCE)?;
+                import_keys(&admin, self.cluster)?;
+                make_file_system(&admin)?;
+                made = Some(admin);
+            }
+            let notice = match &made {
+                Some(admin) if self.waiting.is_empty() => {
+                    if is_served(admin)? {
+                        return Ok(true);
+                    }
+                    match self.notices.recv_timeout(LOOK_AGAIN) {
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        other => other?,
+                    }
+                }
+                _ => self.notices.recv()?,
+            };
+            if !self.take(notice)? {
                 return Ok(false);
             }
-            if !made && self.waiting.iter().all(|name| name.ty == EntityType::MDS) {
-                made = true;
-                let admin = client::Options::new(self.cluster.layout.conf());
-                make_file_system(&client::Cluster::connect(&admin, PATIENCE)?)?;
-            }
         }
-        Ok(true)
     }
 
     /// Waits for the end.
     fn until_end(&mut self) -> Result<()> {
-        while self.next()? {}
-        Ok(())
+        loop {
+            let notice = self.notices.recv()?;
+            if !self.take(notice)? {
+                return Ok(());
+            }
+        }
     }
 
     /// Takes a notice about the daemons. Returns `false` if a signal asks for the end.
-    fn next(&mut self) -> Result<bool> {
-        match self.notices.recv()? {
+    fn take(&mut self, notice: Notice) -> Result<bool> {
+        match notice {
             Notice::Signal => return Ok(false),
             Notice::Ready(name) => {
                 tracing::info!(%name, "ready");
@@ -236,7 +255,7 @@ fn greet(cluster: &Cluster, args: &DevArgs) -> Result<Option<MountProcess>> {
 /// Waits for `count` nodes to end after they were asked to.
 fn drain(notices: &Receiver<Notice>, mut count: usize) {
     while count > 0 {
-        match notices.recv_timeout(std::time::Duration::from_secs(4)) {
+        match notices.recv_timeout(Duration::from_secs(4)) {
             Ok(Notice::Ended(..)) => count -= 1,
             // A second Ctrl-C ends at once.
             Ok(Notice::Signal) | Err(_) => return,

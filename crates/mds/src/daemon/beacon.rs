@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::Reader;
 
-/// Interval between beacons.
-const BEACON_INTERVAL: Duration = Duration::from_secs(4);
+/// The least interval between beacons.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 /// Feature bits of Ceph 16's metadata servers, without those that we do not implement.
 const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 
@@ -18,7 +18,8 @@ impl Mds {
     /// Sends a beacon with the present or desired state.
     pub(super) fn send_beacon(&mut self, now: Now) {
         self.announced = true;
-        self.next_beacon = now.mono + BEACON_INTERVAL;
+        self.next_beacon = now.mono + self.beacon_interval();
+        let is_unanswered = self.beacon_acked < self.beacon_seq;
         self.beacon_seq += 1;
         let info = self.map.mds_info.get(&self.gid());
         let beacon = peer::MdsBeacon {
@@ -49,8 +50,24 @@ impl Mds {
                 if expects {
                     monc.expect(now, "mdsmap");
                 }
+                if is_unanswered {
+                    monc.expect_sign();
+                }
             });
         });
+    }
+
+    /// Interval between beacons.
+    fn beacon_interval(&self) -> Duration {
+        let set = decl::options::parse_secs(self.settings.get("mds_beacon_interval"));
+        set.unwrap_or_default().max(LEAST_INTERVAL)
+    }
+
+    /// Handles the monitors' acknowledgement of a beacon.
+    pub(super) fn beacon_answered(&mut self, m: &peer::MdsBeacon) {
+        if m.gid == self.gid() {
+            self.beacon_acked = self.beacon_acked.max(m.seq);
+        }
     }
 
     /// Handles a map from the monitors.
@@ -91,9 +108,10 @@ impl Mds {
     pub(super) fn follow_map(&mut self, now: Now, out: &mut Out) {
         let Some(info) = self.map.mds_info.get(&self.gid()).cloned() else { return };
         if info.rank == MdsRank::NONE {
-            return;
+            // It can take a rank from now on.
+            return out.push(Output::Ready);
         }
-        if self.rank.is_none() && !self.begin(now, &info) {
+        if self.rank.is_none() && !self.begin(now, &info, out) {
             return;
         }
         let Some(rank) = &mut self.rank else { return };
@@ -112,7 +130,7 @@ impl Mds {
     }
 
     /// Begins to serve as a rank; false if it is too early.
-    fn begin(&mut self, now: Now, info: &MdsInfo) -> bool {
+    fn begin(&mut self, now: Now, info: &MdsInfo, out: &mut Out) -> bool {
         // The predecessor must be on the blocklist of the map that our operations carry.
         let osd_epoch = self.cluster.engine().map().epoch;
         if osd_epoch == Epoch(0) || osd_epoch < self.map.last_failure_osd_epoch {
@@ -132,6 +150,8 @@ impl Mds {
             options: self.config.options.clone(),
         };
         self.state = info.state;
+        let text = format!("mds.{} takes rank {} ({})", self.config.name, info.rank, info.state.name());
+        out.push(Output::Event(Event::new(Level::Info, "rank_taken", text)));
         let mut rank = match info.state {
             MdsState::CREATING => Rank::create(config, now),
             _ => Rank::replay(config, now),

@@ -35,6 +35,8 @@ pub struct Mds {
     /// State reported to the monitors: the present or the desired one.
     state: MdsState,
     beacon_seq: u64,
+    /// The last beacon that the monitors acknowledged.
+    beacon_acked: u64,
     next_beacon: Instant,
     /// The monitors know this incarnation.
     announced: bool,
@@ -80,6 +82,7 @@ impl Mds {
             map: Arc::new(MdsMap::default()),
             state: MdsState::BOOT,
             beacon_seq: 0,
+            beacon_acked: 0,
             next_beacon: Instant(0),
             announced: false,
             rank: None,
@@ -278,6 +281,9 @@ impl Mds {
                 if changed {
                     self.apply_settings();
                 }
+            }
+            Told::Message(Msg { body: node::Body::Peer(peer::Body::MdsBeacon(m)), .. }) => {
+                self.beacon_answered(&m);
             }
             Told::Denied => {
                 let text = format!("the monitors refuse the key of mds.{}", self.config.name);

@@ -3,6 +3,7 @@
 use crate::edit::Edit;
 use crate::entry::Change;
 use maps::{Epoch, Fscid, Gid, MdsInfo, MdsMap, MdsRank, MdsState};
+use std::cmp::Reverse;
 use std::time::Duration;
 use wire::{EntityName, EntityType, Utime};
 
@@ -69,6 +70,11 @@ fn may_move(from: MdsState, to: MdsState) -> bool {
         S::STOPPING => from == S::ACTIVE,
         _ => false,
     }
+}
+
+/// What the map says of an MDS.
+pub(crate) fn info_of(fsmap: &maps::FsMap, gid: Gid) -> Option<&MdsInfo> {
+    find(fsmap, gid).map(|(_, info)| info)
 }
 
 /// Finds an MDS: in a file system, or `None` for a standby.
@@ -158,6 +164,29 @@ pub(crate) fn needs_assignment(fsmap: &maps::FsMap) -> bool {
         && fsmap.filesystems.values().any(|fs| wanted_rank(&fs.mds_map).is_some())
 }
 
+/// Standbys from which on a file system counts on having one, unless an administrator said how many.
+const COUNTED_ON: i32 = 1;
+
+fn counts_on_standbys(fs: &MdsMap) -> bool {
+    fs.standby_count_wanted < 0 && !fs.up.is_empty()
+}
+
+/// True if a file system has a standby for the first time.
+pub(crate) fn wants_standby_count(fsmap: &maps::FsMap) -> bool {
+    let mut all = fsmap.filesystems.values();
+    !fsmap.standby_daemons.is_empty() && all.any(|fs| counts_on_standbys(&fs.mds_map))
+}
+
+/// Notes that a file system has had a standby, so that health tells when there is none any more.
+pub(crate) fn want_standbys(edit: &mut Edit<'_>) {
+    if wants_standby_count(edit.fsmap_now()) {
+        let all = edit.fsmap_now().filesystems.iter().filter(|(_, fs)| counts_on_standbys(&fs.mds_map));
+        for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
+            edit.filesystem(id).standby_count_wanted = COUNTED_ON;
+        }
+    }
+}
+
 /// The vacant rank of a file system, and the state that its next MDS begins in.
 fn wanted_rank(fs: &MdsMap) -> Option<(MdsRank, MdsState)> {
     if fs.flags & MdsMap::NOT_JOINABLE != 0 {
@@ -172,7 +201,8 @@ fn wanted_rank(fs: &MdsMap) -> Option<(MdsRank, MdsState)> {
     Some((rank, state))
 }
 
-/// Assigns ranks to standbys as long as there are both.
+/// Assigns ranks to standbys as long as there are both: to one that is known to live, if possible, and by
+/// preference to one that asked for this file system.
 pub(crate) fn assign(edit: &mut Edit<'_>) {
     loop {
         let fsmap = edit.fsmap_now();
@@ -182,8 +212,8 @@ pub(crate) fn assign(edit: &mut Edit<'_>) {
             return;
         };
         let fits = |info: &&MdsInfo| info.join_fscid == fscid;
-        let any = fsmap.standby_daemons.values();
-        let Some(info) = any.clone().find(fits).or_else(|| any.clone().next()) else { return };
+        let best = |info: &&MdsInfo| (edit.view.is_mds_alive(info.gid), fits(info), Reverse(info.gid));
+        let Some(info) = fsmap.standby_daemons.values().max_by_key(best) else { return };
         let mut info = info.clone();
         let map = edit.fsmap();
         map.standby_daemons.remove(&info.gid);

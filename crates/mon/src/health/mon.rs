@@ -59,6 +59,7 @@ pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
             out.push(Check { code: Code::MdsDamage, summary, count: 1, detail });
         }
     }
+    insufficient_standbys(view, out);
     let mut add = |code, list: Vec<String>, what: &str| {
         if !list.is_empty() {
             let summary = format!("{} {what}", plural(list.len(), "filesystem is", "filesystems are"));
@@ -68,4 +69,17 @@ pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
     add(Code::MdsAllDown, offline, "offline");
     add(Code::FsDegraded, degraded, "degraded");
     add(Code::MdsUpLessThanMax, short, "online with fewer MDS than max_mds");
+}
+
+/// Fewer standbys than a file system wants; the codes and texts are Ceph's.
+fn insufficient_standbys(view: &View<'_>, out: &mut Vec<Check>) {
+    let fsmap = &view.state.fsmap;
+    let have = fsmap.standby_daemons.len();
+    let wanted = fsmap.filesystems.values().map(|fs| fs.mds_map.standby_count_wanted).max();
+    let missing = usize::try_from(wanted.unwrap_or(0)).unwrap_or(0).saturating_sub(have);
+    if missing > 0 {
+        let summary = "insufficient standby MDS daemons available".to_owned();
+        let detail = vec![format!("have {have}; want {missing} more")];
+        out.push(Check { code: Code::MdsInsufficientStandby, summary, count: 1, detail });
+    }
 }

@@ -3,6 +3,7 @@
 //! message names the sender's monitor and store.
 
 use crate::consensus::{Message, VoterId};
+use crate::mds_probes::is_probe;
 use crate::mon::{Mon, Out};
 use crate::quorum::codec;
 use crate::quorum::info::ClockSkew;
@@ -42,7 +43,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    fn own_credentials(&self) -> Credentials {
+    pub(super) fn own_credentials(&self) -> Credentials {
         let name = EntityName::new(EntityType::MON, "");
         let known = self.log.state().auth.get(&name).map(|a| a.key.clone());
         let key = known.or_else(|| self.config.keyring.key(&name).cloned());
@@ -52,7 +53,7 @@ impl<S: Storage> Mon<S> {
 
     /// True if this monitor opened the connection.
     pub(super) fn is_link(&self, conn: ConnId) -> bool {
-        conn.0 & ConnId::ACCEPTED == 0 && !is_proxy(conn)
+        conn.0 & ConnId::ACCEPTED == 0 && !is_proxy(conn) && !is_probe(conn)
     }
 
     /// An outgoing connection is ready.

@@ -1,13 +1,16 @@
 //! Metadata servers: their beacons, their ranks, and the failure of a silent one.
 
 use crate::cluster_log::LogLevel;
-use crate::domain::mds_ranks::{Answer, assign, beacon, fail, mark_laggy, needs_assignment};
+use crate::domain::mds_ranks::{
+    Answer, assign, beacon, fail, info_of, mark_laggy, needs_assignment, want_standbys, wants_standby_count,
+};
 use crate::mon::{Mon, Out};
 use crate::storage::Storage;
-use maps::{Gid, MdsMap};
-use node::ConnId;
+use auth::{Initiator, Tickets};
+use maps::MdsMap;
+use node::{CloseReason, ConnId, Output, Target};
 use std::time::Duration;
-use stdx::Now;
+use stdx::{Instant, Now};
 use wire::EntityType;
 
 impl<S: Storage> Mon<S> {
@@ -24,7 +27,7 @@ impl<S: Storage> Mon<S> {
         });
         if !is_mds || m.fsid != self.log.state().monmap.fsid {
             let text = format!("beacon of mds.{} from {}", m.name, self.who(conn));
-            out.push(node::Output::Event(node::Event::new(node::Level::Warn, "mds_beacon_refused", text)));
+            out.push(Output::Event(node::Event::new(node::Level::Warn, "mds_beacon_refused", text)));
             return;
         }
         self.volatile.mds.heard(now.mono, m.gid, conn);
@@ -47,37 +50,69 @@ impl<S: Storage> Mon<S> {
         self.after(index, Self::send(conn, tid, peer::Body::from(ack)), out);
     }
 
-    /// Replaces silent metadata servers and gives ranks to standbys.
+    /// Replaces metadata servers that are dead or silent, and gives ranks to standbys.
     pub(super) fn tick_mdss(&mut self, now: Now) {
+        self.volatile.mds.look(now.mono);
+        self.replace_mdss(now);
+    }
+
+    fn replace_mdss(&mut self, now: Now) {
         let grace: Duration = self.option("mds_beacon_grace");
         // After a change of leader, everyone gets the whole grace period to come back.
         let is_settled = now.mono.since(self.volatile.since) > grace;
-        let silent = if is_settled { self.volatile.mds.silent(now.mono, grace) } else { Vec::new() };
+        let mut lost = self.volatile.mds.lost(now.mono, grace, is_settled);
         let fsmap = self.log.tail().fsmap.clone();
-        let silent: Vec<Gid> = silent.into_iter().filter(|gid| fsmap.mds_roles.contains_key(gid)).collect();
-        if silent.is_empty() && !needs_assignment(&fsmap) {
+        lost.retain(|gid| fsmap.mds_roles.contains_key(gid));
+        if lost.is_empty() && !needs_assignment(&fsmap) && !wants_standby_count(&fsmap) {
             return;
         }
-        let liveness = self.volatile.mds.clone();
         let (failed, _) = self.edit(now, |edit| {
             let mut failed = Vec::new();
-            for gid in silent {
-                let fsmap = edit.fsmap_now();
-                let standby = fsmap.standby_daemons.contains_key(&gid);
-                let mut standbys = fsmap.standby_daemons.keys();
-                let is_replaceable = standbys.any(|other| liveness.is_alive(now.mono, *other, grace));
-                let over_grace = liveness.is_over_grace(now.mono, gid, grace);
-                if standby && over_grace || !standby && is_replaceable {
-                    failed.push(fail(edit, gid));
-                } else if !standby && over_grace {
+            for gid in lost {
+                let mut standbys = edit.fsmap_now().standby_daemons.keys();
+                let is_replaceable = standbys.any(|other| edit.view.is_mds_alive(*other));
+                if is_replaceable || edit.fsmap_now().standby_daemons.contains_key(&gid) {
+                    failed.extend(fail(edit, gid).map(|name| (name, edit.view.mds.is_dead(gid))));
+                } else {
                     mark_laggy(edit, gid);
                 }
             }
             assign(edit);
+            want_standbys(edit);
             failed
         });
-        for name in failed.into_iter().flatten() {
-            self.say(now, LogLevel::Warn, format!("mds.{name} is silent and was removed"));
+        for (name, is_dead) in failed {
+            let why = if is_dead { "is dead (it refuses connections)" } else { "is silent" };
+            self.say(now, LogLevel::Warn, format!("mds.{name} {why} and was removed"));
+        }
+    }
+
+    /// Dials metadata servers that have lost their session; leader only.
+    pub(super) fn probe_mdss(&mut self, now: Instant, out: &mut Vec<Out>) {
+        for gid in self.volatile.mds.take_due_probes(now) {
+            let addr = info_of(&self.log.tail().fsmap, gid).and_then(|info| info.addrs.msgr2());
+            let Some((addr, conn)) = addr.and_then(|addr| Some((addr, self.probes.begin(gid)?))) else {
+                continue;
+            };
+            // Without a ticket it gets no further than to a process that listens, which is the question.
+            let service = EntityType::MDS;
+            let auth = Initiator::service(self.own_credentials(), Tickets::default(), service);
+            let to = Target { service, addr, lossless: false, auth: Box::new(auth) };
+            out.push(Output::Connect { conn, to: Box::new(to) });
+        }
+    }
+
+    /// A metadata server without a session lives.
+    pub(super) fn mds_reached(&mut self, conn: ConnId, out: &mut Vec<Out>) {
+        self.probes.end(conn);
+        out.push(Output::Close { conn });
+    }
+
+    /// A probe has ended without a connection.
+    pub(super) fn mds_probed(&mut self, now: Now, conn: ConnId, reason: CloseReason) {
+        let Some(gid) = self.probes.end(conn) else { return };
+        if reason == CloseReason::Refused && self.log.leads() && self.volatile.mds.refused(gid) {
+            self.replace_mdss(now);
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::domain::balancer::Balancer;
 use crate::domain::devices::Devices;
 use crate::domain::pg_num::MergeWaits;
 use crate::edit::Edit;
+use crate::mds_probes::{MdsProbes, is_probe};
 use crate::options::{FromOption, option};
 use crate::pg_stats::PgTable;
 use crate::quorum::info::QuorumInfo;
@@ -79,6 +80,7 @@ pub struct Mon<S = store::Store> {
     links: Links,
     requests: Requests,
     proxies: Proxies,
+    probes: MdsProbes,
     snapshots: Snapshots,
     standing: Standing,
     global_ids: GlobalIdRange,
@@ -154,6 +156,7 @@ impl<S: Storage> Mon<S> {
             links: Links::default(),
             requests: Requests::default(),
             proxies: Proxies::default(),
+            probes: MdsProbes::default(),
             snapshots: Snapshots::default(),
             standing: Standing::default(),
             global_ids: GlobalIdRange::default(),
@@ -214,6 +217,7 @@ impl<S: Storage> Mon<S> {
             pgs: &self.volatile.pgs,
             quorum: &self.volatile.quorum,
             balancer: &self.volatile.balancer,
+            mds: &self.volatile.mds,
             host: &self.host,
             sessions: &self.sessions,
             config: &self.config,
@@ -242,6 +246,7 @@ impl<S: Storage> Mon<S> {
             pgs: &self.volatile.pgs,
             quorum: &self.volatile.quorum,
             balancer: &self.volatile.balancer,
+            mds: &self.volatile.mds,
             host: &self.host,
             sessions: &self.sessions,
             config: &self.config,
@@ -312,6 +317,7 @@ impl<S: Storage> Mon<S> {
         if self.log.leads() {
             self.apply_pending_osd_changes(now);
             self.write_lines(now, out);
+            self.probe_mdss(now.mono, out);
             if std::mem::take(&mut self.members_due) {
                 self.maintain_members(now);
             }
@@ -376,9 +382,11 @@ impl<S: Storage> Node for Mon<S> {
         match input {
             Input::Start => self.log.open(&mut events),
             Input::Timer => {}
+            Input::Connected { conn, .. } if is_probe(conn) => self.mds_reached(conn, out),
             Input::Connected { conn, .. } if self.is_link(conn) => self.link_ready(conn, out),
             Input::Connected { conn, peer } => self.connected(now, conn, peer, out),
             Input::Message { conn, msg } => self.message(now, conn, msg, &mut events, out),
+            Input::Closed { conn, reason } if is_probe(conn) => self.mds_probed(now, conn, reason),
             Input::Closed { conn, .. } if self.is_link(conn) => self.link_closed(now.mono, conn),
             Input::Closed { conn, .. } => {
                 self.speaker_gone(now.mono, conn);
@@ -412,6 +420,7 @@ impl<S: Storage> Node for Mon<S> {
             self.links.deadline(),
             self.standing.deadline(),
             self.volatile.lines.deadline().filter(|_| leads),
+            self.volatile.mds.deadline().filter(|_| leads),
             self.volatile.pending.deadline().filter(|_| leads && !self.log.is_proposing()),
         ];
         parts.into_iter().flatten().min()

@@ -287,6 +287,11 @@ impl Rig {
     }
 }
 
+/// The other end of a connection that the monitor opened to a metadata server.
+pub fn peer_of_probe() -> Box<node::Peer> {
+    peer(name("mds."), 0, "v2:127.0.0.1:6900/7001", "")
+}
+
 pub fn osd_addrs(port: u16, nonce: u32) -> wire::AddrVec {
     EntityAddr::parse(&format!("v2:127.0.0.1:{}/{nonce}", 6000 + port)).expect("addr").into()
 }

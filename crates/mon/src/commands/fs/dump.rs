@@ -8,6 +8,7 @@ use decl::Args;
 use maps::{CompatSet, FeatureBits, Filesystem, FsMap, MdsInfo, MdsMap};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use wire::Utime;
 
 pub fn ls(view: &View<'_>, args: &Args) -> Outcome {
     let (fsmap, map) = (&view.state.fsmap, view.state.osdmap());
@@ -150,11 +151,17 @@ fn fsmap_json(map: &FsMap) -> Value {
     })
 }
 
+fn is_laggy(info: &MdsInfo) -> bool {
+    info.laggy_since != Utime::default()
+}
+
 fn info_line(info: &MdsInfo) -> String {
+    let laggy =
+        if is_laggy(info) { format!(" laggy since {}", info.laggy_since.iso8601()) } else { String::new() };
     let join =
         if info.join_fscid.0 >= 0 { format!(" join_fscid={}", info.join_fscid) } else { String::new() };
     format!(
-        "[mds.{}{{{}:{}}} state {} seq {}{join} addr {} compat {{c=[{:x}],r=[{:x}],i=[{:x}]}}]\n",
+        "[mds.{}{{{}:{}}} state {} seq {}{laggy}{join} addr {} compat {{c=[{:x}],r=[{:x}],i=[{:x}]}}]\n",
         info.name,
         info.rank,
         info.gid,
@@ -257,7 +264,11 @@ fn summary(map: &FsMap) -> String {
         let up: Vec<String> = fs
             .up
             .iter()
-            .filter_map(|(r, g)| fs.mds_info.get(g).map(|i| format!("{r}={}={}", i.name, i.state.name())))
+            .filter_map(|(r, g)| fs.mds_info.get(g).map(|i| (r, i)))
+            .map(|(r, i)| {
+                let laggy = if is_laggy(i) { "(laggy or crashed)" } else { "" };
+                format!("{r}={}={}{laggy}", i.name, i.state.name())
+            })
             .collect();
         let failed =
             if fs.failed.is_empty() { String::new() } else { format!(", {} failed", fs.failed.len()) };

@@ -1,0 +1,153 @@
+//! Metadata servers that fall silent, die, or only lose their session, and the standbys that take over.
+
+mod support;
+
+use maps::MdsState;
+use node::{CloseReason, ConnId, Input, Output};
+use std::time::Duration;
+use support::{Rig, osdmap, report_clean, three_osds};
+
+const FS: [&str; 3] = [
+    r#"{"prefix":"osd pool create","pool":"meta","pg_num":8}"#,
+    r#"{"prefix":"osd pool create","pool":"data","pg_num":8}"#,
+    r#"{"prefix":"fs new","fs_name":"cephfs","metadata":"meta","data":"data"}"#,
+];
+
+/// A cluster whose file system is served by mds.a (7001); its OSDs' and its server's sessions.
+fn served() -> (Rig, Vec<ConnId>, ConnId) {
+    let (mut rig, osds) = three_osds();
+    FS.iter().for_each(|c| drop(rig.ok(c)));
+    let a = rig.boot_mds("a", 7001);
+    rig.beacon(a, "a", 7001, 2, MdsState::ACTIVE);
+    (rig, osds, a)
+}
+
+fn stat(rig: &mut Rig) -> String {
+    rig.ok(r#"{"prefix":"mds stat"}"#)
+}
+
+fn status(rig: &mut Rig) -> serde_json::Value {
+    rig.json(r#"{"prefix":"health"}"#)["status"].clone()
+}
+
+#[test]
+fn a_standby_takes_over_when_the_active_one_is_silent() {
+    let (mut rig, ..) = served();
+    let b = rig.boot_mds("b", 7002);
+    let mut seq = 2;
+    let mut pass = |rig: &mut Rig, halves: u64| {
+        for _ in 0..halves {
+            rig.pass(Duration::from_millis(500));
+            seq += 1;
+            rig.beacon(b, "b", 7002, seq, MdsState::STANDBY);
+        }
+    };
+    pass(&mut rig, 5);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active} 1 up:standby\n");
+    pass(&mut rig, 2);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=b=up:replay}\n", "after 3 s");
+    assert!(osdmap(&mut rig).is_blocklisted(&support::osd_addrs(900, 7001).0[0]));
+}
+
+/// The connection that the monitor opens now, which no answer has come to yet.
+fn dialled(rig: &mut Rig) -> Vec<(ConnId, wire::EntityAddr)> {
+    let is_dial = |o: &mut Output<node::Never>| matches!(o, Output::Connect { .. });
+    let dials: Vec<_> = rig.outs.extract_if(.., is_dial).collect();
+    let of = |o| match o {
+        Output::Connect { conn, to } => (conn, to.addr),
+        _ => unreachable!("filtered"),
+    };
+    dials.into_iter().map(of).collect()
+}
+
+fn ended(rig: &mut Rig, conn: ConnId, reason: CloseReason) {
+    rig.input(Input::Closed { conn, reason });
+}
+
+#[test]
+fn a_server_whose_process_refuses_connections_is_replaced_at_once() {
+    let (mut rig, _, a) = served();
+    rig.boot_mds("b", 7002);
+    assert_eq!(dialled(&mut rig), []);
+    rig.close(a);
+    let [(probe, addr)] = dialled(&mut rig)[..] else { panic!("one server has lost its session") };
+    assert_eq!(addr, support::osd_addrs(900, 7001).0[0]);
+    // The process is going: its sockets close one after the other.
+    ended(&mut rig, probe, CloseReason::Lost);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active} 1 up:standby\n");
+    rig.pass(Duration::from_millis(100));
+    let [(probe, _)] = dialled(&mut rig)[..] else { panic!("it is asked again") };
+    ended(&mut rig, probe, CloseReason::Refused);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=b=up:replay}\n");
+    assert!(osdmap(&mut rig).is_blocklisted(&addr));
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(dialled(&mut rig), [], "nobody lacks a session");
+}
+
+#[test]
+fn a_server_that_only_lost_its_session_keeps_its_rank() {
+    let (mut rig, _, a) = served();
+    rig.boot_mds("b", 7002);
+    rig.close(a);
+    let [(probe, _)] = dialled(&mut rig)[..] else { panic!("one server has lost its session") };
+    // It is back before the answer, which was about somebody else's socket.
+    let a = rig.connect("mds.a", "allow profile mds", 7001);
+    rig.beacon(a, "a", 7001, 3, MdsState::ACTIVE);
+    ended(&mut rig, probe, CloseReason::Refused);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active} 1 up:standby\n");
+    rig.close(a);
+    let [(probe, _)] = dialled(&mut rig)[..] else { panic!("it has lost its session again") };
+    rig.input(Input::Connected { conn: probe, peer: support::peer_of_probe() });
+    let closes = |o: &Output<node::Never>| matches!(o, Output::Close { conn } if *conn == probe);
+    assert!(rig.outs.iter().any(closes), "it lives, and nothing is asked of it");
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active} 1 up:standby\n");
+}
+
+#[test]
+fn the_standby_that_takes_over_is_one_that_lives() {
+    let (mut rig, _, a) = served();
+    let b = rig.boot_mds("b", 7002);
+    rig.boot_mds("c", 7003);
+    // The host of both has lost its power.
+    rig.close(b);
+    rig.close(a);
+    let probes = dialled(&mut rig);
+    let probe = probes.iter().find(|(_, addr)| addr.nonce == 7001).expect("a is dialled").0;
+    ended(&mut rig, probe, CloseReason::Refused);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=c=up:replay} 1 up:standby\n");
+}
+
+#[test]
+fn health_misses_a_standby_once_there_was_one() {
+    let (mut rig, conns, _) = served();
+    let map = osdmap(&mut rig);
+    report_clean(&mut rig, &conns, &map);
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(status(&mut rig), "HEALTH_OK", "nobody asked for one");
+    let b = rig.boot_mds("b", 7002);
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(status(&mut rig), "HEALTH_OK");
+    rig.beacon(b, "b", 7002, 2, MdsState::NULL);
+    let detail = rig.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(
+        detail.contains("MDS_INSUFFICIENT_STANDBY: insufficient standby MDS daemons available"),
+        "{detail}"
+    );
+    assert!(detail.contains("have 0; want 1 more"), "{detail}");
+    rig.ok(r#"{"prefix":"fs set","fs_name":"cephfs","var":"standby_count_wanted","val":"0"}"#);
+    assert_eq!(status(&mut rig), "HEALTH_OK");
+}
+
+#[test]
+fn without_a_standby_a_silent_mds_keeps_its_rank_and_is_shown_as_laggy() {
+    let (mut rig, _, a) = served();
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active(laggy or crashed)}\n");
+    rig.close(a);
+    let [(probe, _)] = dialled(&mut rig)[..] else { panic!("it has lost its session") };
+    ended(&mut rig, probe, CloseReason::Refused);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active(laggy or crashed)}\n", "dead, and nobody is there");
+    rig.boot_mds("b", 7002);
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=b=up:replay}\n", "now there is somebody");
+}
