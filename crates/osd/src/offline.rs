@@ -6,7 +6,7 @@ use crate::pg::info::{Info, add_past};
 use crate::pg::meta::{
     IMPORTING, INFO, MEMBERS, META_POOL, Members, PG_NUM_BEFORE, index_clone, meta_key, meta_pgid,
 };
-use crate::pg::objects_of;
+use crate::pg::range::objects_of;
 use crate::superblock::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use maps::{Epoch, OsdMap, SnapId, Spg};
 use store::{ObjectKey, TxnOp};

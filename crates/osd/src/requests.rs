@@ -332,7 +332,7 @@ fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, Errno> {
     });
     let known = calls.map(|(class, method)| {
         let m = cls::find(class, method)?;
-        Ok(auth::ClassCall { class, method, read: m.reads, write: m.writes })
+        Ok(auth::ClassCall { class, method, read: m.access.reads, write: m.access.writes })
     });
     known.collect()
 }

@@ -11,7 +11,7 @@
 //! operations that need neither. A write is applied once however often it is sent: the OSD knows it by client
 //! and tid.
 //!
-//! Watches and notifications linger: `linger.rs`.
+//! Watches and notifications linger: `linger/mod.rs`.
 //!
 //! Absent: redirects, reads from replicas, snapshot contexts from pool snapshots.
 

@@ -1,6 +1,7 @@
 //! `hello`: Ceph's example of a class, which clients' tests call.
 
-use super::{Class, Method, MethodOutput, MethodResult, Object, done, fail, reader, updater, writer};
+use super::class::{Class, Method, MethodOutput, MethodResult, done, fail, reader, updater, writer};
+use super::object::Object;
 use wire::Errno;
 
 pub struct Hello;

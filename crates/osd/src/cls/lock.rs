@@ -1,6 +1,7 @@
 //! `lock`: advisory locks on an object, exclusive or shared, in an xattr for each lock's name.
 
-use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
+use super::class::{Class, Method, MethodResult, done, fail, input, output, reader, updater};
+use super::object::{MethodStop, Object};
 use std::collections::BTreeMap;
 use wire::{AddrType, EntityAddr, EntityId, Errno, Reader, Utime, Writer, wire_structs};
 

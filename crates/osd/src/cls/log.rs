@@ -1,6 +1,7 @@
 //! `log`: entries in the order of their times, in an omap.
 
-use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
+use super::class::{Class, Method, MethodResult, done, fail, input, output, reader, updater};
+use super::object::{MethodStop, Object};
 use wire::{Errno, Reader, Utime, Writer, wire_structs};
 
 pub struct Log;

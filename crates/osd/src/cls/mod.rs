@@ -10,6 +10,7 @@
 //! no clock, no entropy. Several keys that are known together should be read together
 //! ([`Object::omap_values`]).
 
+mod class;
 mod hello;
 mod lock;
 mod log;
@@ -18,69 +19,10 @@ mod object;
 mod refcount;
 mod version;
 
-pub use object::{Cached, Need, Object};
+pub use object::{MethodStop, Object};
 
-use wire::{Decode, Errno, Reader};
-
-/// What a method that succeeds gives.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct MethodOutput {
-    /// Its return value, which is 0 for most methods.
-    pub rval: u16,
-    /// Its output.
-    pub data: Vec<u8>,
-}
-
-impl From<Vec<u8>> for MethodOutput {
-    fn from(data: Vec<u8>) -> Self {
-        Self { rval: 0, data }
-    }
-}
-
-/// Why a method gives nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MethodStop {
-    /// It fails with this error.
-    Fail(Errno),
-    /// It has asked for something that is not loaded, and is run anew when it is.
-    NeedsData,
-}
-
-impl From<Errno> for MethodStop {
-    fn from(errno: Errno) -> Self {
-        Self::Fail(errno)
-    }
-}
-
-/// What running a method gives.
-pub type MethodResult = Result<MethodOutput, MethodStop>;
-
-/// Fails a method.
-fn fail<T>(errno: Errno) -> Result<T, MethodStop> {
-    Err(MethodStop::Fail(errno))
-}
-
-/// A method of a class.
-#[derive(Debug)]
-pub struct Method {
-    /// Name by which clients call it.
-    pub name: &'static str,
-    /// The method may read the object. One that reads without declaring it fails with EIO; every method may
-    /// ask if the object exists.
-    pub reads: bool,
-    /// The method may change the object, under the same rule.
-    pub writes: bool,
-    /// Its implementation.
-    pub run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult,
-}
-
-/// An object class.
-pub trait Class: Sync {
-    /// Name by which clients call it.
-    fn name(&self) -> &'static str;
-    /// The methods that it offers.
-    fn methods(&self) -> &'static [Method];
-}
+use class::{Class, Method};
+use wire::Errno;
 
 static CLASSES: &[&dyn Class] =
     &[&hello::Hello, &lock::Lock, &log::Log, &numops::NumOps, &refcount::RefCount, &version::Version];
@@ -109,34 +51,4 @@ pub fn find(class: &str, method: &str) -> Result<&'static Method, Errno> {
         return Err(if NOT_HERE.contains(&class) { Errno::EOPNOTSUPP } else { Errno::EPERM });
     };
     known.methods().iter().find(|m| m.name == method).ok_or(Errno::EOPNOTSUPP)
-}
-
-/// A method that reads the object.
-const fn reader(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
-    Method { name, reads: true, writes: false, run }
-}
-
-/// A method that reads and changes the object.
-const fn updater(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
-    Method { name, reads: true, writes: true, run }
-}
-
-/// A method that changes the object without reading it.
-const fn writer(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
-    Method { name, reads: false, writes: true, run }
-}
-
-/// Decodes a method's input. Bytes that follow are from a newer client and ignored.
-fn input<T: Decode>(bytes: &[u8]) -> Result<T, Errno> {
-    Reader::new(bytes).get().map_err(|_| Errno::EINVAL)
-}
-
-/// A result without output.
-fn done() -> MethodResult {
-    Ok(MethodOutput::default())
-}
-
-/// An encoded output.
-fn output<T: wire::Encode>(value: &T) -> MethodResult {
-    Ok(wire::Writer::encode(value).into())
 }

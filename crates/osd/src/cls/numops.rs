@@ -1,6 +1,7 @@
 //! `numops`: arithmetic on decimal numbers in omap values.
 
-use super::{Class, Method, MethodResult, Object, done, input, updater};
+use super::class::{Class, Method, MethodResult, done, input, updater};
+use super::object::Object;
 use wire::Errno;
 
 pub struct NumOps;

@@ -1,7 +1,6 @@
 //! A method's view of its object.
 
-use super::{Method, MethodStop};
-use crate::ops::{Exec, OmapEntry};
+use crate::ops::{Exec, Need, OmapEntry};
 use maps::EVersion;
 use msgs::Extent;
 use std::collections::BTreeMap;
@@ -9,43 +8,41 @@ use stdx::Bufs;
 use store::TxnOp;
 use wire::{EntityAddr, EntityId, Errno, Utime};
 
-/// Data that a method asked for and that is not loaded.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Need {
-    /// Values of omap keys.
-    Values(Vec<Vec<u8>>),
-    /// Omap entries after a key, with a prefix, at most `max`.
-    Range { after: Vec<u8>, prefix: Vec<u8>, max: usize },
-    /// The omap header.
-    Header,
-    /// Data: offset and length.
-    Data(u64, u64),
+/// What a method has declared to do to its object. A method that does more fails with EIO.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// It may read the object. Every method may ask if the object exists.
+    pub reads: bool,
+    /// It may change the object.
+    pub writes: bool,
 }
 
-/// Data loaded for methods.
-#[derive(Clone, Debug, Default)]
-pub struct Cached {
-    /// Omap values by key; `None` for missing keys.
-    pub values: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Omap entries by the need, and whether more follow.
-    pub ranges: BTreeMap<Need, (Vec<OmapEntry>, bool)>,
-    /// The omap header.
-    pub header: Option<Vec<u8>>,
-    /// Data by offset and length.
-    pub data: BTreeMap<(u64, u64), Bufs>,
+/// Why a method gives nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MethodStop {
+    /// It fails with this error.
+    Fail(Errno),
+    /// It has asked for something that is not loaded, and is run anew when it is.
+    NeedsData,
+}
+
+impl From<Errno> for MethodStop {
+    fn from(errno: Errno) -> Self {
+        Self::Fail(errno)
+    }
 }
 
 /// The object that a method is called on.
 pub struct Object<'e, 'a> {
     exec: &'e mut Exec<'a>,
-    method: &'static Method,
+    access: Access,
     op: usize,
 }
 
 impl<'e, 'a> Object<'e, 'a> {
-    /// An object for a method that is operation number `op` of its vector.
-    pub fn new(exec: &'e mut Exec<'a>, method: &'static Method, op: usize) -> Self {
-        Self { exec, method, op }
+    /// An object for a method with this access that is operation number `op` of its vector.
+    pub fn new(exec: &'e mut Exec<'a>, access: Access, op: usize) -> Self {
+        Self { exec, access, op }
     }
 
     /// The calling client and its address.
@@ -74,11 +71,11 @@ impl<'e, 'a> Object<'e, 'a> {
     }
 
     fn may_read(&self) -> Result<(), Errno> {
-        if self.method.reads { Ok(()) } else { Err(Errno::EIO) }
+        if self.access.reads { Ok(()) } else { Err(Errno::EIO) }
     }
 
     fn may_write(&mut self) -> Result<(), Errno> {
-        if !self.method.writes {
+        if !self.access.writes {
             return Err(Errno::EIO);
         }
         self.exec.user_modified = true;

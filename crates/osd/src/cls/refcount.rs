@@ -1,6 +1,7 @@
 //! `refcount`: an object that is deleted with its last reference.
 
-use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
+use super::class::{Class, Method, MethodResult, done, fail, input, output, reader, updater};
+use super::object::{MethodStop, Object};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{Errno, Reader, Writer, wire_structs};
 

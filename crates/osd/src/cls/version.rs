@@ -1,6 +1,7 @@
 //! `version`: a counter in an xattr, with conditions on it that guard a vector.
 
-use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
+use super::class::{Class, Method, MethodResult, done, fail, input, output, reader, updater};
+use super::object::{MethodStop, Object};
 use wire::{Errno, Reader, Writer, wire_structs};
 
 pub struct Version;

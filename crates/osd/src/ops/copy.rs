@@ -1,55 +1,19 @@
 //! COPY_FROM, COPY_FROM2: the object becomes a copy of another one, which [`crate::copy_from`] reads.
 
-use super::{Exec, OpOutput, OpStop, done};
+use super::exec::Exec;
+use super::result::{OpOutput, OpStop, done};
+use super::source::{Copied, CopySource};
 use crate::object::{key_of, user_attr};
-use crate::ops::OmapEntry;
 use crate::watch::{WATCH_ATTR, to_bytes};
 use maps::{HObject, ObjectLocator, SnapId};
 use stdx::Bufs;
 use store::TxnOp;
-use wire::{Errno, Reader, Utime};
+use wire::{Errno, Reader};
 
 /// All flags of COPY_FROM2; all but the last are about cache tiers.
 const FLAGS: u8 = 0x3f;
 /// A truncation of the copy follows the name.
 const TRUNCATE: u8 = 0x20;
-
-/// The source of a copy.
-#[derive(Clone, PartialEq, Debug)]
-pub struct CopySource {
-    /// Name of the source object.
-    pub object: HObject,
-    /// Its version, if not 0.
-    pub version: u64,
-}
-
-/// A whole object.
-#[derive(Clone, Debug, Default)]
-pub struct Copied {
-    /// Its version for clients.
-    pub user_version: u64,
-    /// Time of its last change.
-    pub mtime: Utime,
-    /// Size in bytes.
-    pub size: u64,
-    /// Content of the object.
-    pub data: Bufs,
-    /// Xattrs set by clients.
-    pub attrs: Vec<OmapEntry>,
-    /// Header of its omap.
-    pub omap_header: Vec<u8>,
-    /// Entries of its omap.
-    pub omap: Vec<OmapEntry>,
-}
-
-impl Copied {
-    /// Memory that it takes: its whole data, and the omap read so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        let entries = self.attrs.iter().chain(&self.omap);
-        let entries: usize = entries.map(|(name, value)| name.len() + value.len()).sum();
-        self.size + (entries + self.omap_header.len()) as u64
-    }
-}
 
 impl Exec<'_> {
     pub(super) fn copy_from(

@@ -1,6 +1,7 @@
 //! READ, SPARSE_READ, MAPEXT, STAT, CMPEXT, CHECKSUM.
 
-use super::{Exec, OpOutput, OpStop, done, output};
+use super::exec::Exec;
+use super::result::{OpOutput, OpStop, done, output};
 use crate::ops::xxhash;
 use msgs::Extent;
 use std::collections::BTreeMap;

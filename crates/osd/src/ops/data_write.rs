@@ -1,6 +1,7 @@
 //! WRITE, WRITEFULL, APPEND, WRITESAME, TRUNCATE, TRIMTRUNC, ZERO, DELETE, CREATE, SETALLOCHINT.
 
-use super::{Exec, OpOutput, done};
+use super::exec::Exec;
+use super::result::{OpOutput, done};
 use msgs::Extent;
 use stdx::Bufs;
 use store::TxnOp;

@@ -1,6 +1,7 @@
 //! The guard ASSERT_VER.
 
-use super::{Exec, OpOutput, done};
+use super::exec::Exec;
+use super::result::{OpOutput, done};
 use wire::Errno;
 
 impl Exec<'_> {

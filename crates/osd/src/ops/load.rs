@@ -1,7 +1,9 @@
 //! The reads that a vector needs, and their results.
 
-use super::{Copied, Limits, Source, input};
-use crate::cls::{Cached, Need};
+use super::called::{Cached, Need, OmapEntry};
+use super::limits::Limits;
+use super::result::input;
+use super::source::{Copied, Source};
 use crate::object::{INFO_ATTR, ObjectInfo, client_attr};
 use crate::watch::{self, WATCH_ATTR};
 use msgs::op::input::{OmapAssertions, OmapGetKeys, OmapGetVals, OmapKeys};
@@ -62,9 +64,6 @@ pub struct Loaded {
     /// Target of each ROLLBACK, by operation.
     pub sources: BTreeMap<usize, Source>,
 }
-
-/// A key and its value.
-pub(crate) type OmapEntry = (Vec<u8>, Vec<u8>);
 
 impl Loads {
     /// The reads that `request` needs of the object `key`.

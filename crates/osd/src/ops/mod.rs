@@ -5,119 +5,47 @@
 //! Reads within a vector see data, xattrs and omap as they were before it, but existence and size as its
 //! earlier operations left them, which is what Ceph's OSDs do.
 
+mod called;
 mod copy;
 mod data_read;
 mod data_write;
+mod exec;
 mod guard;
+mod limits;
 mod load;
 mod omap;
+mod outcome;
+mod result;
 mod snap;
+mod source;
 #[cfg(test)]
 mod tests;
 mod watch;
 mod xattr;
 mod xxhash;
 
-pub use copy::{Copied, CopySource};
-pub(crate) use load::OmapEntry;
+pub use called::Need;
+pub(crate) use called::OmapEntry;
+pub use exec::Caller;
+pub(crate) use exec::Exec;
+pub use limits::Limits;
 pub use load::{Loaded, Loads};
-pub use snap::{Preserved, Source, info_op};
+pub use outcome::Outcome;
+pub use snap::{Preserved, info_op};
+pub use source::{Copied, CopySource, Source};
 
-use crate::cls::{self, MethodStop, Need};
-use crate::object::ObjectInfo;
-use crate::watch::{Effect, Stored, Watches};
-use maps::{EVersion, SnapId};
+use crate::cls::{self, MethodStop};
+use maps::SnapId;
 use msgs::op::{op_flag, watch_op};
 use msgs::{Op, OpCode, OpResult, OsdOp, SubOp, osd_flag};
-use stdx::{Bufs, Wall};
-use store::{ObjectKey, TxnOp};
-use wire::{EntityAddr, EntityId, Errno, Utime};
-
-/// Limits that Ceph's OSDs have as options.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Bytes of an object (`osd_max_object_size`).
-    pub object_size: u64,
-    /// Bytes of a request's data (`osd_max_write_size`).
-    pub write_size: u64,
-    /// Bytes of an object's name (`osd_max_object_name_len`).
-    pub name_len: usize,
-    /// Bytes of a namespace (`osd_max_object_namespace_len`).
-    pub namespace_len: usize,
-    /// Bytes of an xattr's name (`osd_max_attr_name_len`).
-    pub attr_name_len: usize,
-    /// Bytes of an xattr's value.
-    pub attr_size: usize,
-    /// Entries of an omap reply (`osd_max_omap_entries_per_request`).
-    pub omap_entries: usize,
-    /// Bytes of an omap reply.
-    pub omap_bytes: usize,
-    /// Bytes of a read's reply: what a client's frame may hold.
-    pub read_size: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            object_size: 128 << 20,
-            write_size: 90 << 20,
-            name_len: 2048,
-            namespace_len: 256,
-            attr_name_len: 100,
-            attr_size: 64 << 10,
-            omap_entries: 1024,
-            omap_bytes: 16 << 20,
-            read_size: 128 << 20,
-        }
-    }
-}
+use result::{OpOutput, OpStop};
+use stdx::Bufs;
+use store::ObjectKey;
+use wire::Errno;
 
 /// Maximum bytes that an operation of a writing vector may return (`osd_max_write_op_reply_len`): they are
 /// logged, so that a repetition gets the same answer.
 pub const MAX_WRITE_OUTPUT: usize = 64;
-
-/// What an operation returns when it succeeds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OpOutput {
-    /// The number beside the data. It is 0 for most operations; methods of classes choose theirs.
-    pub(crate) rval: u16,
-    pub(crate) data: Bufs,
-}
-
-impl OpOutput {
-    /// Data, and 0.
-    fn of(data: impl Into<Bufs>) -> Self {
-        Self { rval: 0, data: data.into() }
-    }
-}
-
-/// Why an operation returns no output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OpStop {
-    /// It fails.
-    Fail(Errno),
-    /// CMPEXT fails: the object's data differs from its own at this offset.
-    Differs { at: i32 },
-    /// The vector has to be executed anew once what [`Exec`] has noted is loaded.
-    NeedsData,
-}
-
-impl OpStop {
-    /// The number in the operation's result. Nobody sees that of an operation that is executed anew.
-    fn to_result_code(self) -> i32 {
-        match self {
-            Self::Fail(errno) => errno.to_result_code(),
-            Self::Differs { at } => (-Errno::MAX).saturating_sub(at),
-            Self::NeedsData => Errno::EIO.to_result_code(),
-        }
-    }
-}
-
-impl From<Errno> for OpStop {
-    fn from(errno: Errno) -> Self {
-        Self::Fail(errno)
-    }
-}
 
 impl From<MethodStop> for OpStop {
     fn from(stop: MethodStop) -> Self {
@@ -128,82 +56,14 @@ impl From<MethodStop> for OpStop {
     }
 }
 
-/// The caller, and knowledge about the object beyond its stored state.
-#[derive(Clone, Copy, Debug)]
-pub struct Caller<'a> {
-    /// The client that asks.
-    pub who: EntityId,
-    /// Address of the client.
-    pub addr: EntityAddr,
-    /// True for a request of the OSD itself, which ends a watch whose client was silent for too long.
-    pub expired: bool,
-    /// Time of execution.
-    pub now: Wall,
-    /// Version of the change, if it is one.
-    pub version: EVersion,
-    /// Id of a notification by the first operation; those of later operations follow.
-    pub notify_id: u64,
-    /// Watches of the object's PG.
-    pub watches: &'a Watches,
-}
-
 /// True if a vector may change its object. A watch's ping changes nothing; methods of classes declare whether
 /// they write.
 pub fn may_write(request: &OsdOp) -> bool {
     request.ops.iter().any(|sub| match &sub.op {
         Op::Watch { op: watch_op::PING, .. } => false,
-        Op::Call { class, method, .. } => cls::find(class, method).is_ok_and(|m| m.writes),
+        Op::Call { class, method, .. } => cls::find(class, method).is_ok_and(|m| m.access.writes),
         op => op.code().writes(),
     })
-}
-
-/// Outcome of a vector.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What the reply carries: the number that the last operation returned, or the result code of the one
-    /// that failed.
-    pub result: i32,
-    /// Result of each operation.
-    pub ops: Vec<OpResult>,
-    /// Changes to the object, without its [`ObjectInfo`]; empty if the vector failed or changed nothing.
-    pub txn: Vec<TxnOp>,
-    /// True if it changed the object, even by a step without effect, such as CREATE of an existing object.
-    pub modified: bool,
-    /// True if clients should see a new version.
-    pub user_modified: bool,
-    /// True if the object exists afterwards.
-    pub exists: bool,
-    /// Its size afterwards.
-    pub size: u64,
-    /// Its info afterwards; the caller sets versions and mtime.
-    pub info: ObjectInfo,
-    /// Effects on watches, to be carried out once all this is durable.
-    pub effects: Vec<Effect>,
-    /// If not empty, this outcome is void: the vector is executed again once these are loaded.
-    pub needs: Vec<Need>,
-    /// Likewise: objects to be read for an operation.
-    pub copies: Vec<(usize, CopySource)>,
-    /// Set for a copy: version and time of the source.
-    pub copied: Option<(u64, Utime)>,
-}
-
-/// The state that operations work on.
-pub(crate) struct Exec<'a> {
-    pub(crate) key: &'a ObjectKey,
-    limits: &'a Limits,
-    pub(crate) loaded: &'a Loaded,
-    pub(crate) caller: Caller<'a>,
-    pub(crate) exists: bool,
-    size: u64,
-    info: ObjectInfo,
-    watches: Stored,
-    pub(crate) txn: Vec<TxnOp>,
-    modified: bool,
-    pub(crate) user_modified: bool,
-    effects: Vec<Effect>,
-    pub(crate) needs: Vec<Need>,
-    copies: Vec<(usize, CopySource)>,
-    copied: Option<(u64, Utime)>,
 }
 
 /// Executes a vector on the state that was loaded for it.
@@ -214,23 +74,7 @@ pub fn execute(
     limits: &Limits,
     caller: Caller<'_>,
 ) -> Outcome {
-    let mut exec = Exec {
-        key,
-        limits,
-        loaded,
-        exists: loaded.exists,
-        size: loaded.size,
-        info: loaded.info.clone(),
-        watches: loaded.watches.clone(),
-        caller,
-        txn: Vec::new(),
-        modified: false,
-        user_modified: false,
-        effects: Vec::new(),
-        needs: Vec::new(),
-        copies: Vec::new(),
-        copied: None,
-    };
+    let mut exec = Exec::new(key, loaded, limits, caller);
     let mut ops: Vec<OpResult> = request
         .ops
         .iter()
@@ -275,59 +119,13 @@ fn is_visible(op: &Op) -> bool {
     op.code().writes() && !matches!(op, Op::Watch { .. } | Op::CopyFrom { .. } | Op::CopyFrom2 { .. })
 }
 
-impl Outcome {
-    /// The outcome of a refused vector.
-    pub fn refused(request: &OsdOp, loaded: &Loaded, errno: Errno) -> Self {
-        let op = |sub: &SubOp| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() };
-        Self {
-            result: errno.to_result_code(),
-            ops: request.ops.iter().map(op).collect(),
-            txn: Vec::new(),
-            modified: false,
-            exists: loaded.exists,
-            size: loaded.size,
-            info: loaded.info.clone(),
-            user_modified: false,
-            effects: Vec::new(),
-            needs: Vec::new(),
-            copies: Vec::new(),
-            copied: None,
-        }
-    }
-}
-
 impl Exec<'_> {
-    fn finish(self, result: i32, ops: Vec<OpResult>) -> Outcome {
-        let loaded = self.loaded;
-        let mut outcome = Outcome {
-            result,
-            ops,
-            txn: self.txn,
-            modified: self.modified,
-            user_modified: self.user_modified,
-            exists: self.exists,
-            size: self.size,
-            info: self.info,
-            effects: self.effects,
-            needs: self.needs,
-            copies: self.copies,
-            copied: self.copied,
-        };
-        if result < 0 {
-            outcome.txn.clear();
-            outcome.effects.clear();
-            (outcome.modified, outcome.user_modified, outcome.copied) = (false, false, None);
-            (outcome.exists, outcome.size, outcome.info) = (loaded.exists, loaded.size, loaded.info.clone());
-        }
-        outcome
-    }
-
     fn step(&mut self, i: usize, sub: &SubOp) -> Result<OpOutput, OpStop> {
         match &sub.op {
             Op::CmpExt { extent, data } => self.cmp_ext(i, extent, data),
             Op::Call { class, method, input } => {
                 let method = cls::find(class, method)?;
-                let output = (method.run)(&mut cls::Object::new(self, method, i), &input.to_buf())?;
+                let output = (method.run)(&mut cls::Object::new(self, method.access, i), &input.to_buf())?;
                 Ok(OpOutput { rval: output.rval, data: output.data.into() })
             }
             Op::CopyFrom { snap, src_version, data, .. } => {
@@ -387,30 +185,4 @@ impl Exec<'_> {
             _ => Err(Errno::EOPNOTSUPP),
         }
     }
-
-    /// Makes the object exist, if it does not.
-    pub(crate) fn ensure_exists(&mut self) {
-        if !self.exists {
-            self.exists = true;
-            self.txn.push(TxnOp::Touch(self.key.clone()));
-        }
-        self.modified = true;
-    }
-
-    fn must_exist(&self) -> Result<(), Errno> {
-        if self.exists { Ok(()) } else { Err(Errno::ENOENT) }
-    }
-}
-
-/// Decodes an operation's input; an invalid one fails the operation, not the connection.
-fn input<T: wire::Decode>(data: &Bufs) -> Result<T, Errno> {
-    msgs::op::input::read(data).map_err(|_| Errno::EINVAL)
-}
-
-fn done() -> Result<OpOutput, Errno> {
-    Ok(OpOutput::default())
-}
-
-fn output<T: wire::Encode>(value: &T) -> Result<OpOutput, Errno> {
-    Ok(OpOutput::of(msgs::op::input::write(value)))
 }

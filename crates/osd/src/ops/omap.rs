@@ -1,6 +1,8 @@
 //! The OMAP operations.
 
-use super::{Exec, OpOutput, done, input, output};
+use super::called::OmapEntry;
+use super::exec::Exec;
+use super::result::{OpOutput, done, input, output};
 use msgs::op::cmp_op;
 use msgs::op::input::{OmapAssertions, OmapGetKeys, OmapGetVals, OmapKeyRange, OmapKeys, OmapValues};
 use stdx::Bufs;
@@ -8,7 +10,7 @@ use store::TxnOp;
 use wire::Errno;
 
 impl Exec<'_> {
-    fn entries(&self, i: usize) -> (&[super::load::OmapEntry], bool) {
+    fn entries(&self, i: usize) -> (&[OmapEntry], bool) {
         self.loaded.omap.get(&i).map_or((&[], false), |(entries, more)| (entries, *more))
     }
 

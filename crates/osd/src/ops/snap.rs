@@ -1,24 +1,17 @@
 //! LIST_SNAPS and ROLLBACK, and the effects of a vector on an object's clones.
 
-use super::{Exec, Loaded, OpOutput, Outcome, done, output};
+use super::exec::Exec;
+use super::load::Loaded;
+use super::outcome::Outcome;
+use super::result::{OpOutput, done, output};
+use super::source::Source;
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap};
-use crate::snapset::{Shown, SnapContext, SnapSet};
+use crate::snapset::{SnapContext, SnapSet};
 use crate::watch::WATCH_ATTR;
 use maps::{EVersion, IntervalSet, SnapId};
 use msgs::op::input::{CloneInfo, ListSnapsReply};
 use store::{ObjectKey, TxnOp};
 use wire::Errno;
-
-/// Target of a ROLLBACK.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// The object has not changed since.
-    Head,
-    /// A clone of this size.
-    Clone(SnapId, u64),
-    /// There was no such object.
-    Nothing,
-}
 
 /// Changes to snapshots that accompany a vector's changes.
 #[derive(Debug, Default)]
@@ -66,17 +59,6 @@ impl Exec<'_> {
             Some(Source::Nothing) | None => {}
         }
         done()
-    }
-}
-
-impl Source {
-    /// The state that shows the object at `snap`.
-    pub fn of(set: &SnapSet, snap: SnapId) -> Self {
-        match set.at(snap) {
-            Shown::Head => Self::Head,
-            Shown::Nothing => Self::Nothing,
-            Shown::Clone(id) => Self::Clone(id, set.clones.iter().find(|c| c.id == id).map_or(0, |c| c.size)),
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! WATCH, LIST_WATCHERS, NOTIFY, NOTIFY_ACK: changes of an object's watches, and their effects once they are
 //! durable.
 
-use super::{Exec, OpOutput, done, output};
+use super::exec::Exec;
+use super::result::{OpOutput, done, output};
 use crate::watch::{DEFAULT_TIMEOUT, Effect, StoredWatch, WATCH_ATTR, to_bytes};
 use msgs::op::input::{ListWatchersReply, NotifyInput, WatchItem};
 use msgs::op::watch_op;

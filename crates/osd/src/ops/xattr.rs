@@ -1,6 +1,7 @@
 //! GETXATTR, GETXATTRS, CMPXATTR, SETXATTR, RMXATTR.
 
-use super::{Exec, OpOutput, done, output};
+use super::exec::Exec;
+use super::result::{OpOutput, done, output};
 use crate::object::user_attr;
 use msgs::op::cmp_op;
 use std::cmp::Ordering;

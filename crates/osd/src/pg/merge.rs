@@ -9,12 +9,13 @@
 //! As with splits, the transaction that stores the map only marks the PGs, and a start that finds a mark
 //! continues. The source's records are removed in the transaction that stores the target's.
 
+use super::Pg;
 use super::info::{Info, merge_past, trim_past};
 use super::log::PgLog;
 use super::meta::{Members, Stored, meta_key};
+use super::range::objects_of;
 use super::replication::Replication;
 use super::scrub::Scrub;
-use super::{Pg, objects_of};
 use crate::completion::CommitFor;
 use crate::core::Core;
 use maps::{EVersion, MergeMeta, Pool, Spg};

@@ -64,7 +64,7 @@ pub struct ClientOp {
     /// Memory for its answer, which takes it along.
     pub hold: Hold,
     /// A page of a listing.
-    pub(super) page: Option<super::list::Page>,
+    pub(super) page: Option<super::list::page::Page>,
     /// We are not primary; how far the log went when it began to load.
     pub(super) balanced: Option<EVersion>,
 }

@@ -9,12 +9,13 @@
 //! ([`MetaChange::pg_num_before`](super::meta::MetaChange::pg_num_before)), and a transaction for each PG
 //! follows; a start that finds the mark continues from there.
 
+use super::Pg;
 use super::info::Info;
 use super::log::Missing;
 use super::membership::grain;
 use super::meta::{Members, MetaChange, Stored, meta_key};
+use super::range::objects_of;
 use super::replication::Replication;
-use super::{Pg, objects_of};
 use crate::completion::CommitFor;
 use crate::core::Core;
 use maps::{PgId, split_off, stable_mod, stable_mod_mask};

@@ -3,7 +3,7 @@
 
 mod steps;
 
-use crate::pg::objects_of;
+use crate::pg::range::objects_of;
 use maps::{PgId, Spg};
 use stdx::Instant;
 use store::ObjectKey;

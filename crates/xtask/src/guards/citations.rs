@@ -2,7 +2,7 @@
 //!
 //! The guard reads the comments of `.rs` files and all `.md` files. A citation is
 //! - a Markdown link to a file,
-//! - a path in backticks: `crates/osd/src/qos.rs`, `pg/log.rs` (the end of a path is enough), `docs/adr/`;
+//! - a path in backticks: `crates/osd/src/qos.rs`, `pg/info.rs` (the end of a path is enough), `docs/adr/`;
 //!   a path with a folder may have any ending,
 //! - a path, a colon and the name of a definition in that file,
 //! - a bare `docs/…` or `crates/…` path with an ending,

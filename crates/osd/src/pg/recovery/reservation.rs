@@ -5,13 +5,8 @@
 //! filled; then all slots are given back, and asked for again after a while. What clients wait for needs no
 //! slot.
 
-use crate::core::Core;
-use crate::pg::Pg;
 use crate::pg::member::{Asker, Member};
-use crate::pg::state::State;
 use maps::OsdId;
-use node::ConnId;
-use peer::reserve_op;
 
 /// Progress of a PG's reservations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -57,176 +52,72 @@ impl Reservations {
     pub fn concerns(&self, osd: OsdId) -> bool {
         self.standing.concerns(osd)
     }
-}
 
-/// Urgency as in Ceph: PGs that cannot serve, then those with too few copies, then those whose copies are
-/// elsewhere.
-const INACTIVE: u8 = 3;
-const DEGRADED: u8 = 2;
-const MISPLACED: u8 = 1;
+    /// True if all slots are held.
+    pub fn is_held(&self) -> bool {
+        matches!(self.standing, Reservation::Held(_))
+    }
 
-impl Pg {
-    /// True if the PG holds its slots. Requests slots if there is work, and returns them if there is none.
-    pub(in crate::pg) fn has_slots(&mut self, core: &mut Core) -> bool {
-        if !self.has_work(core) {
-            self.give_slots_back(core);
-            return false;
+    /// There is work: our own slot comes first. True if that is to be asked for.
+    pub fn begin(&mut self) -> bool {
+        let begins = self.standing == Reservation::None;
+        if begins {
+            self.standing = Reservation::Own;
         }
-        if self.reservations.standing == Reservation::None {
-            self.reservations.standing = Reservation::Own;
-            core.reserve_own(self.id, self.urgency());
-        }
-        matches!(self.reservations.standing, Reservation::Held(_))
+        begins
     }
 
-    /// True if work is in progress or possible.
-    fn has_work(&self, core: &Core) -> bool {
-        let to_fill = |(member, _)| self.backfill.is_filling(member) && !core.is_out_of_space(member.osd);
-        !self.recovery.pulls.is_empty()
-            || !self.recovery.pushes.is_empty()
-            || self.next_to_recover(core).is_some()
-            || self.missing.is_empty() && self.members_copies().any(to_fill)
+    /// True if our own slot is awaited.
+    pub fn awaits_own(&self) -> bool {
+        self.standing == Reservation::Own
     }
 
-    fn urgency(&self) -> u8 {
-        match self.full_members() {
-            _ if !self.is_serving() => INACTIVE,
-            full if full < usize::from(self.members.size) || self.members.acting == self.members.up => {
-                DEGRADED
-            }
-            _ => MISPLACED,
-        }
+    /// True if the slot of this member is awaited.
+    pub fn awaits(&self, member: Member) -> bool {
+        matches!(&self.standing, Reservation::Members(asked) if asked.last() == Some(&member))
     }
 
-    /// Members that lack something and have room, by their number.
-    fn members_to_fill(&self, core: &Core) -> Vec<Member> {
-        let lacking = self.members_copies().filter(|(member, copy)| {
-            let lacks = self.backfill.is_filling(*member) || !copy.missing().is_empty();
-            lacks && !core.is_out_of_space(member.osd)
-        });
-        lacking.map(|(member, _)| member).collect()
-    }
-
-    /// One of our own slots is ours.
-    pub fn on_own_slot(&mut self, core: &mut Core) {
-        if self.reservations.standing != Reservation::Own || !self.state.is_active() {
-            core.release_own(self.id);
-            return;
-        }
-        self.ask_next_member(core, Vec::new());
-    }
-
-    fn ask_next_member(&mut self, core: &mut Core, mut asked: Vec<Member>) {
-        let last = asked.last().copied();
-        let next =
-            self.members_to_fill(core).into_iter().find(|member| last.is_none_or(|last| *member > last));
-        self.changed(core);
-        let Some(member) = next else {
-            self.reservations.standing = Reservation::Held(asked);
-            return self.recover(core);
-        };
-        asked.push(member);
-        self.reservations.standing = Reservation::Members(asked);
-        let fills = self.backfill.is_filling(member);
-        self.send_reserve(core, member, if fills { reserve_op::FILL } else { reserve_op::RECOVER });
-    }
-
-    fn send_reserve(&self, core: &mut Core, member: Member, op: u8) {
-        let body = self.reserve_message(core, member.shard, op);
-        core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
-    }
-
-    fn reserve_message(&self, core: &Core, shard: i8, op: u8) -> peer::PgReserve {
-        peer::PgReserve { head: self.head(core, shard), op, urgency: self.urgency() }
-    }
-
-    /// Gives all slots back.
-    fn give_slots_back(&mut self, core: &mut Core) {
-        let members = match std::mem::take(&mut self.reservations.standing) {
-            Reservation::None => return,
+    /// The slot that was awaited is here. Gives the next one of `to_fill`, which are in ascending order, that
+    /// is to be asked; `None` if all slots are held.
+    pub fn advance(&mut self, to_fill: &[Member]) -> Option<Member> {
+        let mut asked = match std::mem::take(&mut self.standing) {
             Reservation::Own => Vec::new(),
-            Reservation::Members(members) | Reservation::Held(members) => members,
+            Reservation::Members(asked) => asked,
+            other => panic!("no slot is awaited: {other:?}"),
         };
-        for member in members {
-            self.send_reserve(core, member, reserve_op::RELEASE);
-        }
-        core.release_own(self.id);
-        self.changed(core);
+        let last = asked.last().copied();
+        let next = to_fill.iter().copied().find(|member| last.is_none_or(|last| *member > last));
+        asked.extend(next);
+        self.standing = if next.is_some() { Reservation::Members(asked) } else { Reservation::Held(asked) };
+        next
     }
 
-    /// Forgets them, ours and those that we gave: another round begins, in which all do.
-    pub(in crate::pg) fn forget_slots(&mut self, core: &mut Core) {
-        self.reservations.standing = Reservation::None;
-        self.reservations.asked_by = None;
-        core.release_own(self.id);
-        core.release_filled(self.id);
-    }
-
-    /// A primary asks for a slot or gives it back, or a member answers.
-    pub fn on_reserve(
-        &mut self,
-        core: &mut Core,
-        (conn, from): (ConnId, Member),
-        tid: u64,
-        msg: &peer::PgReserve,
-    ) {
-        if !self.is_current(msg.head.interval) {
-            return;
-        }
-        let asks = self.state == State::ReplicaActive && tid == self.round.activation();
-        let answers = self.is_primary(core) && tid == self.round.number();
-        match msg.op {
-            reserve_op::FILL if asks && core.is_backfill_full() => {
-                let body = self.reserve_message(core, from.shard, reserve_op::TOOFULL);
-                core.send(conn, tid, peer::Body::from(body));
-            }
-            reserve_op::FILL | reserve_op::RECOVER if asks => {
-                self.reservations.asked_by = Some(Asker { conn, tid, shard: from.shard });
-                core.reserve_filled(self.id, msg.urgency);
-            }
-            reserve_op::RELEASE if asks => {
-                self.reservations.asked_by = None;
-                core.release_filled(self.id);
-            }
-            reserve_op::GRANT if answers => self.on_member_slot(core, from),
-            reserve_op::TOOFULL if answers => {
-                core.out_of_space(from.osd);
-                self.give_slots_back(core);
-                self.recover(core);
-            }
-            _ => {}
+    /// All slots are given back. Gives the members that were asked for one; `None` if nothing was asked for.
+    pub fn end(&mut self) -> Option<Vec<Member>> {
+        match std::mem::take(&mut self.standing) {
+            Reservation::None => None,
+            Reservation::Own => Some(Vec::new()),
+            Reservation::Members(members) | Reservation::Held(members) => Some(members),
         }
     }
 
-    /// Grants one of our backfill slots to the PG: its primary is told.
-    pub fn on_filled_slot(&mut self, core: &mut Core) {
-        let wanted = self.reservations.asked_by.filter(|asker| asker.tid == self.round.activation());
-        let Some(Asker { conn, tid, shard }) = wanted.filter(|_| self.state == State::ReplicaActive) else {
-            core.release_filled(self.id);
-            return;
-        };
-        let body = self.reserve_message(core, shard, reserve_op::GRANT);
-        core.send(conn, tid, peer::Body::from(body));
+    /// As a member: the primary asks for a slot.
+    pub fn ask(&mut self, asker: Asker) {
+        self.asked_by = Some(asker);
     }
 
-    /// Handles the end of a connection on which one of our slots may have been requested. A release on it may
-    /// be lost; the primary knows, and starts over if it still needs the slot.
-    pub fn on_reserver_gone(&mut self, core: &mut Core, conn: ConnId) {
-        if self.reservations.asked_by.is_some_and(|asker| asker.conn == conn) {
-            self.reservations.asked_by = None;
-            core.release_filled(self.id);
-        }
+    /// The primary that has asked, in this round of it.
+    pub fn asker(&self) -> Option<Asker> {
+        self.asked_by
     }
 
-    fn on_member_slot(&mut self, core: &mut Core, from: Member) {
-        match std::mem::take(&mut self.reservations.standing) {
-            Reservation::Members(asked) if asked.last() == Some(&from) => self.ask_next_member(core, asked),
-            other => self.reservations.standing = other,
-        }
+    /// As a member: the primary needs no slot any more.
+    pub fn release(&mut self) {
+        self.asked_by = None;
     }
 
-    /// True if the PG holds its slots.
-    pub fn holds_slots(&self) -> bool {
-        matches!(self.reservations.standing, Reservation::Held(_))
+    /// Another round begins: nothing is held or awaited.
+    pub fn forget(&mut self) {
+        *self = Self::default();
     }
 }

@@ -4,18 +4,14 @@
 //! asked for. An object in several parts is put together under another key and takes its place with the last
 //! part, so that a copy is never torn.
 
-use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
-use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of};
-use crate::pg::Pg;
 use crate::pg::member::{Asker, Member};
-use crate::pg::meta::{MetaChange, index_clone, temp_key};
+use crate::pg::meta::temp_key;
 use crate::qos::Charge;
-use maps::{EVersion, SnapId};
-use node::{ConnId, Level, Msg};
+use maps::EVersion;
 use stdx::Bufs;
-use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, Refusal, StoreError, Transaction, TxnOp};
-use wire::{Errno, Reader, Writer, wire_structs};
+use store::{ObjectKey, ObjectView, TxnOp};
+use wire::wire_structs;
 
 wire_structs! {
     /// Content of a part other than data.
@@ -35,7 +31,7 @@ wire_structs! {
 impl PartAttributes {
     /// Has recovery pay for a part: for all of the object's data with the first one, of which `charged` was
     /// paid, and for entries.
-    fn pay(&self, core: &mut Core, charged: Option<&mut Charge>) {
+    pub(super) fn pay(&self, core: &mut Core, charged: Option<&mut Charge>) {
         if let Some(charged) = charged {
             core.recovered_object_has(self.size, charged);
         }
@@ -56,27 +52,27 @@ pub enum Destination {
 /// An object being sent.
 #[derive(Debug)]
 pub struct Sender {
-    to: Destination,
+    pub(super) to: Destination,
     /// The number that its messages carry.
-    tid: u64,
+    pub(super) tid: u64,
     /// The object to send.
     pub key: ObjectKey,
-    version: EVersion,
-    offset: u64,
-    omap_after: Option<Vec<u8>>,
-    first: bool,
+    pub(super) version: EVersion,
+    pub(super) offset: u64,
+    pub(super) omap_after: Option<Vec<u8>>,
+    pub(super) first: bool,
     /// The last part is on its way.
-    last_sent: bool,
-    charged: Charge,
+    pub(super) last_sent: bool,
+    pub(super) charged: Charge,
 }
 
 /// Omap entries and bytes of one part.
-const OMAP_ENTRIES: usize = 1024;
-const OMAP_BYTES: usize = 256 << 10;
+pub(super) const OMAP_ENTRIES: usize = 1024;
+pub(super) const OMAP_BYTES: usize = 256 << 10;
 
 impl Destination {
     /// The shard of whoever gets the object.
-    fn shard(self) -> i8 {
+    pub(super) fn shard(self) -> i8 {
         match self {
             Self::Member(member) => member.shard,
             Self::Asker(asker) => asker.shard,
@@ -84,267 +80,9 @@ impl Destination {
     }
 }
 
-impl Pg {
-    /// Sends an object to a member; `None` for the version: that it does not exist.
-    pub fn push(&mut self, core: &mut Core, to: Member, key: ObjectKey, version: EVersion, deleted: bool) {
-        let tid = core.next_round();
-        let mut sender = Sender {
-            to: Destination::Member(to),
-            tid,
-            key,
-            version,
-            offset: 0,
-            omap_after: None,
-            first: true,
-            last_sent: deleted,
-            charged: Charge::default(),
-        };
-        core.begin_transfer();
-        if deleted {
-            core.charge_removal();
-            let body = self.push_message(core, &sender, PartAttributes::default(), Bufs::new(), (true, true));
-            core.send_osd(to.osd, tid, peer::Body::from(peer::Push { deleted: true, ..body }));
-        } else {
-            sender.charged = core.charge_object();
-            self.read_part(core, &sender);
-        }
-        self.recovery.sends.insert(tid, sender);
-    }
-
-    /// The primary asks for an object.
-    pub fn on_pull(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::Pull) {
-        if !self.is_current(msg.head.interval) {
-            return;
-        }
-        let sender = Sender {
-            to: Destination::Asker(Asker { conn, tid, shard: msg.head.from }),
-            tid,
-            key: self.key_of(&msg.object),
-            version: msg.version,
-            offset: 0,
-            omap_after: None,
-            first: true,
-            last_sent: false,
-            charged: Charge::default(),
-        };
-        core.begin_transfer();
-        self.read_part(core, &sender);
-        self.recovery.sends.insert(tid, sender);
-    }
-
-    fn read_part(&self, core: &mut Core, s: &Sender) {
-        let omap = OmapRange {
-            after: s.omap_after.clone(),
-            prefix: Vec::new(),
-            max: OMAP_ENTRIES,
-            max_bytes: OMAP_BYTES,
-        };
-        let read = Read::Object {
-            key: s.key.clone(),
-            attrs: true,
-            data: vec![(s.offset, core.options().recovery_chunk)],
-            omap_header: s.first,
-            omap_keys: Vec::new(),
-            omap_range: Some(omap),
-        };
-        core.read(read, ReadFor::Part { pgid: self.id, tid: s.tid });
-    }
-
-    /// A part was read.
-    pub fn on_part_read(&mut self, core: &mut Core, tid: u64, result: Result<ReadReply, StoreError>) {
-        let Some(mut sender) = self.recovery.sends.remove(&tid) else { return };
-        let view = match result {
-            Ok(ReadReply::Object(view)) => view,
-            Ok(_) => None,
-            Err(error) => {
-                core.event(
-                    Level::Error,
-                    "object_unreadable",
-                    format!("pg {} {:?}: {error}", self.id, sender.key),
-                );
-                if let Destination::Member(member) = sender.to {
-                    return self.unreadable_here(core, member, sender.key);
-                }
-                return self.refuse_part(core, &sender, Errno::EIO);
-            }
-        };
-        let info = view.as_ref().and_then(|v| v.attrs.iter().find(|(n, _)| n == INFO_ATTR));
-        let info = info.and_then(|(_, value)| ObjectInfo::parse(value));
-        let (Some(view), true) = (view, info.is_some_and(|i| i.version == sender.version)) else {
-            return self.refuse_part(core, &sender, Errno::ENOENT);
-        };
-        let (attributes, data, last) = sender.part_of(view);
-        if matches!(sender.to, Destination::Member(_)) {
-            attributes.pay(core, sender.first.then_some(&mut sender.charged));
-        }
-        let mut body = self.push_message(core, &sender, attributes, data.clone(), (sender.first, last));
-        body.offset = sender.offset;
-        sender.offset += data.len() as u64;
-        (sender.first, sender.last_sent) = (false, last);
-        match sender.to {
-            Destination::Member(member) => core.send_osd(member.osd, tid, peer::Body::from(body)),
-            Destination::Asker(asker) => {
-                core.send(asker.conn, tid, peer::Body::from(body));
-                if last {
-                    // The asker has no use for an answer to its own question.
-                    core.recovery_ended(1);
-                    return;
-                }
-            }
-        }
-        self.recovery.sends.insert(tid, sender);
-    }
-
-    fn push_message(
-        &self,
-        core: &Core,
-        s: &Sender,
-        attributes: PartAttributes,
-        data: Bufs,
-        (first, last): (bool, bool),
-    ) -> peer::Push {
-        peer::Push {
-            head: self.head(core, s.to.shard()),
-            object: hobject_of(&s.key),
-            version: s.version,
-            offset: 0,
-            first,
-            last,
-            deleted: false,
-            attributes: Writer::encode(&attributes),
-            data,
-        }
-    }
-
-    /// We do not have the object at that version.
-    fn refuse_part(&mut self, core: &mut Core, s: &Sender, errno: Errno) {
-        core.recovery_ended(1);
-        match s.to {
-            Destination::Asker(Asker { conn, .. }) => {
-                let reply = peer::PushReply {
-                    head: self.head(core, s.to.shard()),
-                    object: hobject_of(&s.key),
-                    next_offset: 0,
-                    result: errno.to_result_code(),
-                };
-                core.send(conn, s.tid, peer::Body::from(reply));
-            }
-            Destination::Member(member) => {
-                // Our own copy is not what we believed: peering finds out who has it.
-                let text = format!("pg {} {:?}@{} for osd.{member}", self.id, s.key, s.version);
-                core.event(Level::Error, "pushed_object_not_here", text);
-                self.round.repeer(core.now().mono + core.options().reconnect_delay);
-            }
-        }
-    }
-
-    /// A part that we sent is durable there, or what we asked for is not there.
-    pub fn on_push_reply(&mut self, core: &mut Core, from: Member, tid: u64, msg: &peer::PushReply) {
-        if !self.is_current(msg.head.interval) {
-            return;
-        }
-        if msg.result < 0 && !self.recovery.sends.contains_key(&tid) {
-            return self.on_pull_refused(core, from, tid);
-        }
-        let Some(sender) = self.recovery.sends.remove(&tid) else { return };
-        if msg.result < 0 {
-            return match sender.to {
-                Destination::Member(member) => self.on_sent_without_room(core, member, &sender.key),
-                Destination::Asker(_) => core.recovery_ended(1),
-            };
-        }
-        if !sender.last_sent {
-            self.read_part(core, &sender);
-            self.recovery.sends.insert(tid, sender);
-            return;
-        }
-        core.recovery_ended(1);
-        if let Destination::Member(member) = sender.to {
-            self.on_pushed(core, member, sender.key);
-        }
-    }
-
-    /// Takes a part: from the primary, or from whom we as primary asked.
-    pub fn on_push(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::Push) {
-        let key = self.key_of(&msg.object);
-        let pulled = self.recovery.pulls.get(&key).is_some_and(|p| p.tid == tid);
-        // A part that was sent before the last activation may come late on an old connection; newer ones have
-        // higher numbers.
-        let from_primary = self.round.activation() != 0 && tid > self.round.activation();
-        if !self.is_current(msg.head.interval) || !pulled && !from_primary {
-            return;
-        }
-        if !pulled && !msg.deleted && msg.version > self.info.last_update {
-            // The update that left it so was lost with its connection; the primary has seen that too and
-            // peers again.
-            return self.gap_seen(core, msg.version);
-        }
-        let Ok(attributes) = Reader::new(&msg.attributes).get::<PartAttributes>() else {
-            core.event(Level::Warn, "push_undecodable", format!("pg {} {:?}", self.id, msg.object));
-            return;
-        };
-        let mut ops = Vec::new();
-        if pulled && let Some(pulling) = self.recovery.pulls.get_mut(&key) {
-            attributes.pay(core, msg.first.then_some(&mut pulling.charged));
-        }
-        if msg.first {
-            ops.extend(self.index_part(core, &key, &attributes));
-        }
-        write_part(&key, msg, attributes, &mut ops);
-        let txn = Transaction { ops };
-        if !msg.deleted && self.would_refuse(core, &txn, 0) == Some(Refusal::NoSpace) {
-            return self.refuse_push(core, conn, tid, msg, pulled);
-        }
-        let ops = txn.ops;
-        let mut change = MetaChange::default();
-        let lacked = msg.last && self.missing.remove(&key).is_some();
-        if msg.last && !lacked && !pulled && !self.info.incomplete {
-            // We had it, and it was damaged.
-            core.object_repaired();
-        }
-        if lacked {
-            change.drop_missing(&key);
-            self.missing_changed();
-            change.info(&self.info);
-        }
-        if msg.last && pulled {
-            let then = CommitFor::Pulled { pgid: self.id, round: self.round.number(), key: Box::new(key) };
-            return self.submit(core, ops, change, then);
-        }
-        let reply = peer::PushReply {
-            head: msg.head.answer(core.epoch()),
-            object: msg.object.clone(),
-            next_offset: msg.offset + msg.data.len() as u64,
-            result: 0,
-        };
-        let reply = Msg::new(tid, peer::Body::from(reply));
-        self.submit(core, ops, change, CommitFor::Send { conn, msg: Box::new(reply) });
-    }
-}
-
-impl Pg {
-    /// A clone comes: enters it into the index, before it is whole, because the index may have too much but
-    /// never too little. So with the clones of a head, which may take the place of one that was trimmed under
-    /// updates that nobody else has.
-    fn index_part(&self, core: &Core, key: &ObjectKey, part: &PartAttributes) -> Vec<TxnOp> {
-        let info = part.attrs.iter().find(|(name, _)| name == INFO_ATTR);
-        let Some(info) = info.and_then(|(_, value)| ObjectInfo::parse(value)) else { return Vec::new() };
-        if stdx::mutants::is_active("osd_indexes_no_recovered_clone") {
-            return Vec::new();
-        }
-        let of_head = info.snapset.clones.into_iter().map(|c| (at_snap(key, c.id.0), c.snaps));
-        let all = of_head.chain([(key.clone(), info.snaps)]).map(|(clone, mut snaps)| {
-            snaps.retain(|snap: &SnapId| !core.is_purged(self.id.pgid.pool, *snap));
-            (clone, snaps)
-        });
-        let shown = all.filter(|(_, snaps)| !snaps.is_empty());
-        shown.map(|(clone, snaps)| index_clone(&clone, &snaps)).collect()
-    }
-}
-
 impl Sender {
     /// Content of the next part, and whether it is the last.
-    fn part_of(&mut self, view: ObjectView) -> (PartAttributes, Bufs, bool) {
+    pub(super) fn part_of(&mut self, view: ObjectView) -> (PartAttributes, Bufs, bool) {
         let data = view.data.into_iter().next().unwrap_or_default();
         let last = self.offset + data.len() as u64 >= view.size && !view.omap_more;
         if let Some((key, _)) = view.omap_entries.last() {
@@ -358,7 +96,7 @@ impl Sender {
 }
 
 /// The steps that a part means for the store.
-fn write_part(key: &ObjectKey, msg: &peer::Push, part: PartAttributes, ops: &mut Vec<TxnOp>) {
+pub(super) fn write_part(key: &ObjectKey, msg: &peer::Push, part: PartAttributes, ops: &mut Vec<TxnOp>) {
     if msg.deleted {
         return ops.push(TxnOp::Remove(key.clone()));
     }

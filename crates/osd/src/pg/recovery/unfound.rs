@@ -2,6 +2,7 @@
 //! who may have it has answered or was declared lost: that they go back to what the primary has of them, or
 //! that they are gone.
 
+use super::reverting::Reverting;
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, object_info};
@@ -23,15 +24,6 @@ const UNDO_FEATURE_LEVEL: u32 = 4;
 
 /// Reason for a refusal: an errno and a text.
 type Refusal = (Errno, String);
-
-/// Objects that are to be reverted: reads in progress, and what they found.
-#[derive(Debug, Default)]
-pub struct Reverting {
-    awaited: usize,
-    found: BTreeMap<ObjectKey, Option<ObjectInfo>>,
-    /// Objects that nobody was told of, with the first update that is undone.
-    undoes: BTreeMap<ObjectKey, EVersion>,
-}
 
 /// True if an OSD's data of an interval that began with `first` is given up.
 pub fn is_given_up(map: &OsdMap, osd: OsdId, first: maps::Epoch) -> bool {

@@ -1,75 +1,22 @@
-//! Snapshot trimming: what shows only removed snapshots goes, in the background, one clone after another,
-//! each by an update of its head like a client's.
-//!
-//! The map's queue of removed snapshots says what is to be done; the index of clones by snapshot says where.
-//! Nothing else is remembered: a new primary looks through its own index again. A snapshot that the index has
-//! nothing of any more is reported as purged; when all PGs of the pool have said so, the monitors take it out
-//! of the queue.
+//! The steps of trimming, which the primary takes while the PG is clean.
 
-use super::Pg;
-use super::info::Delta;
-use super::log::{Answer, CloneChange, Entry, entry_kind};
-use super::meta::{snap_entries_from, snap_entry_clone, snap_index, snap_prefix, unindex_clone};
-use super::request::{ClientOp, Reply, Stage};
-use super::state::State;
+use super::{AGAIN_AFTER, AT_ONCE, LONGEST_PAUSE, PAGE, PGS_AT_ONCE, SnapTrim, keeps_trimmed_clones};
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
 use crate::object::{at_snap, head_of};
 use crate::ops::info_op;
+use crate::pg::Pg;
+use crate::pg::info::Delta;
+use crate::pg::log::{Answer, CloneChange, Entry, entry_kind};
+use crate::pg::meta::{snap_entries_from, snap_entry_clone, snap_index, snap_prefix, unindex_clone};
+use crate::pg::request::{ClientOp, Reply, Stage};
+use crate::pg::state::State;
 use crate::qos::Class;
 use crate::snapset::Trimmed;
-use maps::{IntervalSet, OsdMap, SnapId, osd_flags};
+use maps::{IntervalSet, SnapId, osd_flags};
 use node::Level;
 use std::collections::VecDeque;
-use std::time::Duration;
-use stdx::Instant;
-use store::{ObjectKey, OmapRange, Read, ReadReply, StoreError, Transaction, TxnOp};
-
-/// Clones that a PG trims at once (Ceph's `osd_pg_max_concurrent_snap_trims`).
-const AT_ONCE: usize = 2;
-/// PGs of an OSD that trim at once (Ceph's `osd_max_trimming_pgs`).
-const PGS_AT_ONCE: usize = 2;
-/// Entries of the index read at once.
-const PAGE: usize = 64;
-/// Pause after a failure.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// The longest pause between two.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// Progress of a PG's trimming.
-#[derive(Debug, Default)]
-pub struct SnapTrim {
-    /// Removed snapshots that no clone shows any more, on any member.
-    purged: IntervalSet,
-    /// The one at work.
-    current: Option<SnapId>,
-    /// Its index is being read.
-    reading: bool,
-    /// Clones under it that were not looked at.
-    found: VecDeque<ObjectKey>,
-    in_flight: usize,
-    /// It is one of the PGs that trim.
-    active: bool,
-    /// It pauses until then.
-    pause: Option<Instant>,
-}
-
-impl SnapTrim {
-    /// Removed snapshots that no clone shows any more, on any member.
-    pub fn purged(&self) -> &IntervalSet {
-        &self.purged
-    }
-
-    /// The end of the present pause.
-    pub fn paused_until(&self) -> Option<Instant> {
-        self.pause
-    }
-}
-
-/// True if a planted fault has trimmed clones kept.
-fn keeps_trimmed_clones() -> bool {
-    stdx::mutants::is_active("osd_keeps_trimmed_clones")
-}
+use store::{OmapRange, Read, ReadReply, StoreError, Transaction, TxnOp};
 
 impl Pg {
     /// Removed snapshots of which clones may be left.
@@ -198,7 +145,7 @@ impl Pg {
     }
 
     /// The head of a clone to be trimmed is loaded: makes the update.
-    pub(super) fn trim_loaded(&mut self, core: &mut Core, mut op: ClientOp) {
+    pub(in crate::pg) fn trim_loaded(&mut self, core: &mut Core, mut op: ClientOp) {
         let head = op.key.clone();
         let clone = op.trim.expect("only the PG's own requests come here");
         let loaded = std::mem::take(&mut op.loaded);
@@ -263,22 +210,12 @@ impl Pg {
 
     /// A clone is trimmed, durably on all members. The next one waits for as long as it took, so that
     /// trimming leaves half of the time to others, however slow the disks are.
-    pub(super) fn trim_done(&mut self, core: &mut Core, op: &ClientOp, result: i32) {
+    pub(in crate::pg) fn trim_done(&mut self, core: &mut Core, op: &ClientOp, result: i32) {
         self.trim.in_flight -= 1;
         if result < 0 {
             return self.trim_later(core);
         }
         let took = core.now().mono.since(op.received);
         self.trim.pause = Some(core.now().mono + took.min(LONGEST_PAUSE));
-    }
-}
-
-/// Snapshots are purged everywhere: what the indexes still say of them nobody will ask for.
-pub fn forget_snaps(map: &OsdMap, ops: &mut Vec<TxnOp>) {
-    for (pool, purged) in &map.new_purged_snaps {
-        for (first, len) in purged.iter() {
-            let (from, to) = (snap_prefix(SnapId(first)), snap_prefix(SnapId(first.saturating_add(len))));
-            ops.push(TxnOp::OmapRemoveRange(snap_index(*pool), from, to));
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The in-memory form of a log. Each OSD keeps some ten thousand entries and as many dups, so they are
 //! compact: rare fields take no memory, queues have little slack, and requests are found by a hash.
 
-use super::log::{Answer, CloneChange, Entry};
+use super::entry::{Answer, CloneChange, Entry};
 use maps::{EVersion, ReqId};
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};

@@ -1,14 +1,17 @@
 //! PGNLS: a PG's objects in the order of their reversed hashes, page by page (docs/protocol.md 5.8).
 
-use super::Pg;
-use super::request::{ClientOp, Stage};
+pub mod page;
+
 use crate::completion::ReadFor;
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
 use crate::ops::Loads;
+use crate::pg::Pg;
+use crate::pg::request::{ClientOp, Stage};
 use maps::{HObject, OsdMap, PgId, Pool};
 use msgs::op::input::{self, ListEntry, PgNlsReply};
 use msgs::{Op, OsdOpReply};
+use page::Page;
 use std::collections::BTreeSet;
 use store::{ObjectKey, Read, ReadReply, StoreError};
 use wire::Errno;
@@ -19,16 +22,6 @@ const ALL_NAMESPACES: &[u8] = b"\x01";
 const PAGE: usize = 1024;
 /// The operation's result at the end of the PG.
 const END: i32 = 1;
-
-/// A page whose whiteouts are being sorted out.
-#[derive(Debug)]
-pub struct Page {
-    heads: Vec<ObjectKey>,
-    /// Start of the next page.
-    next: ObjectKey,
-    /// Heads that may be whiteouts and were not looked at.
-    doubtful: BTreeSet<ObjectKey>,
-}
 
 impl Pg {
     /// Asks the store for the page that a request wants.
