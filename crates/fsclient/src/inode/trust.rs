@@ -72,6 +72,8 @@ impl Trust {
         }
         self.withdrawing = None;
         self.told = std::mem::take(&mut self.again);
+        // The right may have been lost once more meanwhile: of what nobody believes there is no doubt.
+        self.unsure &= self.told;
         true
     }
 
@@ -79,5 +81,26 @@ impl Trust {
     pub(super) fn check(&self) {
         assert!(!self.again || self.withdrawing.is_some(), "told during a withdrawal that has ended");
         assert!(self.told || !self.unsure, "doubt about what nobody believes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_right_lost_during_a_withdrawal_leaves_no_doubt_behind_it() {
+        let mut trust = Trust::default();
+        assert!(trust.tell(true));
+        trust.note_right(false);
+        assert!(trust.is_stale(false));
+        trust.start(1);
+        // The capability was back, and is revoked again before callers have forgotten the attributes.
+        trust.note_right(true);
+        trust.note_right(false);
+        trust.check();
+        assert!(trust.finish(1));
+        trust.check();
+        assert!(!trust.is_told() && !trust.is_stale(false));
     }
 }
