@@ -9,6 +9,7 @@
 )]
 
 mod cluster;
+mod failover;
 mod flood;
 mod mount;
 pub mod recorded;
@@ -16,6 +17,7 @@ mod run;
 mod thrash;
 
 pub use cluster::{Cluster, Daemon, Net, Options};
+pub use failover::{FailOver, fail_over};
 pub use flood::{Flood, Flooded, flood, flood_reads, read_for_ever};
 pub use mount::{Mount, Program};
 pub use run::{Ran, has, nacre, nacre_bin, run};

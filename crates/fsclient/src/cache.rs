@@ -38,6 +38,8 @@ pub(crate) struct Cache {
     last_flush_tid: u64,
     use_counter: u64,
     idle_limit: usize,
+    /// Calls of [`Self::trim_inodes`] that do not look: the last look found most inodes in use.
+    calls_without_look: usize,
 }
 
 impl Cache {
@@ -58,6 +60,7 @@ impl Cache {
             last_flush_tid: 0,
             use_counter: 0,
             idle_limit,
+            calls_without_look: 0,
         }
     }
 
@@ -278,9 +281,17 @@ impl Cache {
         }
     }
 
-    /// Drops the idle inodes that were used least recently, if there are too many.
+    /// Drops the idle inodes that were used least recently, if there are too many. A look visits all inodes. The
+    /// kernel may use more than the limit; then there is one look in many calls, each of which adds at most one
+    /// inode, or a message for every inode would visit every inode.
     pub(crate) fn trim_inodes(&mut self) {
-        if self.inodes.len() < self.idle_limit + self.idle_limit / 8 {
+        let slack = self.idle_limit / 8;
+        if self.inodes.len() < self.idle_limit + slack {
+            self.calls_without_look = 0;
+            return;
+        }
+        if self.calls_without_look > 0 {
+            self.calls_without_look -= 1;
             return;
         }
         let idle = self.inodes.values().filter(|i| i.is_idle() && i.key() != InodeKey::ROOT);
@@ -290,6 +301,7 @@ impl Cache {
         for (_, key) in idle {
             self.drop_inode(key);
         }
+        self.calls_without_look = slack;
     }
 
     /// Gives capabilities of `rank` back until at most `max` are held.

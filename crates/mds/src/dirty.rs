@@ -39,6 +39,13 @@ impl<K: Ord + Copy> DirtyIndex<K> {
         Some(segment)
     }
 
+    /// Changes of segments before `segment` are stored. It is not known what later ones changed: everything
+    /// with an older mark gets this one.
+    pub fn raise(&mut self, segment: Segment) {
+        let old: Vec<K> = self.by_segment.iter().take_while(|(s, _)| *s < segment).map(|(_, k)| *k).collect();
+        old.into_iter().for_each(|key| self.set(key, segment));
+    }
+
     /// The oldest segment with a change that is not stored.
     pub fn oldest(&self) -> Option<Segment> {
         self.by_segment.first().map(|(segment, _)| *segment)

@@ -151,3 +151,39 @@ fn without_a_standby_a_silent_mds_keeps_its_rank_and_is_shown_as_laggy() {
     rig.pass(Duration::from_millis(500));
     assert_eq!(stat(&mut rig), "cephfs:1 {0=b=up:replay}\n", "now there is somebody");
 }
+
+#[test]
+fn a_standby_follows_the_rank_where_that_is_allowed_and_is_the_first_to_take_over() {
+    let (mut rig, _, a) = served();
+    rig.boot_mds("c", 7002);
+    let set = |on: bool| {
+        format!(r#"{{"prefix":"fs set","fs_name":"cephfs","var":"allow_standby_replay","val":"{on}"}}"#)
+    };
+    rig.ok(&set(true));
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active} 1 up:standby-replay\n");
+    // If both were idle, this one would be the first.
+    let b = rig.boot_mds("b", 7000);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active} 1 up:standby 1 up:standby-replay\n");
+    let info = rig.json(r#"{"prefix":"fs get","fs_name":"cephfs"}"#)["mdsmap"]["info"]["gid_7002"].clone();
+    assert_eq!((&info["state"], &info["rank"]), (&"up:standby-replay".into(), &0.into()));
+    rig.close(a);
+    let [(probe, _)] = dialled(&mut rig)[..] else { panic!("one server has lost its session") };
+    ended(&mut rig, probe, CloseReason::Refused);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=c=up:replay} 1 up:standby\n", "who follows knows most");
+    // A rank that is being taken over has nobody to be followed yet.
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=c=up:replay} 1 up:standby\n");
+    let c = rig.connect("mds.c", "allow profile mds", 7002);
+    for (seq, state) in [MdsState::RECONNECT, MdsState::REJOIN, MdsState::ACTIVE].into_iter().enumerate() {
+        rig.beacon(c, "c", 7002, 2 + seq as u64, state);
+    }
+    rig.beacon(b, "b", 7000, 2, MdsState::STANDBY);
+    rig.pass(Duration::from_millis(500));
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=c=up:active} 1 up:standby-replay\n");
+    let codes = rig.json(r#"{"prefix":"health"}"#)["checks"].clone();
+    assert!(codes.get("MDS_INSUFFICIENT_STANDBY").is_none(), "{codes}");
+    // One that may follow no more starts over. It wrote nothing, so nobody has to refuse it.
+    rig.ok(&set(false));
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=c=up:active}\n");
+    assert!(!osdmap(&mut rig).is_blocklisted(&support::osd_addrs(900, 7000).0[0]));
+}

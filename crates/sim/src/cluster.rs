@@ -49,6 +49,8 @@ pub struct Spec {
     pub clients: u32,
     /// True if there is a file system.
     pub fs: bool,
+    /// Metadata servers beside the one that a file system needs.
+    pub standbys: u32,
     /// True if there is the pool [`SNAPSHOTS`].
     pub snapshots: bool,
     /// PGs of the pool [`OBJECTS`].
@@ -72,6 +74,7 @@ impl Default for Spec {
             osds: 3,
             clients: 2,
             fs: false,
+            standbys: 0,
             snapshots: false,
             pgs: 4,
             osd_disk: 256 << 20,
@@ -121,8 +124,10 @@ pub struct Cluster {
     pub mons: Vec<HostId>,
     /// OSDs' hosts, by number.
     pub osds: Vec<HostId>,
-    /// The metadata server's host.
+    /// The first metadata server's host.
     pub mds: Option<HostId>,
+    /// The hosts of further ones.
+    pub standbys: Vec<HostId>,
     /// Clients' hosts. Clients may crash; [`Self::admin`] never does.
     pub clients: Vec<HostId>,
     /// The client that gives commands.
@@ -164,7 +169,9 @@ impl Identity {
             add(EntityName::new(EntityType::OSD, i.to_string()), &caps);
         }
         let caps = [("mon", "allow profile mds"), ("osd", "allow rwx"), ("mds", "allow *")];
-        add(EntityName::new(EntityType::MDS, "a"), &caps);
+        for n in 0..=spec.standbys {
+            add(EntityName::new(EntityType::MDS, mds_name(n)), &caps);
+        }
         let mon = |n: u8| (char::from(b'a' + n).to_string(), SocketAddr::from(([10, 0, 0, n + 1], 3300)));
         let monmap: Vec<_> = (0..spec.mons as u8).map(mon).collect();
         let mons = monmap.iter().map(|(_, addr)| EntityAddr::msgr2(*addr, 0)).collect();
@@ -201,16 +208,18 @@ impl Cluster {
         let id = Identity::new(spec, &mut rng);
         let mons = (0..id.monmap.len()).map(|rank| world.add(mon_spec(rank, spec, &id, parts))).collect();
         let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng), parts))).collect();
-        let mds = spec.fs.then(|| world.add(mds_spec(spec, &id)));
+        let mds = spec.fs.then(|| world.add(mds_spec(0, spec, &id)));
         let admin = world.add(client_spec("admin", 250, false, &id));
         let clients = (0..spec.clients)
             .map(|n| world.add(client_spec(&n.to_string(), n as u8, spec.fs, &id)))
             .collect();
+        let standbys = (1..=spec.standbys).map(|n| world.add(mds_spec(n, spec, &id))).collect();
         Self {
             world,
             mons,
             osds,
             mds,
+            standbys,
             clients,
             admin,
             primaries: Default::default(),
@@ -247,7 +256,7 @@ impl Cluster {
             let enable = json!({ "prefix": "osd pool application enable", "pool": SNAPSHOTS, "app": "sim" });
             self.command(&enable)?;
         }
-        for host in self.mds.iter().chain(&self.clients).copied().collect::<Vec<_>>() {
+        for host in [&self.mdss()[..], &self.clients].concat() {
             self.world.start(host);
         }
         let clients = self.clients.clone();
@@ -284,7 +293,12 @@ impl Cluster {
 
     /// The hosts of all daemons.
     pub fn daemons(&self) -> Vec<HostId> {
-        self.mons.iter().chain(&self.osds).copied().chain(self.mds).collect()
+        [&self.mons[..], &self.osds, &self.mdss()].concat()
+    }
+
+    /// The hosts of all metadata servers.
+    pub fn mdss(&self) -> Vec<HostId> {
+        self.mds.into_iter().chain(self.standbys.iter().copied()).collect()
     }
 
     /// A daemon or client, to be crashed or started.
@@ -304,7 +318,7 @@ impl Cluster {
         self.at(host)
     }
 
-    /// Selects the MDS.
+    /// Selects the first MDS.
     pub fn mds(&mut self) -> Place<'_> {
         let host = self.mds.expect("a cluster with a file system");
         self.at(host)
@@ -575,17 +589,23 @@ fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid, parts: &Parts) -> Ho
     }
 }
 
-fn mds_spec(spec: &Spec, id: &Identity) -> HostSpec<Request, Reply> {
-    let credentials = id.credentials(EntityType::MDS, "a");
+/// The name of a metadata server: a, b, c …
+fn mds_name(n: u32) -> String {
+    char::from(b'a' + n as u8).to_string()
+}
+
+fn mds_spec(n: u32, spec: &Spec, id: &Identity) -> HostSpec<Request, Reply> {
+    let name = mds_name(n);
+    let credentials = id.credentials(EntityType::MDS, &name);
     let (mons, options) = (id.mons.clone(), spec.mds.clone());
     HostSpec {
-        name: "mds.a".to_owned(),
+        name: format!("mds.{name}"),
         service: Some(EntityType::MDS),
-        addr: ([10, 0, 2, 1], 6800).into(),
+        addr: ([10, 0, 2, n as u8 + 1], 6800).into(),
         disks: vec![],
         make: Box::new(move |boot: Boot| {
             let config = mds::MdsConfig {
-                name: "a".to_owned(),
+                name: name.clone(),
                 addrs: AddrVec::from(boot.addr),
                 credentials: credentials.clone(),
                 methods: vec![Method::Cephx],

@@ -162,6 +162,12 @@ fn told_at_once(seed: u64) -> u64 {
     if rng.chance(1, 2) { 1 } else { 16 }
 }
 
+/// Draws how many metadata servers stand by. It has a random stream of its own too.
+fn standbys(seed: u64, fs: bool) -> u32 {
+    let mut rng = Rng::from_seed(seed ^ 0x7374_616e_6462_7900);
+    if fs { *rng.pick(&[0, 1, 1, 2]) } else { 0 }
+}
+
 /// True if clients watch objects. It has a random stream of its own too.
 fn watches(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x0077_6174_6368_6573);
@@ -221,6 +227,7 @@ impl Scenario {
             ..Spec::default()
         };
         let mut spec = spec;
+        spec.standbys = standbys(seed, spec.fs);
         if fills {
             spec.osd_disk = SMALL_DISK;
         }
@@ -449,8 +456,8 @@ impl Scenario {
             judgement.wrong.map_or(Ok(()), |what| Err(Found(checker, what)))?;
         }
         self.unmount()?;
-        // Clients and the metadata server stop first, so that OSDs have no more work.
-        let writers: Vec<HostId> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
+        // Clients and the metadata servers stop first, so that OSDs have no more work.
+        let writers: Vec<HostId> = [&self.cluster.clients[..], &self.cluster.mdss()].concat();
         writers.iter().for_each(|host| self.cluster.world.crash(*host, Crash::Process));
         // OSDs that were out for a while delete their copies when the PG is clean, at the latest when another
         // OSD mentions the PG.

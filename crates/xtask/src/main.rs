@@ -63,6 +63,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Kill or stop the active metadata server under a mount, and say how long the next answer takes.
+    Failover {
+        /// Passed on (`--files N`, `--rounds N`, `--cache-mib N`, `--stop`, `--follows`).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Inject faults into a cluster of real processes while clients verify what they write.
     ///
     /// Its findings are in docs/thrash-log.md.
@@ -92,6 +98,7 @@ fn main() -> Result<()> {
         Task::Fix => fix(),
         Task::Sim { args } => sim(&args),
         Task::Flood { args } => flood(&args),
+        Task::Failover { args } => failover(&args),
         Task::Thrash { args } => thrash(&args),
     }
 }
@@ -220,6 +227,12 @@ fn flood(args: &[String]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "flood", "--"]);
     command.args(args);
     step("flood", command)
+}
+
+fn failover(args: &[String]) -> Result<()> {
+    let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "failover", "--"]);
+    command.args(args);
+    step("fail-over", command)
 }
 
 fn thrash(args: &[String]) -> Result<()> {

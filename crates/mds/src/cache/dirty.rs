@@ -100,6 +100,45 @@ impl Cache {
         }
     }
 
+    /// Somebody else has stored what events before `first` changed, which were in segments before `segment`.
+    /// What a later event changed again stays dirty.
+    pub fn note_stored(&mut self, segment: Segment, first: Lsn) {
+        let dirs: Vec<DirFrag> = self.dirty_dirs.up_to(segment.saturating_sub(1)).collect();
+        dirs.into_iter().for_each(|dir| self.note_entries_stored(dir, segment, first));
+        let bases: Vec<Ino> = self.dirty_bases.up_to(segment.saturating_sub(1)).collect();
+        for ino in bases {
+            match self.inodes.get(&ino.head()) {
+                Some(inode) if inode.change.lsn() >= first => self.dirty_bases.set(ino, segment),
+                _ => drop(self.dirty_bases.remove(&ino)),
+            }
+        }
+        let index: Vec<Ino> = self.dirty_index.up_to(segment.saturating_sub(1)).collect();
+        for ino in index {
+            match self.index.get(&ino) {
+                Some(change) if change.lsn >= first => self.dirty_index.set(ino, segment),
+                _ => {
+                    self.index.remove(&ino);
+                    self.dirty_index.remove(&ino);
+                }
+            }
+        }
+    }
+
+    fn note_entries_stored(&mut self, dir: DirFrag, segment: Segment, first: Lsn) {
+        let d = self.dirs.get_mut(&dir).expect("a dirty fragment is cached");
+        assert!(d.commit.is_none(), "a standby writes nothing back");
+        let before = d.dirty.len();
+        let slots = &d.slots;
+        d.dirty.retain(|key| slots.get(key).is_some_and(|slot| slot.change.lsn() >= first));
+        d.dirty_since = segment;
+        self.dirty_entries -= before - d.dirty.len();
+        let is_clean = d.dirty.is_empty();
+        match is_clean {
+            true => drop(self.dirty_dirs.remove(&dir)),
+            false => self.dirty_dirs.set(dir, segment),
+        }
+    }
+
     pub(super) fn mark_entry(&mut self, dir: DirFrag, key: DentryKey, origin: Origin) {
         let d = self.dirs.entry(dir).or_default();
         if d.dirty.is_empty() {

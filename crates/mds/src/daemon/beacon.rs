@@ -111,7 +111,12 @@ impl Mds {
             // It can take a rank from now on.
             return out.push(Output::Ready);
         }
-        if self.rank.is_none() && !self.begin(now, &info, out) {
+        if self.follows_another(&info) {
+            return self.begin_anew("the rank that it followed has changed hands", out);
+        }
+        let is_following = self.rank.as_ref().is_some_and(Rank::is_following);
+        let has_begun = self.rank.is_some() && (!is_following || info.state == MdsState::STANDBY_REPLAY);
+        if !has_begun && !self.begin(now, &info, out) {
             return;
         }
         let Some(rank) = &mut self.rank else { return };
@@ -129,7 +134,14 @@ impl Mds {
         }
     }
 
-    /// Begins to serve as a rank; false if it is too early.
+    /// True if it follows a rank that has got another holder, unless that is this daemon. The new holder may
+    /// not have seen the last events that were read here.
+    fn follows_another(&self, info: &MdsInfo) -> bool {
+        let holder = self.map.inc.get(&info.rank);
+        info.state == MdsState::STANDBY_REPLAY && self.followed.is_some() && self.followed.as_ref() != holder
+    }
+
+    /// Begins to serve as a rank, or to follow one; false if it is too early.
     fn begin(&mut self, now: Now, info: &MdsInfo, out: &mut Out) -> bool {
         // The predecessor must be on the blocklist of the map that our operations carry.
         let osd_epoch = self.cluster.engine().map().epoch;
@@ -152,8 +164,17 @@ impl Mds {
         self.state = info.state;
         let text = format!("mds.{} takes rank {} ({})", self.config.name, info.rank, info.state.name());
         out.push(Output::Event(Event::new(Level::Info, "rank_taken", text)));
+        if let Some(rank) = &mut self.rank {
+            rank.take_over(config, now);
+            return true;
+        }
         let mut rank = match info.state {
             MdsState::CREATING => Rank::create(config, now),
+            MdsState::STANDBY_REPLAY => {
+                self.followed = self.map.inc.get(&info.rank).copied();
+                out.push(Output::Ready);
+                Rank::follow(config, now)
+            }
             _ => Rank::replay(config, now),
         };
         for (client, peer) in std::mem::take(&mut self.waiting_peers) {

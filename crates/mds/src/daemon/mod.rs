@@ -41,6 +41,8 @@ pub struct Mds {
     /// The monitors know this incarnation.
     announced: bool,
     rank: Option<Rank>,
+    /// The incarnation of the rank that it follows as a standby.
+    followed: Option<i32>,
     conns: BTreeMap<ConnId, ClientId>,
     /// Connections of other metadata servers, by their global ids.
     peers: BTreeMap<ConnId, Gid>,
@@ -86,6 +88,7 @@ impl Mds {
             next_beacon: Instant(0),
             announced: false,
             rank: None,
+            followed: None,
             conns: BTreeMap::new(),
             peers: BTreeMap::new(),
             clients: BTreeMap::new(),
@@ -317,6 +320,7 @@ impl Mds {
             Effect::Reached(stage) => self.reached(now, stage),
             Effect::Event(level, name, detail) => out.push(Output::Event(Event::new(level, name, detail))),
             Effect::Fail(text) => self.stop(Output::Stop(Err(text)), out),
+            Effect::Behind => self.begin_anew("the journal was trimmed before it was read here", out),
             Effect::Replaced => {
                 self.begin_anew("the OSDs refuse us: the monitors have put us on the blocklist", out)
             }

@@ -39,6 +39,8 @@ pub enum Effect {
     Event(Level, &'static str, String),
     /// The rank cannot continue.
     Fail(String),
+    /// The journal was trimmed before this standby read it: it must start over.
+    Behind,
     /// The OSDs refuse this instance: another one has its place.
     Replaced,
 }

@@ -4,6 +4,7 @@ use super::Rank;
 use super::effect::{Effect, Stage};
 use super::locks;
 use super::reconnect::{Resumed, Said};
+use super::replay::Replay;
 use super::sessions::{ClientPeer, Sessions};
 use crate::io::{IoResult, IoWhy};
 use crate::rank::env::Due;
@@ -67,8 +68,9 @@ impl Rank {
 
     /// Time of the next [`Self::timer`].
     pub fn deadline(&self) -> Instant {
-        let ends = [self.reconnect.deadline(), self.client_replay.deadline()];
-        ends.into_iter().flatten().fold(self.next_second, Instant::min)
+        let look = self.replay.as_ref().and_then(Replay::deadline);
+        let others = [self.reconnect.deadline(), self.client_replay.deadline(), look];
+        others.into_iter().flatten().fold(self.next_second, Instant::min)
     }
 
     /// Handles a message of another rank. A file system has only one rank so far, so none is expected.

@@ -42,6 +42,26 @@ impl Rank {
         rank
     }
 
+    /// Follows the journal of a rank that somebody else serves, as a standby.
+    pub fn follow(cfg: RankConfig, now: Now) -> Self {
+        let mut rank = Self::new(cfg, now, Stage::Replaying);
+        rank.replay = Some(Replay::follow(&mut rank.env));
+        rank
+    }
+
+    /// Takes over the rank whose journal it followed. The predecessor is refused by every OSD that answers
+    /// from now on.
+    pub fn take_over(&mut self, cfg: RankConfig, now: Now) {
+        self.env.set_now(now);
+        self.env.configure(|old| *old = cfg);
+        self.replay.as_mut().expect("it follows until it takes over").take_over();
+    }
+
+    /// True if it follows a rank that somebody else serves.
+    pub fn is_following(&self) -> bool {
+        self.replay.as_ref().is_some_and(Replay::is_following)
+    }
+
     /// Journals the first event of this incarnation, before any of it is visible.
     fn begin_with(&mut self, what: &str, updates: Vec<Update>) {
         let Self { env, cache, sessions, .. } = self;
@@ -68,16 +88,23 @@ impl Rank {
 
     /// Applies events and reads on, unless changes must be written back first.
     pub(super) fn advance_replay(&mut self) {
+        let mut has_changed = false;
         while let Some(step) = self.replay.as_mut().and_then(Replay::next_step) {
+            has_changed = true;
             match step {
                 Step::InodeNumbers(next) => self.write_back.load_inode_numbers(next),
                 Step::Apply(segment, events) => self.apply_all(segment, events),
+                Step::Stored(segment, lsn) => self.note_stored(segment, lsn),
+                Step::Behind => return self.fall_behind(),
                 Step::End(ended) => return self.end_replay(ended),
             }
         }
-        self.trim_replayed();
+        if has_changed {
+            self.trim_replayed();
+        }
+        let is_following = self.is_following();
         let Self { env, cache, sessions, .. } = self;
-        if self.write_back.advance_replay(env, cache, sessions) {
+        if !is_following && self.write_back.advance_replay(env, cache, sessions) {
             return;
         }
         if let Some(replay) = &mut self.replay {
@@ -93,6 +120,18 @@ impl Rank {
             commit::apply(env, cache, sessions, event, origin);
             self.run();
         }
+    }
+
+    /// Takes note of what the holder of the rank has stored: what its segments before `segment` changed.
+    fn note_stored(&mut self, segment: Segment, lsn: Lsn) {
+        self.cache.note_stored(segment, lsn);
+        self.sessions.note_stored(segment);
+        self.write_back.note_stored(segment);
+    }
+
+    fn fall_behind(&mut self) {
+        self.replay = None;
+        self.env.effect(Effect::Behind);
     }
 
     /// Evicts clean entries beyond the cache's limit.

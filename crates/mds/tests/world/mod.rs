@@ -6,6 +6,7 @@
 pub mod client;
 pub mod model;
 pub mod pair;
+pub mod standby;
 
 pub use client::Client;
 
@@ -142,6 +143,7 @@ impl World {
             Effect::Event(_, name, detail) => self.log.push(format!("{name}: {detail}")),
             Effect::Fail(text) => panic!("the rank failed: {text}"),
             Effect::Replaced => panic!("the rank was refused by the OSDs"),
+            Effect::Behind => panic!("the journal was trimmed under the last look"),
         }
     }
 
@@ -178,7 +180,7 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, io: &IoRequest) -> Result<Vec<ObjReply>, Errno> {
+    pub fn carry_out(&mut self, io: &IoRequest) -> Result<Vec<ObjReply>, Errno> {
         let exists = self.objects.contains_key(&io.object);
         let creates =
             io.ops.iter().any(|op| op.writes() && !matches!(op, ObjOp::Delete | ObjOp::Truncate(_)));
@@ -264,6 +266,13 @@ impl World {
 
     /// The process dies, and a new one begins to take over.
     pub fn begin_replay(&mut self) {
+        self.end_in_flight();
+        self.rank = Rank::replay(self.cfg.clone(), self.now);
+        self.connect_all();
+    }
+
+    /// Each operation in flight is kept or lost, in order on each object.
+    pub fn end_in_flight(&mut self) {
         let mut lost = BTreeSet::new();
         for io in std::mem::take(&mut self.in_flight) {
             if lost.contains(&io.object) || self.rng.chance(1, 2) {
@@ -272,7 +281,10 @@ impl World {
             }
             let _ = self.carry_out(&io);
         }
-        self.rank = Rank::replay(self.cfg.clone(), self.now);
+    }
+
+    /// All clients connect to a new process.
+    pub fn connect_all(&mut self) {
         for id in self.clients.keys() {
             let peer =
                 ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
@@ -284,6 +296,11 @@ impl World {
     /// The same, but the others may come back later.
     pub fn restart(&mut self, back: &[u64]) {
         self.begin_replay();
+        self.until_active(back);
+    }
+
+    /// A new process takes over, with the clients in `back`.
+    pub fn until_active(&mut self, back: &[u64]) {
         self.quiet();
         assert!(matches!(self.rank.stage(), Stage::Reconnecting | Stage::Active), "{:?}", self.rank.stage());
         for id in back {

@@ -1,6 +1,7 @@
 //! `ceph status`: the state of the cluster on one page.
 
 use crate::commands::reply::{Outcome, answer};
+use crate::domain::mds_ranks::followers;
 use crate::health::Health;
 use crate::text::{age, bytes, count, percent};
 use crate::view::View;
@@ -132,6 +133,10 @@ fn fsmap_json(view: &View<'_>) -> Value {
     }
     out["by_rank"] = ranks.into();
     out["up:standby"] = fsmap.standby_daemons.len().into();
+    let following: usize = fsmap.filesystems.values().map(|f| followers(&f.mds_map).count()).sum();
+    if following > 0 {
+        out["up:standby-replay"] = following.into();
+    }
     out
 }
 
@@ -179,7 +184,9 @@ fn mds_line(view: &View<'_>) -> String {
         0 => String::new(),
         n => format!(", {n} standby"),
     };
-    format!("{up}/{want} daemons up{standby}")
+    let following: usize = fsmap.filesystems.values().map(|f| followers(&f.mds_map).count()).sum();
+    let hot = if following > 0 { format!(", {following} hot standby") } else { String::new() };
+    format!("{up}/{want} daemons up{standby}{hot}")
 }
 
 /// True if every rank of a file system is active.

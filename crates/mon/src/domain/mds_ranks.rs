@@ -36,7 +36,7 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
     let Some((fscid, info)) = find(edit.fsmap_now(), m.gid) else { return Answer::Gone };
     let (old, laggy) = (info.state, info.laggy_since != Utime::default());
     let Some(fscid) = fscid else { return Answer::Ack };
-    if m.state == MdsState::DAMAGED {
+    if m.state == MdsState::DAMAGED && old != MdsState::STANDBY_REPLAY {
         let rank = info.rank;
         fail(edit, m.gid);
         let fs = edit.filesystem(fscid);
@@ -123,7 +123,10 @@ fn boot(edit: &mut Edit<'_>, m: &peer::MdsBeacon) {
 pub(crate) fn fail(edit: &mut Edit<'_>, gid: Gid) -> Option<String> {
     let (fscid, info) = find(edit.fsmap_now(), gid)?;
     let info = info.clone();
-    if let Some(fscid) = fscid {
+    if let Some(fscid) = fscid.filter(|_| info.state == MdsState::STANDBY_REPLAY) {
+        // It has written nothing, and the rank is not its own.
+        edit.filesystem(fscid).mds_info.remove(&gid);
+    } else if let Some(fscid) = fscid {
         let until = edit.now.wall + BLOCKLIST;
         let osd_epoch: Epoch = edit.osd().epoch;
         for addr in &info.addrs.0 {
@@ -158,10 +161,43 @@ pub(crate) fn mark_laggy(edit: &mut Edit<'_>, gid: Gid) {
     }
 }
 
-/// True if a rank is vacant and a standby exists.
+/// True if a rank is vacant and a standby exists, or one should follow a rank.
 pub(crate) fn needs_assignment(fsmap: &maps::FsMap) -> bool {
-    !fsmap.standby_daemons.is_empty()
-        && fsmap.filesystems.values().any(|fs| wanted_rank(&fs.mds_map).is_some())
+    let mut all = fsmap.filesystems.values().map(|fs| &fs.mds_map);
+    match fsmap.standby_daemons.is_empty() {
+        true => all.any(|fs| wanted_rank(fs).is_some_and(|(rank, _)| follower_of(fs, rank).is_some())),
+        false => all.any(|fs| wanted_rank(fs).is_some() || lacks_follower(fs).is_some()),
+    }
+}
+
+/// The standbys that follow the journals of a file system's ranks.
+pub(crate) fn followers(fs: &MdsMap) -> impl Iterator<Item = &MdsInfo> {
+    fs.mds_info.values().filter(|info| info.state == MdsState::STANDBY_REPLAY)
+}
+
+/// The standby that follows a rank's journal.
+fn follower_of(fs: &MdsMap, rank: MdsRank) -> Option<&MdsInfo> {
+    followers(fs).find(|info| info.rank == rank)
+}
+
+/// The active rank that a standby should follow.
+fn lacks_follower(fs: &MdsMap) -> Option<MdsRank> {
+    let is_allowed = fs.flags & MdsMap::ALLOW_STANDBY_REPLAY != 0 && fs.flags & MdsMap::NOT_JOINABLE == 0;
+    let mut held = fs.up.keys().filter(|rank| fs.state_of(**rank) == MdsState::ACTIVE);
+    held.find(|rank| is_allowed && follower_of(fs, **rank).is_none()).copied()
+}
+
+/// True if a standby is there for a rank of a file system: idle, or following.
+pub(crate) fn has_standby(fsmap: &maps::FsMap, gid: Gid, is_alive: impl Fn(Gid) -> bool) -> bool {
+    let fs = fsmap.mds_roles.get(&gid).and_then(|id| fsmap.filesystems.get(id));
+    let following = fs.into_iter().flat_map(|fs| followers(&fs.mds_map));
+    following.chain(fsmap.standby_daemons.values()).any(|info| is_alive(info.gid))
+}
+
+/// True if an MDS serves no rank: its failure needs no replacement.
+pub(crate) fn is_standby(fsmap: &maps::FsMap, gid: Gid) -> bool {
+    let idle = [MdsState::STANDBY, MdsState::STANDBY_REPLAY];
+    info_of(fsmap, gid).is_some_and(|info| idle.contains(&info.state))
 }
 
 /// Standbys from which on a file system counts on having one, unless an administrator said how many.
@@ -173,8 +209,8 @@ fn counts_on_standbys(fs: &MdsMap) -> bool {
 
 /// True if a file system has a standby for the first time.
 pub(crate) fn wants_standby_count(fsmap: &maps::FsMap) -> bool {
-    let mut all = fsmap.filesystems.values();
-    !fsmap.standby_daemons.is_empty() && all.any(|fs| counts_on_standbys(&fs.mds_map))
+    let has_one = |fs: &MdsMap| !fsmap.standby_daemons.is_empty() || followers(fs).next().is_some();
+    fsmap.filesystems.values().any(|fs| counts_on_standbys(&fs.mds_map) && has_one(&fs.mds_map))
 }
 
 /// Notes that a file system has had a standby, so that health tells when there is none any more.
@@ -201,24 +237,10 @@ fn wanted_rank(fs: &MdsMap) -> Option<(MdsRank, MdsState)> {
     Some((rank, state))
 }
 
-/// Assigns ranks to standbys as long as there are both: to one that is known to live, if possible, and by
-/// preference to one that asked for this file system.
+/// Assigns ranks to standbys as long as there are both, and then followers to ranks.
 pub(crate) fn assign(edit: &mut Edit<'_>) {
-    loop {
-        let fsmap = edit.fsmap_now();
-        let Some((fscid, (rank, state))) =
-            fsmap.filesystems.iter().find_map(|(id, fs)| wanted_rank(&fs.mds_map).map(|w| (*id, w)))
-        else {
-            return;
-        };
-        let fits = |info: &&MdsInfo| info.join_fscid == fscid;
-        let best = |info: &&MdsInfo| (edit.view.is_mds_alive(info.gid), fits(info), Reverse(info.gid));
-        let Some(info) = fsmap.standby_daemons.values().max_by_key(best) else { return };
-        let mut info = info.clone();
-        let map = edit.fsmap();
-        map.standby_daemons.remove(&info.gid);
-        map.standby_epochs.remove(&info.gid);
-        map.mds_roles.insert(info.gid, fscid);
+    while let Some((fscid, rank, state, gid)) = next_assignment(edit) {
+        let mut info = take_standby(edit, fscid, gid);
         let fs = edit.filesystem(fscid);
         let inc = fs.inc.entry(rank).or_default();
         *inc += 1;
@@ -226,9 +248,56 @@ pub(crate) fn assign(edit: &mut Edit<'_>) {
         fs.r#in.insert(rank);
         fs.failed.remove(&rank);
         fs.stopped.remove(&rank);
-        fs.up.insert(rank, info.gid);
-        let note = format!("mds.{} takes rank {rank} of `{}` ({})", info.name, fs.fs_name, info.state.name());
-        fs.mds_info.insert(info.gid, info);
+        fs.up.insert(rank, gid);
+        let note = format!("mds.{} takes rank {rank} of `{}` ({})", info.name, fs.fs_name, state.name());
+        fs.mds_info.insert(gid, info);
         edit.notes.push(note);
+    }
+    let all = edit.fsmap_now().filesystems.iter();
+    let lacking: Vec<_> = all.filter_map(|(id, fs)| Some((*id, lacks_follower(&fs.mds_map)?))).collect();
+    for (fscid, rank) in lacking {
+        let Some(gid) = best_standby(edit, fscid) else { return };
+        let mut info = take_standby(edit, fscid, gid);
+        (info.rank, info.state) = (rank, MdsState::STANDBY_REPLAY);
+        let note = format!("mds.{} follows rank {rank} ({})", info.name, info.state.name());
+        edit.filesystem(fscid).mds_info.insert(gid, info);
+        edit.notes.push(note);
+    }
+}
+
+/// The next vacant rank with the state that it begins in, and who gets it: by preference the standby that has
+/// followed it.
+fn next_assignment(edit: &Edit<'_>) -> Option<(Fscid, MdsRank, MdsState, Gid)> {
+    edit.fsmap_now().filesystems.iter().find_map(|(id, fs)| {
+        let (rank, state) = wanted_rank(&fs.mds_map)?;
+        let follower = follower_of(&fs.mds_map, rank).map(|info| info.gid);
+        let gid = follower.filter(|gid| edit.view.is_mds_alive(*gid)).or_else(|| best_standby(edit, *id))?;
+        Some((*id, rank, state, gid))
+    })
+}
+
+/// The idle standby for a file system: one that is known to live, if possible, and by preference one that
+/// asked for this file system.
+fn best_standby(edit: &Edit<'_>, fscid: Fscid) -> Option<Gid> {
+    let fits = |info: &MdsInfo| info.join_fscid == fscid;
+    let best = |info: &&MdsInfo| (edit.view.is_mds_alive(info.gid), fits(info), Reverse(info.gid));
+    edit.fsmap_now().standby_daemons.values().max_by_key(best).map(|info| info.gid)
+}
+
+/// Takes a standby, idle or following, from its place in the map; it becomes part of a file system.
+fn take_standby(edit: &mut Edit<'_>, fscid: Fscid, gid: Gid) -> MdsInfo {
+    let map = edit.fsmap();
+    map.standby_epochs.remove(&gid);
+    map.mds_roles.insert(gid, fscid);
+    let idle = map.standby_daemons.remove(&gid);
+    idle.or_else(|| edit.filesystem(fscid).mds_info.remove(&gid)).expect("it was found there")
+}
+
+/// Makes the standbys that follow the ranks of a file system idle ones.
+pub(crate) fn release_followers(edit: &mut Edit<'_>, fscid: Fscid) {
+    let all = followers(&edit.fsmap_now().filesystems[&fscid].mds_map).map(|info| info.gid);
+    for gid in all.collect::<Vec<_>>() {
+        // Its memory is of no use any more: it starts over and boots as an idle one.
+        fail(edit, gid);
     }
 }

@@ -1,10 +1,11 @@
 //! Health checks of monitors and metadata servers.
 
+use crate::domain::mds_ranks::followers;
 use crate::health::check::Check;
 use crate::text::plural;
 use crate::view::View;
 use decl::Code;
-use maps::{MdsRank, MdsState};
+use maps::{MdsMap, MdsRank, MdsState};
 
 pub(super) fn mon_checks(view: &View<'_>, out: &mut Vec<Check>) {
     let (map, quorum) = (&view.state.monmap, &view.quorum);
@@ -75,8 +76,11 @@ pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
 fn insufficient_standbys(view: &View<'_>, out: &mut Vec<Check>) {
     let fsmap = &view.state.fsmap;
     let have = fsmap.standby_daemons.len();
-    let wanted = fsmap.filesystems.values().map(|fs| fs.mds_map.standby_count_wanted).max();
-    let missing = usize::try_from(wanted.unwrap_or(0)).unwrap_or(0).saturating_sub(have);
+    let missing = |fs: &MdsMap| {
+        let wanted = usize::try_from(fs.standby_count_wanted).unwrap_or(0);
+        wanted.saturating_sub(have + followers(fs).count())
+    };
+    let missing = fsmap.filesystems.values().map(|fs| missing(&fs.mds_map)).max().unwrap_or(0);
     if missing > 0 {
         let summary = "insufficient standby MDS daemons available".to_owned();
         let detail = vec![format!("have {have}; want {missing} more")];

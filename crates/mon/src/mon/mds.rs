@@ -2,7 +2,8 @@
 
 use crate::cluster_log::LogLevel;
 use crate::domain::mds_ranks::{
-    Answer, assign, beacon, fail, info_of, mark_laggy, needs_assignment, want_standbys, wants_standby_count,
+    Answer, assign, beacon, fail, has_standby, info_of, is_standby, mark_laggy, needs_assignment,
+    want_standbys, wants_standby_count,
 };
 use crate::mon::{Mon, Out};
 use crate::storage::Storage;
@@ -69,9 +70,9 @@ impl<S: Storage> Mon<S> {
         let (failed, _) = self.edit(now, |edit| {
             let mut failed = Vec::new();
             for gid in lost {
-                let mut standbys = edit.fsmap_now().standby_daemons.keys();
-                let is_replaceable = standbys.any(|other| edit.view.is_mds_alive(*other));
-                if is_replaceable || edit.fsmap_now().standby_daemons.contains_key(&gid) {
+                let fsmap = edit.fsmap_now();
+                let is_replaceable = has_standby(fsmap, gid, |other| edit.view.is_mds_alive(other));
+                if is_replaceable || is_standby(fsmap, gid) {
                     failed.extend(fail(edit, gid).map(|name| (name, edit.view.mds.is_dead(gid))));
                 } else {
                     mark_laggy(edit, gid);

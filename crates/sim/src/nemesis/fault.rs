@@ -6,7 +6,7 @@ use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
-pub static FAULTS: [&Fault; 28] = [
+pub static FAULTS: [&Fault; 29] = [
     &processes::OSD_KILLED,
     &processes::OSD_POWER_LOST,
     &processes::MON_KILLED,
@@ -35,6 +35,7 @@ pub static FAULTS: [&Fault; 28] = [
     &admin::PG_NUM_LOWERED,
     &network::OSDS_PARTITIONED,
     &disks::DISK_ERRORS,
+    &processes::MDS_PAUSED,
 ];
 
 /// Draws the faults of a run. `decays` says if the first OSD's disk rots.

@@ -40,12 +40,27 @@ pub static MON_POWER_LOST: Fault = Fault {
     inject: |nemesis, victims, cluster| nemesis.crash(victims.mon, Crash::Power, cluster),
 };
 
-/// The metadata server's process is killed.
+/// A metadata server's process is killed.
 pub static MDS_KILLED: Fault = Fault {
     name: "mds_killed",
     profiles: &[Any, Files],
     also_in: &[],
-    inject: |nemesis, _, cluster| nemesis.crash(cluster.mds?, Crash::Process, cluster),
+    inject: |nemesis, _, cluster| {
+        let server = nemesis.pick_mds(cluster)?;
+        nemesis.crash(server, Crash::Process, cluster)
+    },
+};
+
+/// A metadata server is stopped for a while, and goes on when a standby may have its rank.
+pub static MDS_PAUSED: Fault = Fault {
+    name: "mds_paused",
+    profiles: &[],
+    also_in: &[(Files, 2)],
+    inject: |nemesis, _, cluster| {
+        let server = nemesis.pick_mds(cluster)?;
+        let until = cluster.world.now() + Duration::from_millis(nemesis.rng.range(100, 12_000));
+        cluster.world.pause(server, until)
+    },
 };
 
 /// A client dies.
@@ -124,6 +139,15 @@ impl Nemesis {
             }
         }
         self.crash_for(primary, Crash::Power, (8_000, 20_000), cluster);
+    }
+
+    /// A metadata server, active or standby.
+    fn pick_mds(&mut self, cluster: &Cluster) -> Option<HostId> {
+        let servers = cluster.mdss();
+        match servers.len() {
+            0 | 1 => servers.first().copied(),
+            _ => Some(*self.rng.pick(&servers)),
+        }
     }
 
     /// A client and the OSD that answered it last, which is the primary that it knows.

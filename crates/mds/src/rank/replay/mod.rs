@@ -6,6 +6,11 @@
 //! is durable, events are after-images, and the journal's header does not move: a crash repeats the same
 //! events. So the most in memory is the cache's limit, what one object's events change, and the events of two
 //! objects.
+//!
+//! A standby that follows a rank ([`Mode::Follow`]) reads the same way while the rank is served. At the end it
+//! looks again after a while: first at the header, then at its last object and at later ones. What the header
+//! no longer names is stored, so it is clean here. The standby writes nothing. When it gets the rank, one more
+//! look brings what the predecessor wrote last.
 
 mod reader;
 
@@ -19,15 +24,22 @@ use fsfmt::tables::InoTable;
 use fsfmt::{Event, Ino, InodeData, names};
 use reader::{Batch, Damage, JournalReader};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use stdx::Instant;
 use wire::{DecodeError, Reader};
 
 /// Sessions read at once.
 const SESSIONS_PER_READ: u64 = 256;
 
+/// Time between two looks of a standby at the journal.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
 /// An object being read.
 #[derive(Debug)]
 enum Read {
     Header,
+    /// The header, once more.
+    Look,
     Sessions,
     InoTable,
     Base,
@@ -41,8 +53,27 @@ pub(super) enum Step {
     InodeNumbers(u64),
     /// Apply these events of a segment.
     Apply(Segment, Vec<(Lsn, Event)>),
+    /// Everything that events before this one changed is stored; they were in segments before this one.
+    Stored(Segment, Lsn),
+    /// The journal was trimmed before it was read: the replay must start over.
+    Behind,
     /// The journal has ended.
     End(Ended),
+}
+
+/// What happens at the end of the journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Mode {
+    /// The replay ends.
+    #[default]
+    End,
+    /// Somebody else serves the rank: the end is looked at again and again.
+    Follow,
+    /// The rank is ours now: one more look is due, because what is read at this moment may lack the
+    /// predecessor's last events.
+    LookDue,
+    /// That look has begun, with the header.
+    LastLook,
 }
 
 /// The end of a journal.
@@ -69,6 +100,9 @@ pub(super) struct Replay {
     header: Option<JournalHeader>,
     steps: VecDeque<Step>,
     is_at_end: bool,
+    mode: Mode,
+    /// Time of the next look at the end of the journal.
+    look_at: Instant,
 }
 
 impl Replay {
@@ -84,6 +118,27 @@ impl Replay {
         }
         replay.read_sessions(env, Vec::new());
         replay
+    }
+
+    /// Starts to follow the journal of a rank that somebody else serves.
+    pub fn follow(env: &mut Env) -> Self {
+        Self { mode: Mode::Follow, ..Self::start(env) }
+    }
+
+    /// True if somebody else serves the rank: nothing may be written.
+    pub fn is_following(&self) -> bool {
+        self.mode == Mode::Follow
+    }
+
+    /// The rank is ours from now on, and its predecessor can write no more.
+    pub fn take_over(&mut self) {
+        assert_eq!(self.mode, Mode::Follow, "a rank is taken over once");
+        self.mode = Mode::LookDue;
+    }
+
+    /// The time of the next look at the journal.
+    pub fn deadline(&self) -> Option<Instant> {
+        (self.mode == Mode::Follow && self.is_at_end && self.reads.is_empty()).then_some(self.look_at)
     }
 
     fn read(&mut self, env: &mut Env, object: String, op: ObjOp, read: Read) {
@@ -108,7 +163,8 @@ impl Replay {
         let read = self.reads.remove(&id).expect("a read of the replay");
         let reply = result.ok().and_then(|mut replies| (!replies.is_empty()).then(|| replies.remove(0)));
         let taken = match read {
-            Read::Journal => self.take_object(reply),
+            Read::Journal => self.take_object(env, reply),
+            Read::Look => self.take_header(&reply),
             table => self.take_table(env, cache, sessions, &table, reply).map_err(Damage::Decode),
         };
         if taken.is_ok() && self.reads.is_empty() && self.journal.is_none() {
@@ -154,18 +210,43 @@ impl Replay {
                     self.read_sessions(env, last);
                 }
             }
-            Read::Journal => unreachable!("no table"),
+            Read::Journal | Read::Look => unreachable!("no table"),
         }
         Ok(())
     }
 
-    fn take_object(&mut self, reply: Option<ObjReply>) -> Result<(), Damage> {
+    /// Handles the header of a journal that was read to its end.
+    fn take_header(&mut self, reply: &Option<ObjReply>) -> Result<(), Damage> {
+        let header: JournalHeader = Reader::new(data(reply)).get().map_err(Damage::Decode)?;
+        if self.mode == Mode::LastLook {
+            self.mode = Mode::End;
+        }
+        let journal = self.journal.as_mut().expect("it was read before");
+        journal.follow();
+        let had_all = journal.forget_before(header.first);
+        self.steps.push_back(match had_all {
+            true => Step::Stored(header.first, header.first_seq),
+            false => Step::Behind,
+        });
+        self.header = Some(header);
+        self.is_at_end = false;
+        Ok(())
+    }
+
+    fn take_object(&mut self, env: &Env, reply: Option<ObjReply>) -> Result<(), Damage> {
         let journal = self.journal.as_mut().expect("tables are read first");
         let bytes = data(&reply);
         // The object after the last may never have been written: a missing one ends the journal.
         self.is_at_end = bytes.is_empty();
-        let Batch { segment, events } =
-            if self.is_at_end { journal.take_end() } else { journal.take(bytes) }?;
+        let taken = if self.is_at_end { journal.take_end() } else { journal.take(bytes) };
+        self.look_at = env.now() + LOOK_INTERVAL;
+        if let (Err(Damage::Gap { segment, .. }), true) = (&taken, self.mode != Mode::End) {
+            // The object before was written on after it was read.
+            journal.go_back(*segment);
+            self.is_at_end = true;
+            return Ok(());
+        }
+        let Batch { segment, events } = taken?;
         self.steps.push_back(Step::Apply(segment, events));
         Ok(())
     }
@@ -173,7 +254,7 @@ impl Replay {
     /// The next step.
     pub fn next_step(&mut self) -> Option<Step> {
         let step = self.steps.pop_front();
-        if step.is_some() || !self.is_at_end {
+        if step.is_some() || !self.is_at_end || self.mode != Mode::End {
             return step;
         }
         let journal = self.journal.take()?;
@@ -183,6 +264,15 @@ impl Replay {
 
     /// Reads on, unless an object is being read.
     pub fn advance(&mut self, env: &mut Env) {
+        let is_due = self.mode == Mode::LookDue || self.mode == Mode::Follow && env.now() >= self.look_at;
+        if self.is_at_end && is_due && self.reads.is_empty() {
+            if self.mode == Mode::LookDue {
+                self.mode = Mode::LastLook;
+            }
+            // Until the header is here, nothing else is read.
+            let name = names::journal_object(env.cfg().rank, 0);
+            return self.read(env, name, ObjOp::Read { offset: 0, len: 0 }, Read::Look);
+        }
         if let Some(segment) = self.journal.as_ref().map(JournalReader::next)
             && self.reads.is_empty()
             && !self.is_at_end

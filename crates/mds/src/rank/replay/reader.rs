@@ -109,11 +109,24 @@ impl JournalReader {
     }
 
     /// Continues from the end: reads the last object again, and then later ones.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a standby that follows the journal needs it"))]
     pub fn follow(&mut self) {
         if let Some(last) = self.segments.keys().next_back() {
             self.next = *last;
         }
+    }
+
+    /// Goes back to the object before `segment`: it had more events than it had when it was read.
+    pub fn go_back(&mut self, segment: Segment) {
+        self.held = None;
+        self.segments.split_off(&segment);
+        self.next = segment.saturating_sub(1);
+    }
+
+    /// Forgets segments below `first`, which have expired. Returns false if events may be among them that
+    /// were not read.
+    pub fn forget_before(&mut self, first: Segment) -> bool {
+        self.segments = self.segments.split_off(&first);
+        first <= self.next
     }
 
     /// The objects that were read, as segments of the journal that continues after them.
@@ -201,6 +214,33 @@ mod tests {
         r.follow();
         assert_eq!(seqs(r.take(&object(14..=14))), [0; 0]);
         assert_eq!(seqs(r.take_end()), [0; 0], "nothing is given out twice");
+    }
+
+    #[test]
+    fn an_object_that_grew_after_it_was_read_is_read_again() {
+        let mut r = reader();
+        r.take(&object(10..=11)).expect("the first object");
+        assert_eq!(seqs(r.take(&object(14..=15))), [10, 11]);
+        let gap = Damage::Gap { segment: 4, first: 14, expected: 12 };
+        assert_eq!(r.take_end().expect_err("12 and 13 came later"), gap);
+        r.go_back(4);
+        r.follow();
+        assert_eq!(r.next(), 3);
+        assert_eq!(seqs(r.take(&object(10..=13))), [0; 0]);
+        assert_eq!(seqs(r.take(&object(14..=15))), [12, 13]);
+        assert_eq!(seqs(r.take_end()), [14, 15]);
+    }
+
+    #[test]
+    fn expired_objects_are_forgotten_and_those_that_were_not_read_are_missed() {
+        let mut r = reader();
+        r.take(&object(10..=11)).expect("the first object");
+        r.take(&object(12..=12)).expect("the second one");
+        r.take_end().expect("the end");
+        r.follow();
+        assert!(r.forget_before(4), "the last one that was read is there");
+        assert!(!r.forget_before(5), "it may have had more events");
+        assert_eq!(r.into_segments().keys().copied().collect::<Vec<_>>(), [3]);
     }
 
     #[test]

@@ -270,6 +270,11 @@ impl Sessions {
         self.peers.get(&client).map(|p| p.caps.clone()).unwrap_or_default()
     }
 
+    /// Somebody else has stored what segments before `segment` changed.
+    pub fn note_stored(&mut self, segment: Segment) {
+        self.dirty.raise(segment);
+    }
+
     /// The oldest segment with a change of a session that is not stored.
     pub fn first_needed(&self) -> Option<Segment> {
         self.dirty.oldest().into_iter().chain(self.committing.oldest()).min()

@@ -71,6 +71,11 @@ impl WriteBack {
         self.ino_dirty.get_or_insert(segment);
     }
 
+    /// Somebody else has stored the inode numbers that segments before `segment` used.
+    pub fn note_stored(&mut self, segment: Segment) {
+        self.ino_dirty = self.ino_dirty.map(|dirty| dirty.max(segment));
+    }
+
     /// True if operations may journal changes now.
     pub fn takes_changes(&self, env: &Env) -> bool {
         !self.draining && !env.journal().is_full()

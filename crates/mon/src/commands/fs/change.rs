@@ -185,9 +185,13 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         }
         "allow_new_snaps" => set_flag(edit, id, MdsMap::ALLOW_SNAPS, on()?),
         "allow_standby_replay" => match on()? {
-            false => set_flag(edit, id, MdsMap::ALLOW_STANDBY_REPLAY, false),
+            false => {
+                set_flag(edit, id, MdsMap::ALLOW_STANDBY_REPLAY, false);
+                mds_ranks::release_followers(edit, id);
+            }
             true => {
-                return Err(Failure::new(Errno::EOPNOTSUPP, "standby-replay is not supported yet"));
+                set_flag(edit, id, MdsMap::ALLOW_STANDBY_REPLAY, true);
+                mds_ranks::assign(edit);
             }
         },
         "balancer" => edit.filesystem(id).balancer = val.to_owned(),

@@ -1,6 +1,7 @@
 //! Commands that print file systems' maps.
 
 use crate::commands::reply::{Outcome, Reply, answer};
+use crate::domain::mds_ranks::followers;
 use crate::failure::missing;
 use crate::text::{addrs, addrvec, legacy_addr};
 use crate::view::View;
@@ -277,6 +278,10 @@ fn summary(map: &FsMap) -> String {
     let mut parts: Vec<String> = map.filesystems.values().map(one).collect();
     if !map.standby_daemons.is_empty() {
         parts.push(format!("{} up:standby", map.standby_daemons.len()));
+    }
+    let following: usize = map.filesystems.values().map(|f| followers(&f.mds_map).count()).sum();
+    if following > 0 {
+        parts.push(format!("{following} up:standby-replay"));
     }
     parts.join(" ")
 }

@@ -86,8 +86,9 @@ pub fn ok_to_stop(view: &View<'_>, args: &Args) -> Outcome {
         // One that is not there can be stopped.
         stop.extend(find(map, &who));
     }
-    let active = all(map).filter(|i| i.rank.0 >= 0 && stop.contains(&i.gid)).count();
-    let spare = map.standby_daemons.keys().filter(|g| !stop.contains(g)).count();
+    let stays = |i: &&MdsInfo| !stop.contains(&i.gid);
+    let active = all(map).filter(|i| !mds_ranks::is_standby(map, i.gid) && !stays(i)).count();
+    let spare = all(map).filter(|i| mds_ranks::is_standby(map, i.gid) && stays(i)).count();
     if active > spare {
         let text =
             format!("unsafe to stop: {active} active metadata servers, {spare} standbys to replace them");
@@ -120,6 +121,9 @@ pub fn fs_status(view: &View<'_>, args: &Args) -> Outcome {
         for f in &filesystems {
             let held = f.mds_map.up.iter().filter_map(|(r, g)| Some((r, f.mds_map.mds_info.get(g)?)));
             ranks.extend(held.map(|(r, i)| json!({ "rank": r.0, "name": i.name, "state": state(i) })));
+            let follows =
+                |i: &MdsInfo| json!({ "rank": format!("{}-s", i.rank), "name": i.name, "state": state(i) });
+            ranks.extend(mds_ranks::followers(&f.mds_map).map(follows));
         }
         ranks.extend(fsmap.standby_daemons.values().map(|i| json!({ "name": i.name, "state": "standby" })));
         let all_pools = filesystems.iter().flat_map(|f| pools(f));
@@ -137,6 +141,9 @@ pub fn fs_status(view: &View<'_>, args: &Args) -> Outcome {
             for (r, g) in &f.mds_map.up {
                 let Some(i) = f.mds_map.mds_info.get(g) else { continue };
                 t.row(vec![r.to_string(), state(i), i.name.clone()]);
+            }
+            for i in mds_ranks::followers(&f.mds_map) {
+                t.row(vec![format!("{}-s", i.rank), state(i), i.name.clone()]);
             }
             f.mds_map.failed.iter().for_each(|r| t.row(vec![r.to_string(), "failed".into(), String::new()]));
             out.push_str(&t.render());

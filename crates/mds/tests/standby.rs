@@ -1,0 +1,178 @@
+//! The daemon between standby and rank: when it begins to touch a rank's objects, and when it has to stop.
+
+use maps::{Epoch, Gid, MdsInfo, MdsMap, MdsRank, MdsState, OsdMap, Pool, WEIGHT_IN, osd_state};
+use mds::{Mds, MdsConfig, MdsOptions};
+use node::{ConnId, Input, Msg, Never, Node, Output, Peer};
+use std::sync::Arc;
+use stdx::{Now, Rng, Wall};
+use wire::{EntityAddr, EntityId, EntityName, EntityType, Utime, Uuid, Writer};
+
+const FSID: Uuid = Uuid([7; 16]);
+const GID: Gid = Gid(4100);
+const METADATA: i64 = 1;
+
+fn at(ms: u64) -> Now {
+    Now { mono: stdx::Instant(ms * 1_000_000), wall: Wall(1_700_000_000_000_000_000 + ms * 1_000_000) }
+}
+
+fn addr(port: u16) -> EntityAddr {
+    EntityAddr::msgr2(([127, 0, 0, 1], port).into(), 0)
+}
+
+/// A daemon and the time. It has a session to a monitor, whose number it chose.
+struct Rig {
+    mds: Mds,
+    mon: ConnId,
+    ms: u64,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let name = EntityName::new(EntityType::MDS, "b");
+        let config = MdsConfig {
+            name: "b".to_owned(),
+            addrs: addr(7001).into(),
+            credentials: auth::Credentials { name, key: None },
+            methods: vec![auth::Method::None],
+            monitors: vec![addr(3300)],
+            hostname: String::new(),
+            metadata: Default::default(),
+            options: MdsOptions::default(),
+        };
+        let mut rig = Self { mds: Mds::new(config, Rng::from_seed(1)), mon: ConnId(0), ms: 0 };
+        let dialled = rig.input(Input::Start).into_iter().find_map(|o| match o {
+            Output::Connect { conn, to } if to.service == EntityType::MON => Some(conn),
+            _ => None,
+        });
+        rig.mon = dialled.expect("it looks for a monitor");
+        let peer = Box::new(peer());
+        rig.input(Input::Connected { conn: rig.mon, peer });
+        let mons = [("a".to_owned(), ([127, 0, 0, 1], 3300).into())];
+        let map = Writer::encode(&maps::MonMap::new(FSID, Utime::default(), &mons));
+        rig.tell(msgs::Body::from(msgs::MonMap { map }));
+        rig
+    }
+
+    fn input(&mut self, input: Input<Never>) -> Vec<Output<Never>> {
+        self.ms += 1;
+        let mut out = Vec::new();
+        self.mds.handle(at(self.ms), input, &mut out);
+        out
+    }
+
+    /// A message of the monitor.
+    fn tell(&mut self, body: impl Into<node::Body>) -> Vec<Output<Never>> {
+        self.input(Input::Message { conn: self.mon, msg: Msg::new(0, body) })
+    }
+
+    fn tell_osdmap(&mut self, epoch: u32) -> Vec<Output<Never>> {
+        let map = osdmap(epoch);
+        let fulls = [(map.epoch, Writer::encode(&map).into())].into();
+        let body = msgs::OsdMap { fsid: FSID, fulls, newest: map.epoch, ..msgs::OsdMap::default() };
+        self.tell(msgs::Body::from(body))
+    }
+
+    fn tell_mdsmap(&mut self, map: &MdsMap) -> Vec<Output<Never>> {
+        let (epoch, fs_name) = (map.epoch, map.fs_name.clone());
+        let body = msgs::MdsMap { fsid: FSID, epoch, map: Writer::encode(map), fs_name };
+        self.tell(msgs::Body::from(body))
+    }
+}
+
+fn peer() -> Peer {
+    let mut tickets = auth::Tickets::default();
+    tickets.global_id = GID.0;
+    Peer {
+        name: EntityName::new(EntityType::MON, ""),
+        id: EntityId::new(EntityType::MON, 0),
+        global_id: GID.0,
+        addrs: Default::default(),
+        socket_addr: EntityAddr::default(),
+        features: 0,
+        caps: String::new(),
+        tickets: Some(Box::new(tickets)),
+    }
+}
+
+/// One OSD, which has everything.
+fn osdmap(epoch: u32) -> OsdMap {
+    let mut crush = crush::CrushMap::new_default_types();
+    crush.place(0, WEIGHT_IN, &[("root", "default"), ("host", "h")]).expect("places");
+    crush.create_replicated_rule("r", "default", "osd", None).expect("makes a rule");
+    let mut map = OsdMap { epoch: Epoch(epoch), fsid: FSID, crush: Arc::new(crush), ..OsdMap::default() };
+    map.osds.push(maps::OsdEntry {
+        state: osd_state::EXISTS | osd_state::UP,
+        weight: WEIGHT_IN,
+        client_addrs: addr(6800).into(),
+        ..Default::default()
+    });
+    for (id, name) in [(METADATA, "meta"), (2, "data")] {
+        map.pools.insert(id, Pool::replicated(1, 1, 0, 8, Utime::default()));
+        map.pool_names.insert(id, name.to_owned());
+    }
+    map.pool_max = 2;
+    map
+}
+
+/// The daemon's place in a map. With a rank, the rank's last holder is blocklisted from OSD map 6 on.
+fn mdsmap(epoch: u32, rank: MdsRank, state: MdsState) -> MdsMap {
+    let info = MdsInfo { gid: GID, name: "b".to_owned(), rank, state, ..MdsInfo::default() };
+    MdsMap {
+        epoch: Epoch(epoch),
+        fs_name: "cephfs".to_owned(),
+        metadata_pool: METADATA,
+        data_pools: vec![2],
+        last_failure_osd_epoch: Epoch(6),
+        mds_info: [(GID, info)].into(),
+        up: if rank == MdsRank::NONE { Default::default() } else { [(rank, GID)].into() },
+        ..MdsMap::default()
+    }
+}
+
+/// What concerns others than the monitor.
+fn beyond_the_monitor(out: &[Output<Never>]) -> Vec<String> {
+    let one = |o: &Output<Never>| match o {
+        Output::Connect { to, .. } => Some(format!("connect {}", to.addr)),
+        Output::Send { msg: Msg { body: node::Body::Client(msgs::Body::OsdOp(m)), .. }, .. } => {
+            Some(format!("{} e{}", String::from_utf8_lossy(&m.oid), m.epoch))
+        }
+        Output::Ready => Some("ready".to_owned()),
+        Output::Restart(_) => Some("restart".to_owned()),
+        _ => None,
+    };
+    out.iter().filter_map(one).collect()
+}
+
+#[test]
+fn a_standby_that_gets_a_rank_waits_for_the_map_that_blocklists_its_predecessor() {
+    let mut rig = Rig::new();
+    assert_eq!(beyond_the_monitor(&rig.tell_osdmap(5)), [""; 0]);
+    let standby = rig.tell_mdsmap(&mdsmap(10, MdsRank::NONE, MdsState::STANDBY));
+    assert_eq!(beyond_the_monitor(&standby), ["ready"]);
+    // The map of the OSDs is late: an OSD that it reached now might still take writes of the predecessor.
+    let replay = rig.tell_mdsmap(&mdsmap(11, MdsRank(0), MdsState::REPLAY));
+    assert_eq!(beyond_the_monitor(&replay), [""; 0]);
+    let (mut out, mut ops) = (beyond_the_monitor(&rig.tell_osdmap(6)), Vec::new());
+    out.retain(|what| {
+        what.starts_with("connect")
+            || !{
+                ops.push(what.clone());
+                true
+            }
+    });
+    ops.sort();
+    assert_eq!(out, ["connect v2:127.0.0.1:6800/0"]);
+    let tables = ["1.00000000.inode e6", "100.00000000.inode e6", "200.00000000 e6", "600.00000000.inode e6"];
+    assert_eq!(ops, [&tables[..], &["mds0_inotable e6", "mds0_sessionmap e6"]].concat());
+}
+
+#[test]
+fn a_server_that_learns_of_its_replacement_begins_anew_and_does_nothing_else() {
+    let mut rig = Rig::new();
+    rig.tell_osdmap(6);
+    rig.tell_mdsmap(&mdsmap(11, MdsRank(0), MdsState::REPLAY));
+    let gone = MdsMap { mds_info: Default::default(), ..mdsmap(12, MdsRank::NONE, MdsState::STANDBY) };
+    assert_eq!(beyond_the_monitor(&rig.tell_mdsmap(&gone)), ["restart"]);
+    assert_eq!(rig.tell_osdmap(7).len(), 0, "it has ended");
+    assert_eq!(rig.input(Input::Timer).len(), 0);
+}
