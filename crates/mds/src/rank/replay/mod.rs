@@ -24,11 +24,15 @@ use wire::{DecodeError, Reader};
 /// Sessions read at once.
 const SESSIONS_PER_READ: u64 = 256;
 
+/// Snapshots read at once.
+const SNAPS_PER_READ: u64 = 1024;
+
 /// An object being read.
 #[derive(Debug)]
 enum Read {
     Header,
     Sessions,
+    Snaps,
     InoTable,
     Base,
     Journal,
@@ -83,6 +87,7 @@ impl Replay {
             replay.read(env, names::base_object(ino), whole.clone(), Read::Base);
         }
         replay.read_sessions(env, Vec::new());
+        replay.read_snaps(env, Vec::new());
         replay
     }
 
@@ -94,6 +99,10 @@ impl Replay {
     fn read_sessions(&mut self, env: &mut Env, after: Vec<u8>) {
         let op = ObjOp::OmapList { after, max: SESSIONS_PER_READ };
         self.read(env, names::session_table(env.cfg().rank), op, Read::Sessions);
+    }
+
+    fn read_snaps(&mut self, env: &mut Env, after: Vec<u8>) {
+        self.read(env, names::snap_table(), ObjOp::OmapList { after, max: SNAPS_PER_READ }, Read::Snaps);
     }
 
     /// Handles a completed read. Fails if the state is damaged.
@@ -152,6 +161,13 @@ impl Replay {
                     && let (Some(last), true) = (sessions.load(env, entries)?, *more)
                 {
                     self.read_sessions(env, last);
+                }
+            }
+            Read::Snaps => {
+                if let Some(ObjReply::Omap(entries, more)) = &reply
+                    && let (Some(last), true) = (cache.snaps.load(entries)?, *more)
+                {
+                    self.read_snaps(env, last);
                 }
             }
             Read::Journal => unreachable!("no table"),
