@@ -6,8 +6,13 @@ use crate::inode::{Inode, ListingRight};
 use crate::key::{InodeKey, OpId};
 use crate::names::{Name, Names};
 use crate::partition::Partition;
+use crate::realms::Realms;
 use maps::MdsRank;
-use msgs::{CapReconnect, CapReleaseItem, ClientCaps, ClientReply, DirStat, InodeStat, LeaseStat, cap_op};
+use msgs::{
+    CapReconnect, CapReleaseItem, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat, cap_op,
+    snap_op,
+};
+use rados::SnapContext;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{FastMap, Now};
@@ -22,6 +27,7 @@ pub(crate) struct Cache {
     names: Names,
     partition: Partition,
     buffer: BufferTotal,
+    realms: Realms,
     /// Inodes to be settled: written back, invalidated, reported to their MDS.
     unsettled: BTreeSet<InodeKey>,
     /// Inodes whose waiters may go on.
@@ -50,6 +56,7 @@ impl Cache {
             names: Names::default(),
             partition: Partition::default(),
             buffer: BufferTotal::new(buffer_limit),
+            realms: Realms::default(),
             unsettled: BTreeSet::new(),
             changed: BTreeSet::new(),
             woken: Vec::new(),
@@ -142,6 +149,7 @@ impl Cache {
 
     /// Takes everything that a reply of `rank` says of dentry and inode.
     pub(crate) fn learn(&mut self, now: Now, rank: MdsRank, reply: &ClientReply) {
+        self.realms.learn(&reply.snap_trace);
         let target = reply.trace.target.as_ref().map(|target| self.learn_inode(rank, target));
         if let Some(dentry) = &reply.trace.dentry {
             let dir = self.learn_inode(rank, &dentry.dir);
@@ -159,6 +167,26 @@ impl Cache {
         self.releases.extend(inode.update(rank, stat));
         self.inode_changed(key);
         key
+    }
+
+    /// Takes a message about snapshot realms.
+    pub(crate) fn snap_message(&mut self, msg: &ClientSnap) {
+        self.realms.learn(&msg.trace);
+        if msg.op != snap_op::SPLIT {
+            return;
+        }
+        for ino in &msg.split_inos {
+            let Some(inode) = self.inodes.get_mut(&InodeKey::head(*ino)) else { continue };
+            if inode.caps().cap().is_some_and(|cap| self.realms.may_move(cap.realm(), msg.split)) {
+                inode.move_to_realm(msg.split);
+            }
+        }
+    }
+
+    /// The snapshots that a write to an inode must preserve.
+    pub(crate) fn snap_context(&self, key: InodeKey) -> SnapContext {
+        let cap = self.inodes.get(&key).and_then(|inode| inode.caps().cap());
+        cap.map_or_else(SnapContext::default, |cap| self.realms.context(cap.realm()))
     }
 
     /// Takes the authority of a directory's fragment.

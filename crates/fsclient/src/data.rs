@@ -228,8 +228,10 @@ impl FileData<'_> {
         let inode = self.cache.open_inode(file.key());
         let Some(striper) = Striper::new(inode.attrs().layout()) else { return fail(Errno::EIO) };
         let (transfer, objects) = Transfer::new(inode, &striper, range.offset, range.len);
+        let snapc = self.cache.snap_context(file.key());
         self.submit_pieces(attempt, file.key(), objects, |pool, ns, oid, extent| {
-            rados::Request::write(pool, ns, oid, vec![ObjectOp::Zero(extent)]).with_flags(osd_flag::FULL_TRY)
+            let request = rados::Request::write(pool, ns, oid, vec![ObjectOp::Zero(extent)]);
+            request.with_snapc(snapc.clone()).with_flags(osd_flag::FULL_TRY)
         });
         attempt.wait_at(Stage::Transfer(transfer))
     }

@@ -7,7 +7,8 @@
 //! operations: `namespace.rs`, `data.rs`, `directories.rs`, `locks.rs`, `sync.rs`, `objects.rs`.
 //!
 //! Absent: a cache of file data for reading (the kernel's page cache above is that, by the right of `Fc`),
-//! snapshots, quotas, asynchronous creates, capabilities of several ranks on one inode.
+//! reading snapshots (writes preserve them), quotas, asynchronous creates, capabilities of several ranks on
+//! one inode.
 
 mod api;
 mod buffer;
@@ -28,6 +29,7 @@ mod namespace;
 mod objects;
 mod op;
 mod partition;
+mod realms;
 mod requests;
 mod services;
 mod session;

@@ -44,6 +44,7 @@ impl Settling<'_> {
             if !self.cache.inode(key).is_some_and(is_due) {
                 return;
             }
+            let snapc = self.cache.snap_context(key);
             let inode = self.cache.open_inode(key);
             let is_urgent = inode.has_urgent_data();
             if !self.window.has_space(is_urgent) {
@@ -61,8 +62,9 @@ impl Settling<'_> {
             let oid = striper::object_name(key.ino(), object_no);
             let write = ObjectOp::Write { extent, data: flight.data };
             // In a full pool, who syncs gets an error instead of waiting for somebody to remove something.
-            let mut request =
-                rados::Request::write(pool, &ns, oid, vec![write]).with_flags(osd_flag::FULL_TRY);
+            let mut request = rados::Request::write(pool, &ns, oid, vec![write])
+                .with_snapc(snapc)
+                .with_flags(osd_flag::FULL_TRY);
             request.mtime = Utime { sec: attrs.mtime().sec, nsec: attrs.mtime().nsec };
             let token = Token::Flight { key, offset: flight.offset, bytes: len };
             self.services.submit(now, token, request, out);

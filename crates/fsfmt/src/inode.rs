@@ -70,14 +70,16 @@ sparse_structs! {
         pub quota: Quota,
         /// The fragments of a directory; filled by splitting directories.
         pub fragtree: FragTree,
-        /// The first snapshot that would contain the present state; filled by snapshots.
+        /// The first snapshot that the inode can be in: the one after the newest at its making.
         pub first: SnapId,
-        /// Earlier states by the last snapshot that each is in; filled by snapshots.
+        /// Earlier states by the last snapshot that each is in, of an inode with a realm of its own or with
+        /// several names. Those of others are copies of their entries.
         pub old_inodes: BTreeMap<SnapId, OldInode>,
-        /// The realm that this directory is the root of; filled by snapshots.
+        /// The realm that this inode is the root of: a directory with snapshots, or what came from another
+        /// realm, removed files included.
         pub own_realm: Option<Box<Realm>>,
-        /// The realm of an inode that does not belong to its directory's: one with several links, or moved
-        /// out of a realm whose snapshots have it. 0 for all others. Filled by snapshots.
+        /// The realm of an inode that does not belong to its directory's: [`Realm::GLOBAL`] for a file that
+        /// has, or had, several names. 0 for all others.
         pub realm: Ino,
         /// The user's wish for the rank that serves a directory; filled by several ranks.
         pub pin: Pin,

@@ -90,13 +90,13 @@ sparse_structs! {
         pub packed: Option<Box<PackedData>>,
     }
 
-    /// The head of the table of snapshots: the omap header of its object. Filled by snapshots.
+    /// The head of the table of snapshots: the entry `head` of its omap.
     pub struct SnapTable[v 1/1, u8] {
         /// Counts changes of the table.
         pub version: u64,
         /// The last snapshot id given out.
         pub last_created: SnapId,
-        /// The last snapshot id removed.
+        /// The last id that a removal, or a move between realms, took.
         pub last_removed: SnapId,
     }
 
@@ -111,6 +111,12 @@ sparse_structs! {
         /// The id that its removal took, since realms count removals as well; 0 before.
         pub removed_as: SnapId,
     }
+}
+
+impl Realm {
+    /// The realm of files with several names: all snapshots cover it. It is no inode; Ceph's clients know the
+    /// number.
+    pub const GLOBAL: Ino = Ino(3);
 }
 
 /// The omap key of a snapshot in the table of snapshots.

@@ -1,6 +1,7 @@
 //! Object operations of the rank, and their results. Each request is one atomic vector on one object. The
 //! daemon executes them with `rados`, tests with maps in memory.
 
+use crate::realm::SnapContext;
 use crate::types::IoId;
 use std::collections::BTreeMap;
 use wire::Errno;
@@ -86,6 +87,8 @@ pub struct IoRequest {
     pub id: IoId,
     /// The object concerned.
     pub object: ObjectId,
+    /// The snapshots that it must preserve.
+    pub snaps: SnapContext,
     /// Operations, in order.
     pub ops: Vec<ObjOp>,
 }
@@ -111,6 +114,8 @@ pub enum IoWhy {
     Index(String),
     /// Write-back of the session table.
     Sessions,
+    /// Write-back of the table of snapshots.
+    Snaps,
     /// Write-back of the inode number table.
     InoTable,
     /// Removal or truncation of a data object.

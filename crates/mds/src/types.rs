@@ -135,6 +135,10 @@ pub enum Need {
     Truncated(InodeKey),
     /// A file lock must become free.
     Lock(InodeKey),
+    /// A new snapshot id, from the monitors.
+    SnapId,
+    /// Clients that have not returned since the restart: what they may write is not known.
+    Absent,
     /// Another rank has the authority over a fragment: a replica of it, or the client asks that rank. Never
     /// with one rank, as the next two are.
     Remote(MdsRank, DirFrag),

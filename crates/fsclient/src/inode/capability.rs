@@ -58,6 +58,11 @@ impl Cap {
         self.auth_rank
     }
 
+    /// The snapshot realm that the inode is in.
+    pub(crate) fn realm(&self) -> u64 {
+        self.realm
+    }
+
     /// The item that gives the capability back.
     pub(crate) fn release_item(&self, ino: u64) -> CapReleaseItem {
         CapReleaseItem { ino, cap_id: self.id, migrate_seq: self.mseq, seq: self.issue_seq }
@@ -213,6 +218,13 @@ impl Capability {
     /// True if what came from `rank` is another capability than the one held.
     pub(super) fn is_replaced_by(&self, rank: MdsRank, stat: &InodeStatCap) -> bool {
         self.cap.as_ref().is_some_and(|c| c.id != stat.cap_id || c.auth_rank != rank)
+    }
+
+    /// The inode is in another snapshot realm now.
+    pub(super) fn move_to_realm(&mut self, realm: u64) {
+        if let Some(cap) = &mut self.cap {
+            cap.realm = realm;
+        }
     }
 
     /// Takes the capability that came with a reply.

@@ -73,6 +73,11 @@ impl Inode {
         &self.caps
     }
 
+    /// The inode is in another snapshot realm now.
+    pub(crate) fn move_to_realm(&mut self, realm: u64) {
+        self.caps.move_to_realm(realm);
+    }
+
     pub(crate) fn usage(&self) -> &Usage {
         &self.usage
     }

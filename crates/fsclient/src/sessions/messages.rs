@@ -36,7 +36,8 @@ impl Sessions {
                     self.take_map(decoded, env);
                 }
             }
-            // Snapshots and quotas have no user here yet.
+            Body::ClientSnap(snap) => env.cache.snap_message(&snap),
+            // Quotas have no user here yet.
             _ => {}
         }
         self.send_releases(env.cache, env.out);

@@ -30,7 +30,7 @@ impl Cache {
                     self.put_inode(*inode, None, origin);
                 }
                 Update::Forget { inode } => self.forget(inode, origin),
-                table => applied.tables.push(table),
+                table => applied.tables.extend(self.snaps.apply(table, origin.lsn, origin.segment)),
             }
         }
         applied
@@ -50,12 +50,7 @@ impl Cache {
     }
 
     /// Sets an entry; returns the inode that it now leads to.
-    fn set_entry(
-        &mut self,
-        place: Place,
-        value: Option<Box<Dentry>>,
-        origin: Origin,
-    ) -> Option<InodeKey> {
+    fn set_entry(&mut self, place: Place, value: Option<Box<Dentry>>, origin: Origin) -> Option<InodeKey> {
         let first = value.as_ref().map_or(SnapId(0), |dentry| dentry.first);
         let (link, data) = match value.map(|dentry| dentry.link) {
             None => (SlotLink::Null, None),
@@ -124,7 +119,12 @@ impl Cache {
         self.inodes.insert(key_of(&data, place.as_ref()), Inode::new(data, place, change));
     }
 
-    pub(super) fn set_slot(&mut self, place: &Place, (link, first): (SlotLink, SnapId), origin: Option<Origin>) {
+    pub(super) fn set_slot(
+        &mut self,
+        place: &Place,
+        (link, first): (SlotLink, SnapId),
+        origin: Option<Origin>,
+    ) {
         let tick = self.tick;
         let d = self.dirs.entry(place.0).or_default();
         match d.slots.get_mut(&place.1) {
@@ -179,10 +179,10 @@ impl Cache {
             self.dirty_entries -= d.dirty.len();
             for slot in d.slots.values() {
                 if let SlotLink::Primary(ino) = slot.link {
-                    assert!(
-                        !self.inodes.contains_key(&ino),
-                        "a directory with inode {ino} in it is forgotten"
-                    );
+                    let is_cached = self.inodes.contains_key(&ino);
+                    assert!(!is_cached || !ino.is_head(), "a directory with inode {ino} in it is forgotten");
+                    // A state that no snapshot contains any more.
+                    self.inodes.remove(&ino);
                 }
             }
         }

@@ -10,11 +10,13 @@ mod dirty;
 mod holders;
 mod inode;
 mod lookup;
+mod snaps;
 mod trim;
 
 pub use dir::{Commit, Dir, Slot, SlotLink};
 pub use holders::Holders;
 pub use inode::{DataWork, Inode, Revocation};
+pub use snaps::Snaps;
 pub use trim::Stats;
 
 use crate::authority::SubtreeMap;
@@ -38,6 +40,8 @@ pub struct IndexChange {
 pub struct Cache {
     /// The authority over all fragments.
     pub subtrees: SubtreeMap,
+    /// All snapshots.
+    pub snaps: Snaps,
     /// True if an inode with a snapshot realm of its own was ever cached.
     pub may_have_realms: bool,
     /// Inodes by number and snapshot.
@@ -68,6 +72,7 @@ impl Cache {
     pub fn new(rank: MdsRank) -> Self {
         Self {
             subtrees: SubtreeMap::new(rank),
+            snaps: Snaps::default(),
             may_have_realms: false,
             inodes: FastMap::default(),
             dirs: BTreeMap::new(),

@@ -63,7 +63,7 @@ impl Cache {
             .inodes
             .get(&ino)
             .is_none_or(|i| i.is_idle() && i.data.nlink > 0 && i.data.truncate_from == 0);
-        idle && self.dirs.range(DirFrag::all_of(ino.ino)).all(|(_, d)| d.is_idle())
+        idle && (!ino.is_head() || self.dirs.range(DirFrag::all_of(ino.ino)).all(|(_, d)| d.is_idle()))
     }
 
     fn drop_entry(&mut self, (dir, key): &Place) {
@@ -78,6 +78,9 @@ impl Cache {
         }
         if let SlotLink::Primary(ino) = slot.link {
             self.inodes.remove(&ino);
+            if !ino.is_head() {
+                return;
+            }
             // Only an idle fragment gets here: at most the knowledge that it is empty is lost.
             let frags: Vec<DirFrag> =
                 self.dirs.range(DirFrag::all_of(ino.ino)).map(|(dir, _)| *dir).collect();

@@ -3,15 +3,16 @@
 
 mod beacon;
 mod objects;
+mod snaps;
 
 use crate::config::MdsConfig;
 use crate::config::RankConfig;
 use crate::rank::{ClientPeer, Effect, Rank, Stage};
 use crate::types::{ClientId, IoId, RankPeer};
 use auth::{MdsCap, ServerKeys};
-use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState};
+use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState, SnapId};
 use monc::{MoncConfig, Told};
-use msgs::Body;
+use msgs::{Body, pool_op};
 use node::{CloseReason, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
 use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,8 @@ const MONC_SPACE: u8 = 1;
 const RADOS_SPACE: u8 = 2;
 /// First token of requests to the monitors that evict a client, which distinguishes them from others.
 const EVICT_TOKEN: u64 = 1 << 32;
+/// First token of requests to the monitors about snapshots.
+const SNAP_TOKEN: u64 = 1 << 33;
 
 type Out = Vec<Output<Never>>;
 
@@ -51,6 +54,8 @@ pub struct Mds {
     /// Evictions in progress by token: the client, and the epoch of the OSD map that blocklists it.
     evictions: BTreeMap<u64, (ClientId, Option<Epoch>)>,
     next_token: u64,
+    /// Requests about snapshots of the data pool, by token: the one to be removed, or none for a new one.
+    snap_requests: BTreeMap<u64, Option<SnapId>>,
     stopped: bool,
     /// Clients that connected before there was a rank, with their messages.
     waiting_peers: Vec<(ClientId, ClientPeer)>,
@@ -94,6 +99,7 @@ impl Mds {
             clients: BTreeMap::new(),
             evictions: BTreeMap::new(),
             next_token: EVICT_TOKEN,
+            snap_requests: BTreeMap::new(),
             stopped: false,
             waiting_peers: Vec::new(),
             early: Vec::new(),
@@ -275,6 +281,7 @@ impl Mds {
             Told::Tickets(_) => {
                 out.push(Output::Event(Event::new(Level::Debug, "tickets_fetched", String::new())));
             }
+            Told::Reply { token, body } if token >= SNAP_TOKEN => self.snap_answered(now, token, &body),
             Told::Reply { token, .. } => self.eviction_asked(now, token),
             Told::Message(Msg { body: node::Body::Client(Body::MdsMap(m)), .. }) => {
                 self.take_map(now, &m, out)
@@ -310,6 +317,8 @@ impl Mds {
                     out.push(Output::Send { conn: *conn, msg: Msg::new(tid, body) });
                 }
             }
+            Effect::TakeSnapId => self.ask_pool(now, pool_op::CREATE_UNMANAGED_SNAP, SnapId(0)),
+            Effect::RemoveSnap(snap) => self.ask_pool(now, pool_op::DELETE_UNMANAGED_SNAP, snap),
             Effect::Evict(client, addrs) => self.ask_eviction(now, client, &addrs),
             Effect::Closed(client) => {
                 if let Some(conn) = self.clients.remove(&client) {

@@ -16,8 +16,9 @@ pub(super) fn request(io: IoRequest) -> Request {
     if !writes {
         return Request::read(pool, ns, io.object.name, ops);
     }
+    let snapc = rados::SnapContext { seq: io.snaps.seq, snaps: io.snaps.snaps };
     // Also in a full cluster, in which nothing could be removed otherwise; the rank creates nothing new then.
-    Request::write(pool, ns, io.object.name, ops).with_flags(osd_flag::FULL_FORCE)
+    Request::write(pool, ns, io.object.name, ops).with_snapc(snapc).with_flags(osd_flag::FULL_FORCE)
 }
 
 fn op(op: ObjOp) -> Op {

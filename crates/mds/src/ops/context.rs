@@ -9,7 +9,8 @@ use crate::page::Page;
 use crate::types::{ClientId, Holder, LastChange, Lsn, Need, Place, Stop};
 use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
-use msgs::{ClientRequest, FilePath};
+use maps::SnapId;
+use msgs::{ClientRequest, FilePath, MdsOp};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use wire::Errno;
@@ -38,6 +39,9 @@ pub struct Cx<'a> {
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
     seen: Cell<Lsn>,
+    snap_id: Option<Result<SnapId, Errno>>,
+    used_snap_id: Cell<bool>,
+    has_absent: bool,
     revokes: RefCell<Vec<Need>>,
 }
 
@@ -73,6 +77,9 @@ impl<'a> Cx<'a> {
             pages,
             auth: None,
             seen: Cell::new(0),
+            snap_id: None,
+            used_snap_id: Cell::new(false),
+            has_absent: false,
             revokes: RefCell::new(Vec::new()),
         }
     }
@@ -82,6 +89,34 @@ impl<'a> Cx<'a> {
         self.auth = Some(auth);
         self.done = done;
         self
+    }
+
+    /// Adds an unused snapshot id, if the monitors have given one, and whether clients are absent.
+    pub fn with_snapshots(mut self, snap_id: Option<Result<SnapId, Errno>>, has_absent: bool) -> Self {
+        self.snap_id = snap_id;
+        self.has_absent = has_absent;
+        self
+    }
+
+    /// A new id for a change of realms. It is used up with the operation.
+    pub fn snap_id(&self) -> Result<SnapId, Stop> {
+        match self.snap_id {
+            Some(id) => {
+                self.used_snap_id.set(true);
+                id.map_err(Stop::from)
+            }
+            None => Err(Need::SnapId.into()),
+        }
+    }
+
+    /// True if the run used the snapshot id.
+    pub fn used_snap_id(&self) -> bool {
+        self.used_snap_id.get()
+    }
+
+    /// True if clients of the predecessor are absent.
+    pub fn has_absent(&self) -> bool {
+        self.has_absent
     }
 
     /// Sets the time, for requests that carry none.
@@ -97,7 +132,7 @@ impl<'a> Cx<'a> {
         self.seen.get()
     }
 
-    fn see(&self, change: LastChange) {
+    pub(super) fn see(&self, change: LastChange) {
         self.seen.set(self.seen.get().max(change.before(self.client)));
     }
 
@@ -121,7 +156,8 @@ impl<'a> Cx<'a> {
             return Err(Errno::ESTALE.into());
         }
         let inode = self.cache.inode(ino)?;
-        if let Some((dir, _)) = &inode.place {
+        // A snapshot's states may be in directories that are gone.
+        if let Some((dir, _)) = inode.place.as_ref().filter(|_| ino.is_head()) {
             self.check_authority(*dir)?;
         }
         self.see(inode.change);
@@ -166,7 +202,7 @@ impl<'a> Cx<'a> {
         self.place(dir, last)
     }
 
-    fn step(&self, dir: InodeKey, name: &[u8]) -> Result<InodeKey, Stop> {
+    pub(super) fn step(&self, dir: InodeKey, name: &[u8]) -> Result<InodeKey, Stop> {
         let (dir, key) = self.place(dir, name)?;
         self.entry(dir, &key)?.inode().ok_or(Errno::ENOENT.into())
     }
@@ -219,7 +255,11 @@ impl<'a> Cx<'a> {
     pub fn check_access(&self) -> Result<(), Stop> {
         let Some(auth) = self.auth.filter(|a| !a.is_allow_all()) else { return Ok(()) };
         let writes = self.request.op.writes() || open_flags::changes(self.request);
-        let access = if writes { Access::Write } else { Access::Read };
+        let access = match self.request.op {
+            MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => Access::Snapshot,
+            _ if writes => Access::Write,
+            _ => Access::Read,
+        };
         let ClientRequest { caller_uid: uid, caller_gid: gid, gid_list: more_gids, .. } = self.request;
         let caller = Caller { uid: *uid, gid: *gid, more_gids };
         let two = [&self.request.path, &self.request.path2];
@@ -255,7 +295,7 @@ pub fn base(path: &FilePath) -> InodeKey {
     if path.ino == 0 { Ino::ROOT.head() } else { Ino(path.ino).head() }
 }
 
-fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {
+pub(super) fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {
     let names: Vec<&[u8]> = path.path.split(|b| *b == b'/').filter(|n| !n.is_empty()).collect();
     for name in &names {
         if name.len() > NAME_MAX {

@@ -2,8 +2,11 @@
 
 use super::context::Cx;
 use super::draft::Draft;
-use super::plan::{Plan, Reply};
+use super::plan::{Plan, RealmChange, Reply};
+use crate::cap::STRONG;
 use crate::types::Stop;
+use fsfmt::Realm;
+use maps::SnapId;
 use msgs::cap;
 use wire::Errno;
 
@@ -22,12 +25,21 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     let dtype = data.dtype();
     let mut draft = Draft::new(cx.cache, cx.now);
-    draft.changed(target.ino)?.nlink += 1;
+    let changed = draft.changed(target.ino)?;
+    changed.nlink += 1;
+    let moves = changed.realm != Realm::GLOBAL && cx.cache.snaps.last() != SnapId(0);
+    // Snapshots of any directory with one of its names may contain it.
+    changed.realm = Realm::GLOBAL;
     draft.dir_changed(dir, 1, 0)?;
     draft.put_remote((dir, key.clone()), target.ino.ino, dtype);
     cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     cx.revoke_others(target.ino, cap::LINK_SHARED);
     cx.revoke(target.ino, None, cap::LINK_EXCL);
     let reply = Reply { dentry: Some((dir, key)), target: Some(target.ino), ..Reply::default() };
-    cx.finish(Plan { local: draft.finish(), reply, touched: vec![target.ino], ..Plan::default() })
+    if moves {
+        // Before its clients learn of the realm they write nothing.
+        cx.revoke(target.ino, None, STRONG);
+    }
+    let realm = moves.then_some(RealmChange::Split(Realm::GLOBAL));
+    cx.finish(Plan { local: draft.finish(), reply, realm, touched: vec![target.ino], ..Plan::default() })
 }

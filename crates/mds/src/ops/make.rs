@@ -51,6 +51,7 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
         dirstat,
         accounted: rstat.clone(),
         rstat,
+        first: cx.cache.snaps.next_first(),
         ..InodeData::default()
     })
 }

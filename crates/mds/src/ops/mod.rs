@@ -21,11 +21,12 @@ mod replayed;
 mod setattr;
 mod snap;
 mod unlink;
+mod view;
 mod xattr;
 
 pub use context::{Cx, max_size_step};
 pub use draft::{Draft, shift};
-pub use plan::{Extra, LockChange, Plan, Reply};
+pub use plan::{Extra, LockChange, Plan, RealmChange, Reply, Snapped, View};
 
 use crate::types::Stop;
 use msgs::MdsOp;
@@ -38,6 +39,9 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         return replayed::prepare(cx, created);
     }
     cx.check_access()?;
+    if view::is_of_snapshot(cx) {
+        return view::prepare(cx);
+    }
     match cx.request.op {
         MdsOp::LOOKUP => lookup::by_path(cx),
         MdsOp::LOOKUPINO => lookup::by_ino(cx),
@@ -58,8 +62,10 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         MdsOp::SETFILELOCK => lock::set(cx),
         MdsOp::GETFILELOCK => lock::get(cx),
         MdsOp::LSSNAP => snap::list(cx),
-        MdsOp::LOOKUPSNAP => Err(Errno::ENOENT.into()),
-        MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => Err(Errno::EPERM.into()),
+        MdsOp::LOOKUPSNAP => snap::lookup(cx),
+        MdsOp::MKSNAP => snap::make(cx),
+        MdsOp::RMSNAP => snap::remove(cx),
+        MdsOp::RENAMESNAP => snap::rename(cx),
         _ => Err(Errno::EOPNOTSUPP.into()),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::types::Place;
 use fsfmt::{Frag, Ino, InodeKey, Update};
-use maps::MdsRank;
+use maps::{MdsRank, SnapId};
 use std::collections::BTreeMap;
 
 /// The changes and the answer of an operation.
@@ -21,6 +21,17 @@ pub struct Plan {
     pub touched: Vec<InodeKey>,
     /// A file lock to set.
     pub lock: Option<LockChange>,
+    /// A change of snapshot realms, of which clients are told before the answer.
+    pub realm: Option<RealmChange>,
+}
+
+/// A change of the snapshots that cover inodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RealmChange {
+    /// The snapshots of a realm are others now.
+    Updated(Ino),
+    /// What is in a realm now was in another one before.
+    Split(Ino),
 }
 
 /// The content of an answer.
@@ -34,8 +45,24 @@ pub struct Reply {
     pub target: Option<InodeKey>,
     /// Cap bits of the target that it wants from now on.
     pub want: u32,
+    /// What is shown of a snapshot instead of the above.
+    pub view: Option<View>,
     /// Further content that depends on the operation.
     pub extra: Extra,
+}
+
+/// A name, its state, and the snapshot that has it.
+pub type Snapped = (Vec<u8>, InodeKey, SnapId);
+
+/// States of a snapshot, which nobody changes and nobody holds capabilities on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct View {
+    /// The snapshot.
+    pub snap: SnapId,
+    /// The directory's state, and the name in it.
+    pub dentry: Option<(InodeKey, Vec<u8>)>,
+    /// The state that it leads to; none if the snapshot has no such name.
+    pub target: Option<InodeKey>,
 }
 
 /// The part of an answer that depends on the operation.
@@ -54,6 +81,17 @@ pub enum Extra {
         frag: Frag,
         /// Names and inodes.
         entries: Vec<(Vec<u8>, InodeKey)>,
+        /// Bits of `readdir_flag`.
+        flags: u16,
+        /// Bytes that the answer may have.
+        max_bytes: usize,
+    },
+    /// Entries of a directory as of snapshots, or its snapshots.
+    Snapped {
+        /// The listed fragment.
+        frag: Frag,
+        /// Names, states, and the snapshot of each.
+        entries: Vec<Snapped>,
         /// Bits of `readdir_flag`.
         flags: u16,
         /// Bytes that the answer may have.

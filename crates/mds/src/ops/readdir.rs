@@ -4,7 +4,7 @@
 use super::context::Cx;
 use super::plan::{Extra, Plan, Reply};
 use crate::types::{Need, Stop};
-use fsfmt::{DentryKey, DirFrag, Frag, InodeKey};
+use fsfmt::{DentryKey, DirFrag, Frag, InodeData, InodeKey};
 use msgs::ReaddirArgs;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
 use std::ops::Bound;
@@ -15,34 +15,60 @@ const MAX_PAGE_ENTRIES: usize = 1024;
 const MAX_PAGE_BYTES: usize = 512 << 10;
 
 /// Names and inodes.
-type Listed = Vec<(Vec<u8>, InodeKey)>;
+pub(super) type Listed = Vec<(Vec<u8>, InodeKey)>;
+
+/// The part of a directory that a request asks for.
+pub(super) struct Asked {
+    /// The fragment.
+    pub dir: DirFrag,
+    /// Where the page begins.
+    pub start: Bound<DentryKey>,
+    /// Entries that it may have.
+    pub most: usize,
+    /// Bytes that the answer may have.
+    pub max_bytes: usize,
+    /// True if the client counts offsets by hash.
+    by_hash: bool,
+}
+
+impl Asked {
+    pub fn of(cx: &Cx<'_>, dir: &InodeData) -> Self {
+        let args: ReaddirArgs = cx.request.args.get();
+        // The first hash of the asked fragment: a client may not know yet that this was split.
+        let first = Frag::from_raw(args.frag).unwrap_or_default().value();
+        let most = match args.max_entries as usize {
+            0 => MAX_PAGE_ENTRIES,
+            n => n.min(MAX_PAGE_ENTRIES),
+        };
+        let max_bytes = match args.max_bytes as usize {
+            0 => MAX_PAGE_BYTES,
+            n => n.clamp(16 << 10, MAX_PAGE_BYTES),
+        };
+        let (dir, start) = (dir.frag_of(first), start_of(cx, &args));
+        Self { dir, start, most, max_bytes, by_hash: args.flags & 1 != 0 }
+    }
+
+    /// The answer's bits of `readdir_flag`.
+    pub fn flags(&self, at_end: bool) -> u16 {
+        let mut flags = HASH_ORDER | if self.by_hash { OFFSET_HASH } else { 0 };
+        if at_end {
+            flags |= FRAG_END;
+            if matches!(self.start, Bound::Unbounded) {
+                flags |= FRAG_COMPLETE;
+            }
+        }
+        flags
+    }
+}
 
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let target = cx.resolve(&cx.request.path)?;
-    let args: ReaddirArgs = cx.request.args.get();
-    // The first hash of the asked fragment: a client may not know yet that this was split.
-    let first = Frag::from_raw(args.frag).unwrap_or_default().value();
-    let dir = cx.dir(target.ino)?.data.frag_of(first);
-    let most = match args.max_entries as usize {
-        0 => MAX_PAGE_ENTRIES,
-        n => n.min(MAX_PAGE_ENTRIES),
-    };
-    let start = start_of(cx, &args);
-    let (entries, at_end) = page(cx, dir, &start, most)?;
-    let mut flags = HASH_ORDER | if args.flags & 1 != 0 { OFFSET_HASH } else { 0 };
-    if at_end {
-        flags |= FRAG_END;
-        if matches!(start, Bound::Unbounded) {
-            flags |= FRAG_COMPLETE;
-        }
-    }
-    let max_bytes = match args.max_bytes as usize {
-        0 => MAX_PAGE_BYTES,
-        n => n.clamp(16 << 10, MAX_PAGE_BYTES),
-    };
+    let asked = Asked::of(cx, &cx.dir(target.ino)?.data);
+    let (entries, at_end) = page(cx, asked.dir, &asked.start, asked.most)?;
+    let (flags, max_bytes) = (asked.flags(at_end), asked.max_bytes);
     let reply = Reply {
         target: Some(target.ino),
-        extra: Extra::Listing { frag: dir.frag, entries, flags, max_bytes },
+        extra: Extra::Listing { frag: asked.dir.frag, entries, flags, max_bytes },
         ..Reply::default()
     };
     cx.finish(Plan { reply, ..Plan::default() })
@@ -91,7 +117,7 @@ fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Res
 
 /// How far after `start` the cache has no gaps: up to an entry, or to the end. If it knows nothing there, a
 /// page is fetched.
-fn reach(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>) -> Result<Option<DentryKey>, Stop> {
+pub(super) fn reach(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>) -> Result<Option<DentryKey>, Stop> {
     let after = match start {
         Bound::Unbounded => Vec::new(),
         Bound::Excluded(key) => key.to_omap(),

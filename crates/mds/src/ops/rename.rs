@@ -2,12 +2,15 @@
 
 use super::context::Cx;
 use super::draft::Draft;
-use super::plan::{Plan, Reply};
+use super::plan::{Plan, RealmChange, Reply};
+use super::snap::quiesce;
 use super::unlink::{check_removable, drop_name};
 use crate::cache::SlotLink;
 use crate::types::Stop;
-use fsfmt::{DirFrag, InodeKey};
+use fsfmt::{DirFrag, InodeKey, Realm};
+use maps::SnapId;
 use msgs::cap;
+use std::collections::BTreeSet;
 use wire::Errno;
 
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
@@ -48,12 +51,50 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
             draft.put(dest.clone(), ino);
         }
     }
+    let realm = match src_link {
+        SlotLink::Primary(_) => change_realm(cx, &mut draft, ino, dest.0)?,
+        _ => None,
+    };
     for dir in [src.0, dest.0] {
         cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     }
     cx.revoke_others(ino, cap::LINK_SHARED);
     cx.revoke(ino, None, cap::LINK_EXCL);
-    cx.finish(Plan { local: draft.finish(), reply, touched, ..Plan::default() })
+    let mut local = draft.finish();
+    if let Some((id, _)) = realm {
+        local.push(cx.cache.snaps.take(id, false));
+    }
+    let realm = realm.map(|(_, change)| change);
+    cx.finish(Plan { local, reply, touched, realm, ..Plan::default() })
+}
+
+/// Lets what moves to another realm keep the snapshots that contain it, in a realm of its own. Clients that
+/// may write there must first know which snapshots count.
+fn change_realm(
+    cx: &Cx<'_>,
+    draft: &mut Draft<'_>,
+    ino: InodeKey,
+    dest: DirFrag,
+) -> Result<Option<(SnapId, RealmChange)>, Stop> {
+    let inode = cx.inode(ino)?;
+    let own = inode.data.own_realm.as_deref();
+    let from = match &inode.place {
+        Some((dir, _)) => cx.cache.realm_of(cx.inode(dir.inode())?),
+        None => return Ok(None),
+    };
+    if inode.data.realm == Realm::GLOBAL || from == cx.cache.realm_of(cx.dir(dest.inode())?) {
+        return Ok(None);
+    }
+    quiesce(cx, ino)?;
+    let id = cx.snap_id()?;
+    let mut past: BTreeSet<SnapId> = cx.cache.snaps_of(inode).into_iter().collect();
+    past.retain(|snap| own.is_none_or(|own| !own.snaps.contains_key(snap)));
+    let data = draft.inode(ino)?;
+    let new = data.own_realm.get_or_insert_with(|| Box::new(Realm { created: id, ..Realm::default() }));
+    new.seq = id;
+    new.parent_since = SnapId(id.0 + 1);
+    new.past_parent_snaps = past;
+    Ok(Some((id, RealmChange::Split(ino.ino))))
 }
 
 /// A directory must not move below itself.

@@ -3,6 +3,7 @@
 use super::context::Cx;
 use super::open_flags::wanted;
 use super::plan::{Extra, Plan, Reply};
+use super::snap;
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeKey};
 use msgs::MdsOp;
@@ -14,7 +15,12 @@ pub(super) fn prepare(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
         // The client had its answer early: it only waits for the safe one.
         return Ok(Plan::default());
     }
-    let mut reply = match what_is_left(cx, created) {
+    let left = match cx.request.op {
+        MdsOp::MKSNAP | MdsOp::RENAMESNAP => snap::lookup(cx).map(|plan| plan.reply),
+        MdsOp::RMSNAP => Ok(Reply::default()),
+        _ => what_is_left(cx, created),
+    };
+    let mut reply = match left {
         Err(Stop::Fail(_)) => Reply::default(),
         other => other?,
     };

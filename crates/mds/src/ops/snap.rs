@@ -1,20 +1,204 @@
-//! Snapshots are not implemented: a listing of them is empty.
+//! MKSNAP, RMSNAP, RENAMESNAP, LOOKUPSNAP and LSSNAP.
+//!
+//! A snapshot is made at a moment at which no client may change anything that it contains without asking:
+//! all write and exclusive bits below the directory are revoked first, and with them everything comes that
+//! clients have written and not told (docs/adr/0015-snapshots-wait-for-writers.md).
 
 use super::context::Cx;
-use super::plan::{Extra, Plan, Reply};
-use crate::types::Stop;
-use fsfmt::Frag;
+use super::draft::Draft;
+use super::plan::{Extra, Plan, RealmChange, Reply, View};
+use super::view::{find, shown_name, split, top_state};
+use crate::cache::Inode;
+use crate::cap::STRONG;
+use crate::types::{Need, Stop};
+use fsfmt::{Frag, Ino, InodeKey, Realm, SnapInfo, SnapRecord, Update, snap_state};
+use maps::SnapId;
+use msgs::FilePath;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
+use wire::Errno;
 
-pub(super) fn list(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    let target = cx.resolve(&cx.request.path)?;
-    cx.dir(target.ino)?;
-    let extra = Extra::Listing {
-        frag: Frag::WHOLE,
-        entries: Vec::new(),
-        flags: FRAG_END | FRAG_COMPLETE,
-        max_bytes: 0,
+/// Snapshots of one directory, Ceph's default of `mds_max_snaps_per_dir`.
+const MAX_SNAPS: usize = 100;
+/// The longest name: inherited snapshots are listed as `_NAME_INODE`.
+const MAX_NAME: usize = 240;
+
+/// The live directory and the name of a snapshot in it.
+fn named<'a>(cx: &Cx<'_>, path: &'a FilePath) -> Result<(InodeKey, &'a [u8]), Stop> {
+    let (live, name) = match split(path) {
+        Some((live, names)) => match names[..] {
+            [name] => (live, name),
+            _ => return Err(Errno::EINVAL.into()),
+        },
+        // Some clients leave out the empty name of the directory of snapshots.
+        None => {
+            let at = path.path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
+            let live = FilePath { ino: path.ino, path: path.path[..at.saturating_sub(1)].to_vec() };
+            (live, &path.path[at..])
+        }
     };
-    let reply = Reply { target: Some(target.ino), extra, ..Reply::default() };
+    let dir = cx.resolve(&live)?.ino;
+    cx.dir(dir)?;
+    Ok((dir, name))
+}
+
+/// LOOKUPSNAP.
+pub(super) fn lookup(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let (dir, name) = named(cx, &cx.request.path)?;
+    let snap = find(cx, dir, name)?;
+    let target = Some(top_state(cx, dir, snap)?);
+    let reply = Reply { view: Some(View { snap, dentry: None, target }), ..Reply::default() };
     Ok(Plan { reply, ..Plan::default() })
+}
+
+/// LSSNAP.
+pub(super) fn list(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let (live, _) = split(&cx.request.path).unwrap_or((cx.request.path.clone(), Vec::new()));
+    let dir = cx.resolve(&live)?.ino;
+    let inode = cx.dir(dir)?;
+    let mut entries = Vec::new();
+    for snap in cx.cache.snaps_of(inode) {
+        if let Some(name) = shown_name(cx, inode, snap) {
+            entries.push((name, top_state(cx, dir, snap)?, snap));
+        }
+    }
+    entries.sort();
+    let after = &cx.request.path2.path;
+    entries.retain(|(name, ..)| after.is_empty() || name > after);
+    let extra =
+        Extra::Snapped { frag: Frag::WHOLE, entries, flags: FRAG_END | FRAG_COMPLETE, max_bytes: 512 << 10 };
+    let reply = Reply { target: Some(dir), extra, ..Reply::default() };
+    Ok(Plan { reply, ..Plan::default() })
+}
+
+/// MKSNAP.
+pub(super) fn make(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let (dir, name) = named(cx, &cx.request.path)?;
+    if name.is_empty() || name.starts_with(b"_") || name.contains(&b'/') {
+        return Err(Errno::EINVAL.into());
+    }
+    if name.len() > MAX_NAME {
+        return Err(Errno::ENAMETOOLONG.into());
+    }
+    let inode = cx.dir(dir)?;
+    if dir.is_base() && dir.ino != Ino::ROOT || inode.data.nlink == 0 {
+        return Err(Errno::EPERM.into());
+    }
+    let own = inode.data.own_realm.as_deref();
+    if own.is_some_and(|own| own.snaps.values().any(|snap| snap.name == name)) {
+        return Err(Errno::EEXIST.into());
+    }
+    if own.is_some_and(|own| own.snaps.len() >= MAX_SNAPS) {
+        return Err(Errno::EMLINK.into());
+    }
+    quiesce(cx, dir)?;
+    let id = cx.snap_id()?;
+    let info = SnapInfo { ino: dir.ino, stamp: cx.now, name: name.to_vec(), metadata: Default::default() };
+    let mut draft = Draft::new(cx.cache, cx.now);
+    // All that is in no other realm is in the root's from the beginning.
+    let is_new = own.is_none() && dir.ino != Ino::ROOT;
+    change_realm(cx, &mut draft, dir, id, |own| drop(own.snaps.insert(id, info.clone())))?;
+    let record = SnapRecord { info, state: snap_state::LIVE, ..SnapRecord::default() };
+    let mut local = draft.finish();
+    local.push(Update::Snapshot { snap: id, record: Some(Box::new(record)) });
+    local.push(cx.cache.snaps.take(id, true));
+    let realm = if is_new { RealmChange::Split(dir.ino) } else { RealmChange::Updated(dir.ino) };
+    let view = View { snap: id, dentry: None, target: Some(dir) };
+    let reply = Reply { view: Some(view), ..Reply::default() };
+    cx.finish(Plan { local, reply, realm: Some(realm), touched: vec![dir], ..Plan::default() })
+}
+
+/// Changes the realm that begins at a directory, which becomes one if it is not yet.
+fn change_realm(
+    cx: &Cx<'_>,
+    draft: &mut Draft<'_>,
+    dir: InodeKey,
+    id: SnapId,
+    change: impl FnOnce(&mut Realm),
+) -> Result<(), Stop> {
+    let data = draft.inode(dir)?;
+    let own = data.own_realm.get_or_insert_with(|| Box::new(Realm { created: id, ..Realm::default() }));
+    own.seq = id;
+    own.changed_at = cx.now;
+    own.change_attr += 1;
+    change(own);
+    Ok(())
+}
+
+/// Requires that no client holds bits under which it may change something below a directory, or a file with
+/// several names, without asking.
+pub(super) fn quiesce(cx: &Cx<'_>, top: InodeKey) -> Result<(), Stop> {
+    if cx.has_absent() {
+        return Err(Need::Absent.into());
+    }
+    let is_below = |inode: &Inode| {
+        let mut at = Some(inode);
+        while let Some(inode) = at {
+            if inode.data.key() == top {
+                return true;
+            }
+            at = inode.place.as_ref().and_then(|(dir, _)| cx.cache.inodes.get(&dir.inode()));
+        }
+        false
+    };
+    let held = cx
+        .cache
+        .inodes
+        .iter()
+        .filter(|(key, inode)| key.is_head() && inode.held_by_others(None) & STRONG != 0);
+    let mut covered: Vec<InodeKey> = held
+        .filter(|(_, inode)| inode.data.realm == Realm::GLOBAL || is_below(inode))
+        .map(|(k, _)| *k)
+        .collect();
+    covered.sort_unstable();
+    for ino in covered {
+        cx.revoke(ino, None, STRONG);
+    }
+    cx.finish(Plan::default()).map(drop)
+}
+
+/// RMSNAP.
+pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let (dir, name) = named(cx, &cx.request.path)?;
+    let snap = own_snap(cx, dir, name)?;
+    let record = cx.cache.snaps.live(snap).ok_or(Errno::ENOENT)?.clone();
+    let id = cx.snap_id()?;
+    let mut draft = Draft::new(cx.cache, cx.now);
+    change_realm(cx, &mut draft, dir, id, |own| drop(own.snaps.remove(&snap)))?;
+    let record = SnapRecord { state: snap_state::TRIMMING, removed_as: id, ..record };
+    let mut local = draft.finish();
+    local.push(Update::Snapshot { snap, record: Some(Box::new(record)) });
+    local.push(cx.cache.snaps.take(id, false));
+    let realm = Some(RealmChange::Updated(dir.ino));
+    cx.finish(Plan { local, realm, touched: vec![dir], ..Plan::default() })
+}
+
+/// RENAMESNAP: the path is the new name, the second one the present.
+pub(super) fn rename(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let (dir, new) = named(cx, &cx.request.path)?;
+    let (same, old) = named(cx, &cx.request.path2)?;
+    if dir != same || new.is_empty() || new.starts_with(b"_") || new.len() > MAX_NAME {
+        return Err(Errno::EINVAL.into());
+    }
+    let snap = own_snap(cx, dir, old)?;
+    if own_snap(cx, dir, new).is_ok() {
+        return Err(Errno::EEXIST.into());
+    }
+    let mut record = cx.cache.snaps.live(snap).ok_or(Errno::ENOENT)?.clone();
+    record.info.name = new.to_vec();
+    let id = cx.snap_id()?;
+    let mut draft = Draft::new(cx.cache, cx.now);
+    change_realm(cx, &mut draft, dir, id, |own| drop(own.snaps.insert(snap, record.info.clone())))?;
+    let mut local = draft.finish();
+    local.push(Update::Snapshot { snap, record: Some(Box::new(record)) });
+    local.push(cx.cache.snaps.take(id, false));
+    let view = View { snap, dentry: None, target: Some(dir) };
+    let reply = Reply { view: Some(view), ..Reply::default() };
+    let realm = Some(RealmChange::Updated(dir.ino));
+    cx.finish(Plan { local, reply, realm, touched: vec![dir], ..Plan::default() })
+}
+
+fn own_snap(cx: &Cx<'_>, dir: InodeKey, name: &[u8]) -> Result<SnapId, Stop> {
+    let own = cx.dir(dir)?.data.own_realm.as_deref().ok_or(Errno::ENOENT)?;
+    let found = own.snaps.iter().find(|(_, info)| info.name == name);
+    found.map(|(snap, _)| *snap).ok_or(Errno::ENOENT.into())
 }

@@ -3,9 +3,9 @@
 use super::context::Cx;
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
-use crate::cache::SlotLink;
+use crate::cache::{Inode, SlotLink};
 use crate::types::{Place, Stop};
-use fsfmt::{Ino, InodeKey};
+use fsfmt::{Ino, InodeData, InodeKey, Realm};
 use msgs::{MdsOp, cap};
 use wire::Errno;
 
@@ -22,6 +22,9 @@ pub(super) fn drop_name(
     let is_dir = inode.data.is_dir();
     let data = draft.changed(ino)?;
     data.nlink = data.nlink.saturating_sub(1);
+    if matches!(link, SlotLink::Primary(_)) || data.nlink == 0 {
+        keep_realm(cx, inode, data);
+    }
     if let SlotLink::Primary(_) = link {
         data.stray_from = place.0.ino;
         draft.unaccount(place.0, ino)?;
@@ -31,6 +34,22 @@ pub(super) fn drop_name(
     // Also from the asking client: the answer does not carry the new count.
     cx.revoke(ino, None, cap::LINK_SHARED | cap::LINK_EXCL);
     Ok(())
+}
+
+/// Lets a removed inode keep the snapshots that contain it: its objects are removed for all but them.
+fn keep_realm(cx: &Cx<'_>, inode: &Inode, data: &mut InodeData) {
+    let covering = cx.cache.snaps_of(inode);
+    if covering.is_empty() && data.own_realm.is_none() {
+        return;
+    }
+    let last = cx.cache.snaps.last();
+    data.own_realm = Some(Box::new(Realm {
+        seq: last,
+        created: last,
+        parent_since: cx.cache.snaps.next_first(),
+        past_parent_snaps: covering.into_iter().collect(),
+        ..Realm::default()
+    }));
 }
 
 fn stray_place(cx: &Cx<'_>, inode: InodeKey) -> Result<Place, Stop> {
@@ -44,6 +63,9 @@ pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Resul
         (true, false) => Err(Errno::EISDIR.into()),
         (false, true) => Err(Errno::ENOTDIR.into()),
         (true, true) if data.dirstat.nfiles + data.dirstat.nsubdirs > 0 => Err(Errno::ENOTEMPTY.into()),
+        (true, true) if data.own_realm.as_ref().is_some_and(|own| !own.snaps.is_empty()) => {
+            Err(Errno::ENOTEMPTY.into())
+        }
         _ => Ok(()),
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn commit_for(
     what: &str,
     updates: Vec<Update>,
 ) -> Lsn {
+    let updates = cache.preserve(updates);
     let event = Event { stamp: env.stamp(), what: what.to_owned(), updates };
     let (lsn, segment) = env.append(&event);
     apply(env, cache, sessions, event, Origin { lsn, segment, author });
@@ -35,13 +36,7 @@ pub(super) fn commit_for(
 }
 
 /// Applies a live or replayed event.
-pub(super) fn apply(
-    env: &mut Env,
-    cache: &mut Cache,
-    sessions: &mut Sessions,
-    event: Event,
-    origin: Origin,
-) {
+pub(super) fn apply(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, event: Event, origin: Origin) {
     let segment = origin.segment;
     let applied = cache.apply(event, origin);
     applied.inodes.into_iter().for_each(|ino| env.due(Due::InodeChanged(ino)));
@@ -55,18 +50,17 @@ pub(super) fn apply(
             }
             Update::InoFree { .. }
             | Update::Locks { .. }
-            | Update::Snapshot { .. }
             | Update::Prepare { .. }
             | Update::Commit { .. }
             | Update::Abort { .. }
             | Update::Refragment { .. }
             | Update::Header { .. }
-            | Update::SnapHead { .. }
             | Update::Pack { .. } => {
                 let text =
                     format!("the journal has {}, which this version does not carry out", update.name());
                 env.effect(Effect::Fail(text));
             }
+            Update::Snapshot { .. } | Update::SnapHead { .. } => unreachable!("the cache has the table"),
             of_a_session => sessions.apply(env, of_a_session, origin),
         }
     }

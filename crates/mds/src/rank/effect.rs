@@ -2,6 +2,7 @@
 
 use crate::io::IoRequest;
 use crate::types::ClientId;
+use maps::SnapId;
 use node::Level;
 use wire::AddrVec;
 
@@ -31,6 +32,10 @@ pub enum Effect {
     Send(ClientId, u64, msgs::Body),
     /// Put a client on the OSDs' blocklist; ends in [`Rank::evicted`](super::Rank::evicted).
     Evict(ClientId, AddrVec),
+    /// Ask the monitors for a snapshot id of the data pool; ends in [`Rank::snap_id`](super::Rank::snap_id).
+    TakeSnapId,
+    /// Remove a snapshot from the data pool; ends in [`Rank::snap_removed`](super::Rank::snap_removed).
+    RemoveSnap(SnapId),
     /// A client was evicted: close its connection, so that it notices.
     Closed(ClientId),
     /// A stage of the start is done.

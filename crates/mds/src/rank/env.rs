@@ -9,8 +9,10 @@ use crate::config::RankConfig;
 use crate::io::{IoRequest, IoWhy, ObjOp, ObjectId};
 use crate::journal::Journal;
 use crate::page::Page;
+use crate::realm::SnapContext;
 use crate::types::{ClientId, IoId, Lsn, Need, OpId, Segment};
 use fsfmt::{Event, InodeKey};
+use maps::SnapId;
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::{Instant, Now};
@@ -67,6 +69,8 @@ pub(super) struct Env {
     next_io: u64,
     effects: Vec<Effect>,
     due: VecDeque<Due>,
+    /// The monitors' answers to requests for a snapshot id, until operations take them.
+    snap_ids: VecDeque<Result<SnapId, Errno>>,
 }
 
 impl Env {
@@ -81,6 +85,7 @@ impl Env {
             next_io: 1,
             effects: Vec::new(),
             due: VecDeque::new(),
+            snap_ids: VecDeque::new(),
         }
     }
 
@@ -116,6 +121,25 @@ impl Env {
         Utime::from(self.now.wall)
     }
 
+    /// An unused snapshot id, or the reason why there is none. One that is not greater than the `last` used
+    /// comes too late: clients would not take the change that it marks for a newer one.
+    pub fn snap_id(&mut self, last: SnapId) -> Option<Result<SnapId, Errno>> {
+        while self.snap_ids.front().is_some_and(|id| id.is_ok_and(|id| id <= last)) {
+            self.snap_ids.pop_front();
+        }
+        self.snap_ids.front().copied()
+    }
+
+    /// Takes what [`Self::snap_id`] returns: it is used.
+    pub fn take_snap_id(&mut self) {
+        self.snap_ids.pop_front();
+    }
+
+    /// Keeps the monitors' answer to a request for a snapshot id.
+    pub fn keep_snap_id(&mut self, id: Result<SnapId, Errno>) {
+        self.snap_ids.push_back(id);
+    }
+
     /// Adds an output.
     pub fn effect(&mut self, effect: Effect) {
         self.effects.push(effect);
@@ -141,14 +165,15 @@ impl Env {
     /// Starts operations on an object of the metadata pool.
     pub fn start_metadata_io(&mut self, name: String, ops: Vec<ObjOp>, why: IoWhy) -> IoId {
         let object = ObjectId { pool: self.cfg.metadata_pool, ns: String::new(), name };
-        self.start_io(object, ops, why)
+        self.start_io(object, SnapContext::default(), ops, why)
     }
 
-    pub fn start_io(&mut self, object: ObjectId, ops: Vec<ObjOp>, why: IoWhy) -> IoId {
+    /// Starts operations on an object; a write preserves it for these snapshots.
+    pub fn start_io(&mut self, object: ObjectId, snaps: SnapContext, ops: Vec<ObjOp>, why: IoWhy) -> IoId {
         let id = IoId(self.next_io);
         self.next_io += 1;
         self.io.insert(id, why);
-        self.effect(Effect::Io(IoRequest { id, object, ops }));
+        self.effect(Effect::Io(IoRequest { id, object, snaps, ops }));
         id
     }
 

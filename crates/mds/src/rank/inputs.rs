@@ -8,8 +8,9 @@ use super::replay::Replay;
 use super::sessions::{ClientPeer, Sessions};
 use crate::io::{IoResult, IoWhy};
 use crate::rank::env::Due;
-use crate::types::{ClientId, IoId, Lsn, RankPeer};
+use crate::types::{ClientId, IoId, Lsn, Need, RankPeer};
 use fsfmt::Ino;
+use maps::SnapId;
 use msgs::{Body, ClientRequest, ClientSession, session_op};
 use node::Level;
 use std::time::Duration;
@@ -64,6 +65,20 @@ impl Rank {
         self.caps.revoke_unwanted(env, cache, sessions);
         self.run();
         self.trim_thoroughly();
+    }
+
+    /// Handles the monitors' answer to a request for a snapshot id.
+    pub fn snap_id(&mut self, now: Now, id: Result<SnapId, Errno>) {
+        self.env.set_now(now);
+        self.env.keep_snap_id(id);
+        self.ops.wake_for(&Need::SnapId);
+        self.run();
+    }
+
+    /// Handles the monitors' answer to the removal of a snapshot from the data pool.
+    pub fn snap_removed(&mut self, now: Now, snap: SnapId, failure: Option<Errno>) {
+        self.env.set_now(now);
+        self.trimming.given_back(&mut self.env, snap, failure);
     }
 
     /// Time of the next [`Self::timer`].

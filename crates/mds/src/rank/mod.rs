@@ -22,9 +22,11 @@ mod ops;
 mod reconnect;
 mod replay;
 mod sessions;
+mod snaps;
 mod start;
 mod stat;
 mod strays;
+mod trimming;
 mod write_back;
 
 pub use effect::{Effect, Stage};
@@ -46,6 +48,7 @@ use replay::Replay;
 use sessions::Sessions;
 use stdx::{Instant, Now};
 use strays::Strays;
+use trimming::Trimming;
 use write_back::WriteBack;
 
 /// Entries that trimming examines once a second, which takes some milliseconds.
@@ -62,6 +65,7 @@ pub struct Rank {
     write_back: WriteBack,
     caps: Caps,
     strays: Strays,
+    trimming: Trimming,
     accounting: Accounting,
     reconnect: Reconnect,
     client_replay: ClientReplay,
@@ -85,6 +89,7 @@ impl Rank {
             write_back,
             caps: Caps::default(),
             strays: Strays::default(),
+            trimming: Trimming::default(),
             accounting: Accounting::new(now.mono),
             reconnect: Reconnect::default(),
             client_replay: ClientReplay::default(),
@@ -118,7 +123,10 @@ impl Rank {
 
     /// True if nothing is in progress: no operation, no object operation, no message.
     pub fn is_quiet(&self) -> bool {
-        self.ops.is_empty() && self.client_replay.is_quiet() && self.env.is_quiet() && self.sessions.is_quiet()
+        self.ops.is_empty()
+            && self.client_replay.is_quiet()
+            && self.env.is_quiet()
+            && self.sessions.is_quiet()
     }
 
     /// Notes a new epoch of the MDS map.
@@ -157,9 +165,14 @@ impl Rank {
             if self.resume_reconnected() || self.advance_client_replay() {
                 continue;
             }
+            if !self.reconnect.has_absent() {
+                self.ops.nobody_is_absent();
+            }
             let Self { env, cache, sessions, .. } = self;
             self.reconnect.check_window(env, cache, sessions);
             self.strays.advance(env, cache, sessions, self.reconnect.has_absent());
+            let takes_changes = self.write_back.takes_changes(env);
+            self.trimming.advance(env, cache, sessions, takes_changes);
             self.write_back.advance(env, cache, sessions);
             self.env.write_journal();
             if !self.run() {
@@ -181,7 +194,7 @@ impl Rank {
                 self.route(due);
             }
             let takes_changes = self.write_back.takes_changes(&self.env);
-            let numbers = (takes_changes, self.write_back.ino_next());
+            let numbers = (takes_changes, self.reconnect.has_absent(), self.write_back.ino_next());
             let Self { env, cache, sessions, caps, .. } = self;
             if !self.ops.run_next(env, cache, sessions, caps, numbers) {
                 return has_run;
@@ -222,6 +235,9 @@ impl Rank {
 
     /// Notes the later work on an inode that was loaded or changed.
     fn note(&mut self, ino: InodeKey) {
+        if !ino.is_head() {
+            return;
+        }
         self.reconnect.presume_holders(&mut self.cache, &mut self.sessions, ino);
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         self.strays.note(&self.env, ino, inode);
@@ -239,6 +255,7 @@ impl Rank {
             self.reconnect.resume_claims(cache, sessions, ino);
             self.caps.resume_flushes(env, cache, sessions, ino);
         }
+        self.trimming.loaded(env, cache, sessions, loaded);
         self.ops.loaded(cache, loaded);
     }
 

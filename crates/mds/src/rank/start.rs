@@ -125,6 +125,7 @@ impl Rank {
     /// Takes note of what the holder of the rank has stored: what its segments before `segment` changed.
     fn note_stored(&mut self, segment: Segment, lsn: Lsn) {
         self.cache.note_stored(segment, lsn);
+        self.cache.snaps.note_stored(segment);
         self.sessions.note_stored(segment);
         self.write_back.note_stored(segment);
     }

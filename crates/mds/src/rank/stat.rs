@@ -1,10 +1,10 @@
 //! An inode as clients see it.
 
-use crate::cache::Inode;
+use crate::cache::{Cache, Inode};
 use crate::cap::Cap;
 use crate::types::ClientId;
 use fsfmt::{Frag, Ino, InodeData, InodeKey};
-use maps::LegacyFileLayout;
+use maps::{LegacyFileLayout, SnapId};
 use msgs::{
     CapBody, CapFile, ClientCaps, DirLayout, DirStat, FragTreeSplit, INLINE_NONE, InodeStat, InodeStatCap,
     LeaseStat, QuotaInfo, cap_op,
@@ -102,6 +102,22 @@ pub(super) fn inode_stat(key: InodeKey, inode: &Inode, client: ClientId, realm: 
         ..InodeStat::default()
     }
 }
+
+/// A state of a snapshot. It never changes: the client may read and keep all of it, and that it does so is
+/// recorded nowhere.
+pub(super) fn snapped_stat(cache: &Cache, key: InodeKey, client: ClientId, snap: SnapId) -> InodeStat {
+    let inode = &cache.inodes[&key];
+    let data = cache.state_at(inode, snap).into_owned();
+    let realm = cache.realm_of(inode);
+    let shown = Inode::new(data, None, inode.change);
+    let made = cache.snaps.live(snap).map(|record| timespec(record.info.stamp)).unwrap_or_default();
+    let cap = InodeStatCap { caps: SNAPPED_BITS, ..InodeStatCap::default() };
+    let key = InodeKey { ino: key.ino, snap };
+    InodeStat { cap, snap_btime: made, ..inode_stat(key, &shown, client, realm) }
+}
+
+/// Bits on a state of a snapshot.
+const SNAPPED_BITS: u32 = msgs::cap::PIN | msgs::cap::ANY_RD;
 
 /// A message about a cap with the inode's state.
 pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Cap, realm: Ino) -> ClientCaps {

@@ -44,6 +44,10 @@ pub struct Client {
     pub stubborn: bool,
     pub recalled: Option<u32>,
     pub revokes_seen: usize,
+    /// Realms that it was told of: sequence number, and the snapshots that its writes preserve.
+    pub realms: BTreeMap<u64, (u64, Vec<u64>)>,
+    /// The realm of what it holds.
+    pub realm_of: BTreeMap<u64, u64>,
 }
 
 impl Client {
@@ -120,7 +124,25 @@ impl Client {
                 Vec::new()
             }
             Body::ClientCaps(m) => self.caps(tid, &m),
+            Body::ClientSnap(m) => {
+                self.snap_told(&m);
+                Vec::new()
+            }
             other => panic!("client gets {}", other.name()),
+        }
+    }
+
+    fn snap_told(&mut self, m: &msgs::ClientSnap) {
+        if m.op == msgs::snap_op::SPLIT {
+            self.realm_of.extend(m.split_inos.iter().map(|ino| (*ino, m.split)));
+        } else {
+            assert!(m.split_inos.is_empty() && m.split_realms.is_empty(), "newer kernels refuse that");
+        }
+        for realm in &m.trace {
+            let known = self.realms.entry(realm.ino).or_default();
+            if realm.seq.0 > known.0 {
+                *known = (realm.seq.0, realm.snaps.iter().map(|snap| snap.0).collect());
+            }
         }
     }
 

@@ -33,6 +33,12 @@ pub struct World {
     pub in_flight: Vec<IoRequest>,
     pub clients: BTreeMap<u64, Client>,
     pub evict_asked: Vec<u64>,
+    /// The last snapshot id of the data pool.
+    pub pool_snaps: u64,
+    /// The snapshots for which the last change of each data object preserved it.
+    pub data_snaps: BTreeMap<String, Vec<u64>>,
+    /// Snapshots that were removed from the data pool.
+    pub given_back: BTreeSet<u64>,
     pub log: Vec<String>,
     pub io_count: usize,
     pub max_entries: usize,
@@ -71,6 +77,9 @@ impl World {
             in_flight: Vec::new(),
             clients: BTreeMap::new(),
             evict_asked: Vec::new(),
+            pool_snaps: 1,
+            data_snaps: BTreeMap::new(),
+            given_back: BTreeSet::new(),
             log: Vec::new(),
             io_count: 0,
             max_entries: 0,
@@ -132,13 +141,22 @@ impl World {
                     self.rank.client_message(self.now, client, tid, answer);
                 }
             }
+            Effect::TakeSnapId => {
+                self.pool_snaps += 1;
+                self.rank.snap_id(self.now, Ok(maps::SnapId(self.pool_snaps)));
+            }
+            Effect::RemoveSnap(snap) => {
+                self.given_back.insert(snap.0);
+                self.rank.snap_removed(self.now, snap, None);
+            }
             Effect::Evict(client, _) => self.evict_asked.push(client.0),
             Effect::Closed(_) => {}
             Effect::Reached(Stage::Creating | Stage::Rejoined) => self.rank.activate(self.now),
             Effect::Reached(Stage::Replayed) => self.rank.reconnect(self.now),
             Effect::Reached(_) => {}
             Effect::Event(node::Level::Warn, "flush_ignored", _) if self.has_hostile => {}
-            Effect::Event(node::Level::Warn, "unsafe_requests_lost", _) if self.loses_requests || self.has_hostile => {}
+            Effect::Event(node::Level::Warn, "unsafe_requests_lost", _)
+                if self.loses_requests || self.has_hostile => {}
             Effect::Event(node::Level::Error | node::Level::Warn, name, detail) => panic!("{name}: {detail}"),
             Effect::Event(_, name, detail) => self.log.push(format!("{name}: {detail}")),
             Effect::Fail(text) => panic!("the rank failed: {text}"),
@@ -181,6 +199,10 @@ impl World {
     }
 
     pub fn carry_out(&mut self, io: &IoRequest) -> Result<Vec<ObjReply>, Errno> {
+        if io.object.pool == self.cfg.data_pool {
+            let snaps = io.snaps.snaps.iter().map(|snap| snap.0).collect();
+            self.data_snaps.insert(io.object.name.clone(), snaps);
+        }
         let exists = self.objects.contains_key(&io.object);
         let creates =
             io.ops.iter().any(|op| op.writes() && !matches!(op, ObjOp::Delete | ObjOp::Truncate(_)));

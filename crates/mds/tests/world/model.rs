@@ -15,6 +15,8 @@ pub struct Node {
 
 pub struct Model {
     pub nodes: BTreeMap<u64, Node>,
+    /// Directories with snapshots of their own: they cannot be removed.
+    pub snapped: Vec<u64>,
     next: u64,
 }
 
@@ -23,7 +25,7 @@ type R = Result<(), Errno>;
 impl Model {
     pub fn new() -> Self {
         let root = Node { dir: Some(BTreeMap::new()), mode: 0o755, nlink: 1, ..Node::default() };
-        Self { nodes: BTreeMap::from([(1, root)]), next: 2 }
+        Self { nodes: BTreeMap::from([(1, root)]), snapped: Vec::new(), next: 2 }
     }
 
     pub fn find(&self, path: &str) -> Result<u64, Errno> {
@@ -89,7 +91,7 @@ impl Model {
         match (&self.nodes[&ino].dir, as_dir) {
             (Some(_), false) => Err(Errno::EISDIR),
             (None, true) => Err(Errno::ENOTDIR),
-            (Some(d), true) if !d.is_empty() => Err(Errno::ENOTEMPTY),
+            (Some(d), true) if !d.is_empty() || self.snapped.contains(&ino) => Err(Errno::ENOTEMPTY),
             _ => Ok(()),
         }
     }

@@ -75,6 +75,8 @@ impl Loader {
             Need::Revoke { .. }
             | Need::Truncated(_)
             | Need::Lock(_)
+            | Need::SnapId
+            | Need::Absent
             | Need::Remote(..)
             | Need::Thaw(_)
             | Need::Prepared(_) => unreachable!("these are not loads"),

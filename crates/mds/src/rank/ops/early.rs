@@ -26,7 +26,8 @@ pub(super) fn allows(session: &Session, request: &ClientRequest, plan: &Plan) ->
         MdsOp::SETATTR => request.args.get::<SetattrArgs>().mask & setattr_mask::SIZE == 0,
         _ => false,
     };
-    may_leave && !plan.local.is_empty() && !is_replay(request)
+    // Clients learn of realms when they are durable, and of nothing before that is in them.
+    may_leave && plan.realm.is_none() && !plan.local.is_empty() && !is_replay(request)
 }
 
 /// The newest event of others that changed what these updates replace.

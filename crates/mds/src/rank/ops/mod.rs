@@ -31,6 +31,8 @@ pub(super) struct Ops {
     ready: VecDeque<OpId>,
     /// Operations that wait for space in the journal.
     space_waiters: BTreeSet<OpId>,
+    /// True if operations wait for absent clients.
+    waits_for_absent: bool,
     last_id: u64,
 }
 
@@ -92,6 +94,20 @@ impl Ops {
                 _ => false,
             });
         }
+    }
+
+    /// Resumes operations that waited for absent clients.
+    pub fn nobody_is_absent(&mut self) {
+        if std::mem::take(&mut self.waits_for_absent) {
+            self.wake_for(&Need::Absent);
+        }
+    }
+
+    /// Resumes operations with this need.
+    pub fn wake_for(&mut self, need: &Need) {
+        let ids: Vec<OpId> =
+            self.ops.iter().filter(|(_, op)| op.needs.contains(need)).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.satisfy(id, |n| n == need));
     }
 
     /// Resumes operations that waited for journal space.

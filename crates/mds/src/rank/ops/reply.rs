@@ -1,15 +1,15 @@
 //! Answers to clients, with the capabilities that accompany them.
 
 use crate::cache::Cache;
-use crate::ops::{Extra, Reply};
+use crate::ops::{Extra, Reply, Snapped, View};
 use crate::rank::caps::Caps;
 use crate::rank::env::Env;
 use crate::rank::sessions::Sessions;
 use crate::rank::stat;
 use crate::types::ClientId;
-use fsfmt::{Ino, InodeKey};
+use fsfmt::{Frag, Ino, InodeKey};
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
-use msgs::{ClientReply, ClientRequest, MdsOp, ReplyDentry, ReplyTrace};
+use msgs::{ClientReply, ClientRequest, InodeStat, MdsOp, ReplyDentry, ReplyTrace};
 use wire::Writer;
 
 /// An answer with only the result 0.
@@ -27,9 +27,13 @@ pub(super) fn build(
     (request, reply): (&ClientRequest, &Reply),
 ) -> ClientReply {
     let mut trace = ReplyTrace::default();
+    let realm = realm_of(cache, reply);
+    if let Some(view) = &reply.view {
+        trace = view_trace(cache, client, view);
+    }
     if let Some((dir, key)) = &reply.dentry {
         let (dir_stat, lease) = (stat::dir_stat(dir.frag), stat::no_lease());
-        let dir = caps.issue(env, cache, sessions, dir.inode(), client, 0);
+        let dir = issue_known(env, cache, sessions, caps, (dir.inode(), client), realm);
         trace.dentry = Some(Box::new(ReplyDentry { dir, dir_stat, name: key.name.clone(), lease }));
     }
     if let Some(ino) = reply.target {
@@ -43,7 +47,13 @@ pub(super) fn build(
             let mut w = Writer::new();
             w.put(&stat::dir_stat(*frag));
             let part = (entries.as_slice(), *flags, *max_bytes);
-            listing(env, cache, sessions, caps, client, part, &mut w);
+            listing(env, cache, sessions, caps, (client, realm), part, &mut w);
+            w.into_vec()
+        }
+        Extra::Snapped { frag, entries, flags, max_bytes } => {
+            let mut w = Writer::new();
+            w.put(&stat::dir_stat(*frag));
+            snapped_listing(cache, client, (entries, *flags, *max_bytes), &mut w);
             w.into_vec()
         }
     };
@@ -52,9 +62,68 @@ pub(super) fn build(
         result: reply.result,
         trace,
         extra,
-        snap_trace: if has_inode { cache.realm_trace(Ino::ROOT) } else { Vec::new() },
+        snap_trace: if has_inode { cache.realm_trace(realm) } else { Vec::new() },
         ..empty(env, request.op)
     }
+}
+
+/// The realm that an answer describes: that of its inode, or else of the directory.
+fn realm_of(cache: &Cache, reply: &Reply) -> Ino {
+    let shown = reply.target.or_else(|| reply.dentry.as_ref().map(|(dir, _)| dir.inode()));
+    shown.and_then(|ino| cache.inodes.get(&ino)).map_or(Ino::ROOT, |inode| cache.realm_of(inode))
+}
+
+/// An inode with a capability. A client that does not have one yet gets none if the answer does not describe
+/// the inode's realm: it would not know which snapshots its writes must preserve.
+fn issue_known(
+    env: &mut Env,
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    caps: &mut Caps,
+    (ino, client): (InodeKey, ClientId),
+    described: Ino,
+) -> InodeStat {
+    let inode = &cache.inodes[&ino];
+    let realm = cache.realm_of(inode);
+    if inode.caps.contains_key(client) || cache.is_realm_around(realm, described) {
+        return caps.issue(env, cache, sessions, ino, client, 0);
+    }
+    stat::inode_stat(ino, inode, client, realm)
+}
+
+/// States of a snapshot. They never change, so clients may keep them without being recorded.
+fn view_trace(cache: &Cache, client: ClientId, view: &View) -> ReplyTrace {
+    let stat_of = |key: InodeKey| stat::snapped_stat(cache, key, client, view.snap);
+    let dentry = view.dentry.as_ref().map(|(dir, name)| {
+        let (dir_stat, lease) = (stat::dir_stat(Frag::WHOLE), stat::no_lease());
+        Box::new(ReplyDentry { dir: stat_of(*dir), dir_stat, name: name.clone(), lease })
+    });
+    ReplyTrace { dentry, target: view.target.map(|key| Box::new(stat_of(key))) }
+}
+
+/// Entries of a directory as of snapshots.
+fn snapped_listing(
+    cache: &Cache,
+    client: ClientId,
+    (entries, mut flags, max_bytes): (&[Snapped], u16, usize),
+    w: &mut Writer,
+) {
+    let mut body = Writer::new();
+    let mut count = 0;
+    for (name, key, snap) in entries {
+        let inode = stat::snapped_stat(cache, *key, client, *snap);
+        let mut one = Writer::new();
+        one.put(&msgs::ReaddirEntry { name: name.clone(), lease: stat::no_lease(), inode });
+        if count > 0 && body.len() + one.len() > max_bytes {
+            flags &= !(FRAG_END | FRAG_COMPLETE);
+            break;
+        }
+        body.raw(one.as_slice());
+        count += 1;
+    }
+    w.count(count);
+    w.put(&flags);
+    w.raw(body.as_slice());
 }
 
 /// Entries of a directory with their inodes. Capabilities go with them only while the cache has space: a
@@ -64,7 +133,7 @@ fn listing(
     cache: &mut Cache,
     sessions: &mut Sessions,
     caps: &mut Caps,
-    client: ClientId,
+    (client, realm): (ClientId, Ino),
     (entries, mut flags, max_bytes): (&[(Vec<u8>, InodeKey)], u16, usize),
     w: &mut Writer,
 ) {
@@ -74,7 +143,7 @@ fn listing(
         let has_space = cache.stats().inodes * 4 < env.cfg().options.cache_inodes * 3;
         let listed = &cache.inodes[ino];
         let inode = if has_space || listed.caps.contains_key(client) {
-            caps.issue(env, cache, sessions, *ino, client, 0)
+            issue_known(env, cache, sessions, caps, (*ino, client), realm)
         } else {
             stat::inode_stat(*ino, listed, client, cache.realm_of(listed))
         };

@@ -6,9 +6,11 @@ use crate::cache::{Cache, Revocation};
 use crate::ops::{self, Cx, Plan};
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit_for;
+use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
 use crate::rank::locks;
 use crate::rank::sessions::{Session, Sessions};
+use crate::rank::snaps;
 use crate::types::{ClientId, Lsn, Need, OpId, Stop};
 use fsfmt::{Ino, Update};
 use msgs::{ClientReply, ClientRequest, MdsOp};
@@ -31,7 +33,7 @@ impl Ops {
         cache: &mut Cache,
         sessions: &mut Sessions,
         caps: &mut Caps,
-        (takes_changes, ino_next): (bool, u64),
+        (takes_changes, has_absent, ino_next): (bool, bool, u64),
     ) -> bool {
         let Some(mut op) = self.take_ready(takes_changes) else { return false };
         let Some(session) = sessions.get(op.client) else {
@@ -41,13 +43,18 @@ impl Ops {
         cache.tick += 1;
         op.last_run = cache.tick;
         let done = session.completed(op.tid);
+        let snap_id = env.snap_id(cache.snaps.last());
         let number = number_for(session, &op.request, ino_next);
         let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
             .with_session(session.auth(), done)
+            .with_snapshots(snap_id, has_absent)
             .at(env.stamp());
         let result = ops::prepare(&cx);
         // A repeated request is not answered before its execution is durable, whatever is left of it.
         let seen = if done.is_some() { env.journal().last() } else { cx.seen() };
+        if cx.used_snap_id() && !matches!(result, Err(Stop::Need(_))) {
+            env.take_snap_id();
+        }
         match result {
             Ok(plan) if env.cfg().full && grows(op.request.op, &plan) => {
                 self.fail(env, cache, sessions, caps, op, (Errno::ENOSPC, seen));
@@ -75,6 +82,7 @@ impl Ops {
                 op.touched.insert(*ino);
             }
         }
+        self.waits_for_absent |= needs.contains(&Need::Absent);
         let id = op.id;
         self.ops.insert(id, op);
         (id, needs)
@@ -127,6 +135,9 @@ impl Ops {
         }
         if let Some(lock) = plan.lock {
             locks::set(env, cache, op.client, lock);
+        }
+        if let (Some(change), Some(own)) = (plan.realm.take(), own) {
+            snaps::tell(env, cache, sessions, own, change);
         }
         let answer = if early::is_replay(&op.request) {
             env.due(Due::Repeated(op.client, None));
@@ -187,6 +198,9 @@ fn fetch(
             Need::Revoke { ino, except, mask } => {
                 caps.revoke_for(env, cache, sessions, id, (ino, Revocation { except, mask }));
             }
+            Need::SnapId => env.effect(Effect::TakeSnapId),
+            // Each return or eviction of an absent client wakes them.
+            Need::Absent => {}
             Need::Remote(..) | Need::Thaw(_) | Need::Prepared(_) => {
                 unreachable!("one rank has the authority over everything, and migrates nothing")
             }

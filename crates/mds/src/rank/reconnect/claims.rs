@@ -8,6 +8,7 @@ use crate::rank::effect::{Effect, Stage};
 use crate::rank::env::{Due, Env};
 use crate::rank::locks;
 use crate::rank::sessions::{SessionState, Sessions};
+use crate::rank::snaps;
 use crate::types::{ClientId, Need};
 use fsfmt::{Ino, InodeKey};
 use msgs::{CapReconnect, ClientReconnect, ClientSession, cap_op, session_op};
@@ -95,6 +96,7 @@ impl Reconnect {
             self.revoke_outdated(env, cache, sessions, client, was_absent);
         }
         sessions.send_reopened(env, client);
+        snaps::tell_again(env, cache, sessions, client);
         let absent = self.remove(client).expect("it was absent");
         let held = release_presumed(cache, sessions, client);
         Resumed { said: absent.said, held, missing: absent.missing }

@@ -33,6 +33,8 @@ const SESSIONS_PER_READ: u64 = 256;
 
 /// Time between two looks of a standby at the journal.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Snapshots read at once.
+const SNAPS_PER_READ: u64 = 1024;
 
 /// An object being read.
 #[derive(Debug)]
@@ -41,6 +43,7 @@ enum Read {
     /// The header, once more.
     Look,
     Sessions,
+    Snaps,
     InoTable,
     Base,
     Journal,
@@ -117,6 +120,7 @@ impl Replay {
             replay.read(env, names::base_object(ino), whole.clone(), Read::Base);
         }
         replay.read_sessions(env, Vec::new());
+        replay.read_snaps(env, Vec::new());
         replay
     }
 
@@ -149,6 +153,10 @@ impl Replay {
     fn read_sessions(&mut self, env: &mut Env, after: Vec<u8>) {
         let op = ObjOp::OmapList { after, max: SESSIONS_PER_READ };
         self.read(env, names::session_table(env.cfg().rank), op, Read::Sessions);
+    }
+
+    fn read_snaps(&mut self, env: &mut Env, after: Vec<u8>) {
+        self.read(env, names::snap_table(), ObjOp::OmapList { after, max: SNAPS_PER_READ }, Read::Snaps);
     }
 
     /// Handles a completed read. Fails if the state is damaged.
@@ -208,6 +216,13 @@ impl Replay {
                     && let (Some(last), true) = (sessions.load(env, entries)?, *more)
                 {
                     self.read_sessions(env, last);
+                }
+            }
+            Read::Snaps => {
+                if let Some(ObjReply::Omap(entries, more)) = &reply
+                    && let (Some(last), true) = (cache.snaps.load(entries)?, *more)
+                {
+                    self.read_snaps(env, last);
                 }
             }
             Read::Journal | Read::Look => unreachable!("no table"),

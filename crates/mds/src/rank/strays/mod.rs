@@ -10,7 +10,8 @@ use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::cache::{Cache, DataWork, Inode};
 use crate::io::IoWhy;
-use crate::types::Need;
+use crate::realm::SnapContext;
+use crate::types::{Lsn, Need};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Update};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -42,6 +43,8 @@ pub(super) struct Strays {
     under_way: usize,
     /// True if clients were absent at the last step, so that no purge was due.
     was_absent: bool,
+    /// The last change of snapshots at the last step: what was kept for a removed one may be due.
+    snaps_seen: Lsn,
     /// The omap key after which the search for the predecessor's strays continues.
     next_page: Option<Vec<u8>>,
 }
@@ -78,7 +81,8 @@ impl Strays {
         if env.stage() != Stage::Active {
             return;
         }
-        if std::mem::replace(&mut self.was_absent, is_absent) && !is_absent {
+        let is_unseen = std::mem::replace(&mut self.snaps_seen, cache.snaps.lsn()) != cache.snaps.lsn();
+        if std::mem::replace(&mut self.was_absent, is_absent) && !is_absent || is_unseen {
             self.candidates.extend(&self.purges);
         }
         if self.purges.len() < MAX_FILES
@@ -121,7 +125,7 @@ impl Strays {
         if inode.data_work.is_some() {
             return true;
         }
-        let Some(work) = due_work(env, inode, is_absent) else {
+        let Some(work) = due_work(env, inode, is_absent || cache.is_kept(&inode.data)) else {
             if inode.data.truncate_from == 0 && inode.data.nlink > 0 {
                 self.forget(ino);
             }
@@ -165,7 +169,8 @@ impl Strays {
             *next += 1;
             *in_flight += 1;
             let (object, op) = objects::object_op(&inode.data, number, purge, env.cfg().metadata_pool);
-            env.start_io(object, vec![op], IoWhy::Data(ino));
+            let snaps = snaps_of_objects(cache, ino);
+            env.start_io(object, snaps, vec![op], IoWhy::Data(ino));
         }
     }
 
@@ -226,6 +231,15 @@ impl Strays {
 /// The need for a page of the directory of strays, which is never split.
 fn stray_page(env: &Env, after: Vec<u8>) -> Need {
     Need::Page(DirFrag::whole(Ino::stray(env.cfg().rank)), after)
+}
+
+/// The snapshots for which an inode's data objects must be preserved. A directory's objects are not cut.
+fn snaps_of_objects(cache: &Cache, ino: InodeKey) -> SnapContext {
+    let Some(inode) = cache.inodes.get(&ino).filter(|inode| inode.data.is_file()) else {
+        return SnapContext::default();
+    };
+    let context = cache.snap_context(cache.realm_of(inode));
+    if context.snaps.is_empty() { SnapContext::default() } else { context }
 }
 
 fn is_stray(env: &Env, inode: &Inode) -> bool {

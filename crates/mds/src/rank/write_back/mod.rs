@@ -145,6 +145,7 @@ impl WriteBack {
                 }
             }
             IoWhy::Sessions => sessions.end_commit(),
+            IoWhy::Snaps => cache.snaps.end_commit(),
             IoWhy::InoTable => self.ino_commit = None,
             IoWhy::Journal | IoWhy::Boot | IoWhy::Load | IoWhy::Data(_) => unreachable!("no write-backs"),
         }

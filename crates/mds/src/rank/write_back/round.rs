@@ -62,7 +62,16 @@ impl WriteBack {
         self.commit_bases(env, cache, up_to);
         self.commit_index(env, cache, up_to);
         self.commit_sessions(env, sessions, up_to);
+        self.commit_snaps(env, cache, up_to);
         self.commit_inode_numbers(env, up_to);
+    }
+
+    fn commit_snaps(&mut self, env: &mut Env, cache: &mut Cache, up_to: Segment) {
+        if cache.snaps.first_needed().is_none_or(|segment| segment > up_to) {
+            return;
+        }
+        let (set, remove) = cache.snaps.begin_commit();
+        self.start(env, names::snap_table(), OmapChanges { set, remove }.into_ops(None), IoWhy::Snaps);
     }
 
     fn start(&mut self, env: &mut Env, object: String, ops: Vec<ObjOp>, why: IoWhy) {

@@ -1,0 +1,343 @@
+//! The table of all snapshots, and the states of the name space that they keep.
+//!
+//! A change of an entry that a snapshot contains first copies it: `NAME@S` has the state up to snapshot S,
+//! and the live entry begins after it ([`Cache::preserve`]). A directory's own snapshots, and all snapshots
+//! of a file with several names, find the state in the inode itself (`old_inodes`), wherever it has moved.
+
+use super::{Cache, Inode, SlotLink};
+use crate::dirty::DirtyIndex;
+use crate::types::{Lsn, Place, Segment};
+use fsfmt::{
+    Dentry, DentryKey, DirFrag, Ino, InodeData, Link, OldInode, Realm, SnapRecord, SnapTable, Update,
+    snap_key, snap_state,
+};
+use maps::SnapId;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use wire::{DecodeError, Reader, Writer};
+
+/// The omap key of the table's head.
+const HEAD_KEY: &[u8] = b"head";
+/// The head's number among the changed items of the table: no snapshot has it.
+const HEAD_ITEM: SnapId = SnapId(0);
+
+/// The write-back of the table: entries to set, and keys to remove.
+pub type TableChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);
+
+/// The table of snapshots.
+///
+/// Invariants: no id is given out twice; what was changed is dirty or in a write-back until it is stored.
+#[derive(Default)]
+pub struct Snaps {
+    head: SnapTable,
+    records: BTreeMap<SnapId, SnapRecord>,
+    /// The last event that took an id.
+    lsn: Lsn,
+    dirty: DirtyIndex<SnapId>,
+    committing: DirtyIndex<SnapId>,
+}
+
+impl Snaps {
+    /// The last id that a creation, a removal or a move between realms took; 0 before the first.
+    pub fn last(&self) -> SnapId {
+        self.head.last_created.max(self.head.last_removed)
+    }
+
+    /// The first snapshot that contains what is made now; 0 before the first snapshot.
+    pub fn next_first(&self) -> SnapId {
+        match self.last() {
+            SnapId(0) => SnapId(0),
+            SnapId(last) => SnapId(last + 1),
+        }
+    }
+
+    /// A snapshot in use.
+    pub fn live(&self, snap: SnapId) -> Option<&SnapRecord> {
+        self.records.get(&snap).filter(|record| record.state == snap_state::LIVE)
+    }
+
+    /// All snapshots in use.
+    pub fn all_live(&self) -> impl DoubleEndedIterator<Item = SnapId> {
+        self.records.iter().filter(|(_, record)| record.state == snap_state::LIVE).map(|(snap, _)| *snap)
+    }
+
+    /// The last event that took an id: a removal is not to be acted on before it is durable.
+    pub fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// Removed snapshots whose states are being trimmed.
+    pub fn trimming(&self) -> impl Iterator<Item = (SnapId, &SnapRecord)> {
+        let is_trimming = |(_, record): &(&SnapId, &SnapRecord)| record.state == snap_state::TRIMMING;
+        self.records.iter().filter(is_trimming).map(|(snap, record)| (*snap, record))
+    }
+
+    /// The update of the table's head after `id` was taken by a creation, or by another change of a realm.
+    pub fn take(&self, id: SnapId, is_creation: bool) -> Update {
+        let mut table = self.head.clone();
+        table.version += 1;
+        let last = if is_creation { &mut table.last_created } else { &mut table.last_removed };
+        *last = id.max(*last);
+        Update::SnapHead { table: Box::new(table) }
+    }
+
+    /// Applies an event's change of the table; gives other updates back.
+    pub(super) fn apply(&mut self, update: Update, lsn: Lsn, segment: Segment) -> Option<Update> {
+        match update {
+            Update::Snapshot { snap, record } => {
+                match record {
+                    Some(record) => drop(self.records.insert(snap, *record)),
+                    None => drop(self.records.remove(&snap)),
+                }
+                self.dirty.mark(snap, segment);
+            }
+            Update::SnapHead { table } => {
+                self.lsn = lsn;
+                self.head = *table;
+                self.dirty.mark(HEAD_ITEM, segment);
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Takes in stored entries of the table; gives the last key.
+    pub fn load(&mut self, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Option<Vec<u8>>, DecodeError> {
+        for (key, value) in entries {
+            if key == HEAD_KEY {
+                self.head = Reader::new(value).get()?;
+            } else if let Some(snap) =
+                std::str::from_utf8(key).ok().and_then(|k| u64::from_str_radix(k, 16).ok())
+            {
+                self.records.insert(SnapId(snap), Reader::new(value).get()?);
+            }
+        }
+        Ok(entries.keys().next_back().cloned())
+    }
+
+    /// The oldest segment with a change that is not stored.
+    pub fn first_needed(&self) -> Option<Segment> {
+        self.dirty.oldest().into_iter().chain(self.committing.oldest()).min()
+    }
+
+    /// Somebody else has stored what segments before `segment` changed.
+    pub fn note_stored(&mut self, segment: Segment) {
+        self.dirty.raise(segment);
+    }
+
+    /// Begins the write-back of all changes: entries to set, and keys to remove.
+    pub fn begin_commit(&mut self) -> TableChanges {
+        assert!(self.committing.is_empty(), "one write-back of the table at a time");
+        self.committing = std::mem::take(&mut self.dirty);
+        let (mut set, mut remove) = (BTreeMap::new(), Vec::new());
+        for snap in self.committing.keys() {
+            match self.records.get(snap) {
+                _ if *snap == HEAD_ITEM => drop(set.insert(HEAD_KEY.to_vec(), Writer::encode(&self.head))),
+                Some(record) => drop(set.insert(snap_key(*snap), Writer::encode(record))),
+                None => remove.push(snap_key(*snap)),
+            }
+        }
+        (set, remove)
+    }
+
+    /// Ends a write-back.
+    pub fn end_commit(&mut self) {
+        self.committing.clear();
+    }
+}
+
+impl Cache {
+    /// Adds to an event's updates the copies of what they replace, as far as snapshots contain it.
+    pub fn preserve(&self, updates: Vec<Update>) -> Vec<Update> {
+        if self.snaps.last() == SnapId(0) {
+            return updates;
+        }
+        let mut out = Vec::with_capacity(updates.len());
+        for update in updates {
+            match update {
+                Update::Dentry { dir, key, value } if key.is_head() => {
+                    let value = value.map(|entry| self.keep_in_inode(entry));
+                    self.preserve_entry((dir, key), value, &mut out);
+                }
+                Update::Base { mut inode } => {
+                    if inode.ino == Ino::ROOT {
+                        self.keep_old_state(&mut inode);
+                    }
+                    out.push(Update::Base { inode });
+                }
+                other => out.push(other),
+            }
+        }
+        out
+    }
+
+    fn preserve_entry(&self, place: Place, mut value: Option<Box<Dentry>>, out: &mut Vec<Update>) {
+        let (dir, key) = place;
+        let slot = self.dirs.get(&dir).and_then(|d| d.slots.get(&key)).filter(|s| s.link != SlotLink::Null);
+        let newest = self.newest_snap_of_names(dir);
+        let keeps = slot.filter(|slot| newest.is_some_and(|newest| slot.first <= newest));
+        if let (Some(slot), Some(newest)) = (keeps, newest)
+            && let Some(link) = self.copied_link(slot.link)
+        {
+            let entry = Dentry { first: slot.first, link };
+            let copy = DentryKey { snap: newest, ..key.clone() };
+            out.push(Update::Dentry { dir, key: copy, value: Some(Box::new(entry)) });
+        }
+        if let Some(entry) = &mut value {
+            let is_same = slot.is_some_and(|s| s.link.inode().is_some_and(|i| i.ino == entry.link.ino()));
+            if !is_same || keeps.is_some() {
+                entry.first = self.snaps.next_first();
+            }
+        }
+        out.push(Update::Dentry { dir, key, value });
+    }
+
+    /// The newest snapshot that contains the names of a directory.
+    fn newest_snap_of_names(&self, dir: DirFrag) -> Option<SnapId> {
+        if dir.ino.is_base() && dir.ino != Ino::ROOT {
+            return None;
+        }
+        let inode = self.inodes.get(&dir.inode())?;
+        self.snap_context(self.realm_of(inode)).snaps.first().copied()
+    }
+
+    /// The copy of an entry's target. Of a file with several names only the name is copied: the states are in
+    /// its inode.
+    fn copied_link(&self, link: SlotLink) -> Option<Link> {
+        let key = match link {
+            SlotLink::Null => return None,
+            SlotLink::Remote { ino, dtype } => return Some(Link::Remote { ino, dtype }),
+            SlotLink::Primary(key) => key,
+        };
+        let data = &self.inodes.get(&key)?.data;
+        if data.realm == Realm::GLOBAL {
+            return Some(Link::Remote { ino: data.ino, dtype: data.dtype() });
+        }
+        let mut copy = data.clone();
+        copy.ranges.clear();
+        copy.links.clear();
+        copy.truncate_from = 0;
+        copy.accounted = copy.rstat.clone();
+        Some(Link::Primary(Box::new(copy)))
+    }
+
+    fn keep_in_inode(&self, mut entry: Box<Dentry>) -> Box<Dentry> {
+        if let Link::Primary(data) = &mut entry.link {
+            self.keep_old_state(data);
+        }
+        entry
+    }
+
+    /// Keeps the present state in the new one, if snapshots need to find it there.
+    fn keep_old_state(&self, data: &mut InodeData) {
+        let Some(old) = self.inodes.get(&data.key()).map(|inode| &inode.data) else { return };
+        let Some(realm) = self.realm_with_states(old) else { return };
+        let context = self.snap_context(realm);
+        let live =
+            |last: &SnapId, old: &mut OldInode| context.snaps.iter().any(|s| old.first <= *s && s <= last);
+        data.old_inodes.retain(live);
+        let first = self.state_first(old);
+        if let Some(newest) = context.snaps.first()
+            && first <= *newest
+        {
+            data.old_inodes.insert(*newest, old_state(old, first));
+        }
+    }
+
+    /// The realm for whose snapshots an inode keeps its old states itself: its own, or that of all files with
+    /// several names.
+    fn realm_with_states(&self, data: &InodeData) -> Option<Ino> {
+        if data.realm == Realm::GLOBAL {
+            Some(Realm::GLOBAL)
+        } else if data.own_realm.is_some() {
+            Some(data.ino)
+        } else {
+            None
+        }
+    }
+
+    /// The first snapshot that the present state may be in.
+    fn state_first(&self, data: &InodeData) -> SnapId {
+        match data.old_inodes.keys().next_back() {
+            Some(last) => SnapId(last.0 + 1).max(data.first),
+            None => data.first,
+        }
+    }
+
+    /// An inode as of a snapshot. The state of the inode given is that of the entry that leads to it.
+    pub fn state_at<'a>(&self, inode: &'a Inode, snap: SnapId) -> Cow<'a, InodeData> {
+        match inode.data.old_inodes.range(snap..).next() {
+            Some((_, old)) if old.first <= snap => Cow::Owned(with_state(&inode.data, old)),
+            _ => Cow::Borrowed(&inode.data),
+        }
+    }
+
+    /// True if snapshots find an inode without a name here: a directory, in which they find entries, or a
+    /// file that had several names. Of all others they have copies.
+    pub fn is_kept(&self, data: &InodeData) -> bool {
+        let past = data.own_realm.iter().flat_map(|own| &own.past_parent_snaps);
+        (data.is_dir() || data.realm == Realm::GLOBAL)
+            && past.into_iter().any(|snap| self.snaps.live(*snap).is_some())
+    }
+
+    /// The snapshots that contain an inode, newest first.
+    pub fn snaps_of(&self, inode: &Inode) -> Vec<SnapId> {
+        let mut snaps = self.snap_context(self.realm_of(inode)).snaps;
+        snaps.retain(|snap| inode.data.first <= *snap);
+        snaps
+    }
+}
+
+fn old_state(data: &InodeData, first: SnapId) -> OldInode {
+    OldInode {
+        first,
+        version: data.version,
+        mode: data.mode,
+        uid: data.uid,
+        gid: data.gid,
+        nlink: data.nlink,
+        size: data.size,
+        mtime: data.mtime,
+        ctime: data.ctime,
+        atime: data.atime,
+        btime: data.btime,
+        layout: data.layout.clone(),
+        xattrs: data.xattrs.clone(),
+        xattr_version: data.xattr_version,
+        truncate_seq: data.truncate_seq,
+        truncate_size: data.truncate_size,
+        time_warp_seq: data.time_warp_seq,
+        change_attr: data.change_attr,
+        dirstat: data.dirstat.clone(),
+        rstat: data.rstat.clone(),
+        accounted: data.accounted.clone(),
+        quota: data.quota.clone(),
+        packed: data.packed.clone(),
+    }
+}
+
+fn with_state(data: &InodeData, old: &OldInode) -> InodeData {
+    InodeData {
+        version: old.version,
+        mode: old.mode,
+        uid: old.uid,
+        gid: old.gid,
+        nlink: old.nlink,
+        size: old.size,
+        mtime: old.mtime,
+        ctime: old.ctime,
+        atime: old.atime,
+        btime: old.btime,
+        layout: old.layout.clone(),
+        xattrs: old.xattrs.clone(),
+        xattr_version: old.xattr_version,
+        truncate_seq: old.truncate_seq,
+        truncate_size: old.truncate_size,
+        time_warp_seq: old.time_warp_seq,
+        change_attr: old.change_attr,
+        dirstat: old.dirstat.clone(),
+        rstat: old.rstat.clone(),
+        quota: old.quota.clone(),
+        ..data.clone()
+    }
+}

@@ -1,0 +1,202 @@
+//! The end of removed snapshots: their ids are given back to the data pool, whose OSDs then trim the clones,
+//! and the copies of entries that only they contained are removed by a walk over what they contained.
+//!
+//! Both begin when the removal is durable, and are repeated after a crash. What moves out of the directory
+//! during the walk may keep a copy that nobody sees.
+
+use super::commit::commit;
+use super::effect::{Effect, Stage};
+use super::env::{Due, Env, Loaded};
+use super::sessions::Sessions;
+use crate::cache::{Cache, SlotLink};
+use crate::types::Need;
+use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Update};
+use maps::SnapId;
+use node::Level;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use wire::Errno;
+
+/// Directories or pages of them that are looked through in one step.
+const MAX_STEPS: usize = 16;
+
+/// Removed snapshots.
+///
+/// Invariants: at most one load of the walk is in flight; only what no live snapshot contains is removed.
+#[derive(Default)]
+pub(super) struct Trimming {
+    /// Snapshots whose removal the monitors were asked for.
+    asked: BTreeSet<SnapId>,
+    /// Those that they have removed.
+    given_back: BTreeSet<SnapId>,
+    walk: Option<Walk>,
+}
+
+/// The walk over what a snapshot contained.
+struct Walk {
+    snap: SnapId,
+    left: Vec<Step>,
+    waits_for: Option<Need>,
+}
+
+/// A part of the walk that is left.
+#[derive(Clone)]
+enum Step {
+    /// A directory whose live inode tells which snapshots are left.
+    Dir(Ino),
+    /// The entries of a fragment after an omap key, of which these snapshots are left.
+    Entries(DirFrag, Vec<u8>, Vec<SnapId>),
+}
+
+impl Trimming {
+    /// The monitors have removed a snapshot from the data pool, or refuse to.
+    pub fn given_back(&mut self, env: &mut Env, snap: SnapId, failure: Option<Errno>) {
+        if let Some(errno) = failure {
+            let why = errno.name().unwrap_or("an unknown error");
+            let text = format!("the monitors do not remove snapshot {snap} from the data pool: {why}");
+            env.log(Level::Error, "snapshot_not_removed", text);
+        }
+        self.given_back.insert(snap);
+    }
+
+    /// Goes on with what is due.
+    pub fn advance(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        takes_changes: bool,
+    ) {
+        if env.stage() != Stage::Active || cache.snaps.lsn() > env.journal().durable() {
+            return;
+        }
+        for (snap, _) in cache.snaps.trimming() {
+            if self.asked.insert(snap) {
+                env.effect(Effect::RemoveSnap(snap));
+            }
+        }
+        if !takes_changes {
+            return;
+        }
+        if self.walk.is_none() {
+            self.walk =
+                cache.snaps.trimming().find(|(snap, _)| self.given_back.contains(snap)).map(
+                    |(snap, record)| Walk { snap, left: vec![Step::Dir(record.info.ino)], waits_for: None },
+                );
+        }
+        let Some(walk) = &mut self.walk else { return };
+        for _ in 0..MAX_STEPS {
+            if walk.waits_for.is_some() {
+                return;
+            }
+            let Some(step) = walk.left.pop() else {
+                let snap = walk.snap;
+                self.walk = None;
+                self.asked.remove(&snap);
+                self.given_back.remove(&snap);
+                let updates = vec![Update::Snapshot { snap, record: None }];
+                commit(env, cache, sessions, "snapshot trimmed", updates);
+                return;
+            };
+            walk.take(env, cache, sessions, step);
+        }
+    }
+
+    /// A load has ended.
+    pub fn loaded(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, loaded: &Loaded) {
+        let Some(walk) = self.walk.as_mut().filter(|walk| walk.waits_for.as_ref() == Some(&loaded.need))
+        else {
+            return;
+        };
+        walk.waits_for = None;
+        match (walk.left.pop(), &loaded.page) {
+            (Some(Step::Dir(ino)), _) if cache.inodes.contains_key(&ino.head()) => {
+                walk.left.push(Step::Dir(ino))
+            }
+            // A directory without an inode is gone with all that was in it.
+            (Some(Step::Dir(_)) | None, _) => {}
+            (Some(Step::Entries(dir, after, snaps)), Some(page)) => {
+                walk.take_page(env, cache, sessions, (dir, &after, &snaps), page.last.as_ref());
+            }
+            // A damaged page: its copies stay.
+            (Some(Step::Entries(..)), None) => {}
+        }
+    }
+}
+
+impl Walk {
+    fn take(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, step: Step) {
+        match &step {
+            Step::Dir(ino) => match cache.inodes.get(&ino.head()) {
+                Some(inode) => {
+                    let snaps = cache.snap_context(cache.realm_of(inode)).snaps;
+                    for frag in inode.data.fragtree.leaves() {
+                        let dir = DirFrag { ino: *ino, frag };
+                        self.left.push(Step::Entries(dir, Vec::new(), snaps.clone()));
+                    }
+                }
+                None => self.fetch(env, Need::Inode(ino.head()), step),
+            },
+            Step::Entries(dir, after, snaps) => {
+                if after.is_empty() && cache.dirs.get(dir).is_some_and(|d| d.complete) {
+                    self.take_page(env, cache, sessions, (*dir, after, snaps), None);
+                } else {
+                    self.fetch(env, Need::Page(*dir, after.clone()), step);
+                }
+            }
+        }
+    }
+
+    fn fetch(&mut self, env: &mut Env, need: Need, step: Step) {
+        self.left.push(step);
+        self.waits_for = Some(need.clone());
+        env.due(Due::Load(need, None));
+    }
+
+    /// Looks through the entries after a key up to `last`, which are cached.
+    fn take_page(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        (dir, after, snaps): (DirFrag, &[u8], &[SnapId]),
+        last: Option<&DentryKey>,
+    ) {
+        if let Some(last) = last {
+            self.left.push(Step::Entries(dir, last.to_omap(), snaps.to_vec()));
+        }
+        let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Excluded);
+        let Some(d) = cache.dirs.get(&dir) else { return };
+        let mut updates = Vec::new();
+        for (key, slot) in d.slots.range((start, Bound::Unbounded)) {
+            if last.is_some_and(|last| key > last) {
+                break;
+            }
+            let SlotLink::Primary(state) = slot.link else {
+                if slot.link != SlotLink::Null && is_dead(key, slot.first, snaps) {
+                    updates.push(Update::Dentry { dir, key: key.clone(), value: None });
+                }
+                continue;
+            };
+            if slot.first <= self.snap && self.snap <= key.snap && is_dir(cache, state) {
+                self.left.push(Step::Dir(state.ino));
+            }
+            if is_dead(key, slot.first, snaps) {
+                updates.push(Update::Dentry { dir, key: key.clone(), value: None });
+                updates.push(Update::Forget { inode: state });
+            }
+        }
+        if !updates.is_empty() {
+            commit(env, cache, sessions, "trim snapshot", updates);
+        }
+    }
+}
+
+fn is_dir(cache: &Cache, state: InodeKey) -> bool {
+    cache.inodes.get(&state).is_some_and(|inode| inode.data.is_dir())
+}
+
+/// True for a copy that none of these snapshots contains.
+fn is_dead(key: &DentryKey, first: SnapId, snaps: &[SnapId]) -> bool {
+    !key.is_head() && !snaps.iter().any(|snap| first <= *snap && *snap <= key.snap)
+}

@@ -1,0 +1,388 @@
+//! Snapshots of directories: what they contain never changes, whatever happens to the live tree, and nothing
+//! is left of those that are removed.
+
+mod world;
+
+use mds::MdsOptions;
+use msgs::{ClientReply, ClientRequest, MdsOp, ReaddirReply, cap};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::Errno;
+use world::World;
+use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
+use world::model::{Model, Node};
+use world::pair::{A, B, ino, two_clients};
+
+/// The path of a name below a directory's `.snap`.
+fn snap(dir: &str, name: &str) -> String {
+    if dir.is_empty() { format!("/{name}") } else { format!("{dir}//{name}") }
+}
+
+fn mksnap(dir: &str, name: &str) -> ClientRequest {
+    request(MdsOp::MKSNAP, &snap(dir, name))
+}
+
+fn rmsnap(dir: &str, name: &str) -> ClientRequest {
+    request(MdsOp::RMSNAP, &snap(dir, name))
+}
+
+fn names(reply: &ClientReply) -> Vec<String> {
+    assert_eq!(reply.result, 0, "{:?}", reply.op);
+    let listing: ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
+    let mut names: Vec<String> =
+        listing.entries.iter().map(|e| String::from_utf8(e.name.clone()).expect("ascii")).collect();
+    names.sort();
+    names
+}
+
+fn list(w: &mut World, path: &str) -> Vec<String> {
+    names(&w.call(A, readdir(path, b"", 0)))
+}
+
+fn snaps_of(w: &mut World, path: &str) -> Vec<String> {
+    names(&w.call(A, request(MdsOp::LSSNAP, path)))
+}
+
+fn stat(w: &mut World, path: &str) -> msgs::InodeStat {
+    let reply = w.call(A, getattr(path, cap::ANY_SHARED));
+    assert_eq!(reply.result, 0, "getattr {path}");
+    *reply.trace.target.expect("a target")
+}
+
+fn ok(w: &mut World, r: ClientRequest) {
+    let what = format!("{} {}", r.op, String::from_utf8_lossy(&r.path.path));
+    assert_eq!(w.call(A, r).result, 0, "{what}");
+}
+
+fn fails(w: &mut World, r: ClientRequest, errno: Errno) {
+    let what = format!("{} {}", r.op, String::from_utf8_lossy(&r.path.path));
+    assert_eq!(w.call(A, r).result, errno.to_result_code(), "{what}");
+}
+
+/// A client gives back all that it holds, so that what has no name may be purged.
+fn release_all(w: &mut World) {
+    let held: Vec<_> = std::mem::take(&mut w.clients.get_mut(&A).expect("a").held).into_iter().collect();
+    let caps = held.iter().map(|(ino, h)| msgs::CapReleaseItem {
+        ino: *ino,
+        cap_id: h.cap_id,
+        migrate_seq: 0,
+        seq: h.issue_seq,
+    });
+    w.send(A, 0, msgs::ClientCapRelease { caps: caps.collect(), ..Default::default() });
+    w.quiet();
+}
+
+/// Copies that snapshots keep, in the stored directories.
+fn stored_copies(w: &World) -> usize {
+    w.objects.values().flat_map(|object| object.omap.keys()).filter(|key| key.contains(&0)).count()
+}
+
+#[test]
+fn a_snapshot_keeps_names_sizes_and_modes() {
+    let mut w = two_clients(1);
+    for r in [mkdir("d"), mkdir("d/sub"), create("d/sub/c", 1), create("d/b", 1)] {
+        ok(&mut w, r);
+    }
+    let a = ino(&w.call(B, create("d/a", 2)));
+    assert!(w.clients.get_mut(&B).expect("b").write_to(a, 1000), "it may write");
+    ok(&mut w, mksnap("d", "one"));
+    let dir = stat(&mut w, "d").ino;
+    assert_eq!(stat(&mut w, "d//one/a").size, 1000, "what B had written and not told is in the snapshot");
+    assert_eq!(w.clients[&B].realm_of.get(&a).copied(), Some(dir), "B knows the realm");
+
+    ok(&mut w, setattr_size("d/a", 5));
+    ok(&mut w, setattr_mode("d/sub/c", 0o600));
+    ok(&mut w, request(MdsOp::UNLINK, "d/b"));
+    ok(&mut w, two(MdsOp::RENAME, "d/other", "d/sub"));
+    ok(&mut w, create("d/new", 1));
+    for round in 0..2 {
+        assert_eq!(list(&mut w, "d"), ["a", "new", "other"], "round {round}");
+        assert_eq!(list(&mut w, "d//one"), ["a", "b", "sub"], "round {round}");
+        assert_eq!(list(&mut w, "d//one/sub"), ["c"]);
+        assert_eq!(stat(&mut w, "d//one/a").size, 1000);
+        assert_eq!(stat(&mut w, "d/a").size, 5);
+        assert_eq!(stat(&mut w, "d//one/sub/c").mode & 0o7777, 0o644);
+        assert_eq!(stat(&mut w, "d/other/c").mode & 0o7777, 0o600);
+        assert_eq!(snaps_of(&mut w, "d"), ["one"]);
+        assert!(snaps_of(&mut w, "").is_empty());
+        let other = stat(&mut w, "d/other").ino;
+        assert_eq!(snaps_of(&mut w, "d/other"), [format!("_one_{dir}")]);
+        assert_eq!(list(&mut w, &format!("d/other//_one_{dir}")), ["c"]);
+        assert_eq!(stat(&mut w, "d//one/sub").ino, other);
+        let seen = stat(&mut w, "d//one/a");
+        assert_eq!((seen.snapid.0, seen.cap.cap_id), (2, 0), "states of snapshots are nobody's to change");
+        w.crash(&[A, B]);
+    }
+}
+
+#[test]
+fn what_is_in_a_snapshot_cannot_be_changed() {
+    let mut w = two_clients(2);
+    for r in [mkdir("d"), create("d/f", 1), mksnap("d", "s")] {
+        ok(&mut w, r);
+    }
+    fails(&mut w, create("d//s/new", 1), Errno::EROFS);
+    fails(&mut w, request(MdsOp::UNLINK, "d//s/f"), Errno::EROFS);
+    fails(&mut w, two(MdsOp::RENAME, "d/g", "d//s/f"), Errno::EROFS);
+    fails(&mut w, setattr_mode("d//s/f", 0), Errno::EROFS);
+    fails(&mut w, open("d//s/f", 1), Errno::EROFS);
+    ok(&mut w, open("d//s/f", 0));
+    fails(&mut w, mksnap("d", "s"), Errno::EEXIST);
+    fails(&mut w, mksnap("d", "_s"), Errno::EINVAL);
+    fails(&mut w, rmsnap("d", "t"), Errno::ENOENT);
+    fails(&mut w, request(MdsOp::LOOKUPSNAP, "d//t"), Errno::ENOENT);
+    ok(&mut w, request(MdsOp::UNLINK, "d/f"));
+    fails(&mut w, request(MdsOp::RMDIR, "d"), Errno::ENOTEMPTY);
+    ok(&mut w, two(MdsOp::RENAMESNAP, "d//t", "d//s"));
+    ok(&mut w, request(MdsOp::LOOKUPSNAP, "d//t"));
+    assert_eq!(list(&mut w, "d//t"), ["f"]);
+    ok(&mut w, rmsnap("d", "t"));
+    ok(&mut w, request(MdsOp::RMDIR, "d"));
+}
+
+#[test]
+fn of_a_removed_snapshot_nothing_is_left() {
+    let mut w = two_clients(3);
+    for r in [mkdir("d"), mkdir("d/e"), create("d/e/f", 1), create("d/g", 1), mksnap("d", "s")] {
+        ok(&mut w, r);
+    }
+    for r in [request(MdsOp::UNLINK, "d/e/f"), request(MdsOp::RMDIR, "d/e"), setattr_mode("d/g", 0o400)] {
+        ok(&mut w, r);
+    }
+    assert_eq!(list(&mut w, "d//s/e"), ["f"]);
+    let removed = stat(&mut w, "d//s/e").ino;
+    // A successor with a small cache writes everything back as it replays.
+    w.cfg.options.cache_inodes = 1;
+    w.crash(&[A, B]);
+    assert!(stored_copies(&w) > 0);
+    ok(&mut w, rmsnap("d", "s"));
+    fails(&mut w, getattr("d//s/e", 0), Errno::ENOENT);
+    w.advance(std::time::Duration::from_secs(2));
+    w.quiet();
+    assert_eq!(w.given_back, BTreeSet::from([2]), "the data pool may trim its clones");
+    w.crash(&[A, B]);
+    assert_eq!(list(&mut w, "d"), ["g"]);
+    assert_eq!(stored_copies(&w), 0);
+    release_all(&mut w);
+    let left = w.objects.keys().any(|object| object.name.starts_with(&format!("{removed:x}.")));
+    assert!(!left, "the removed directory's object went with the last snapshot of it");
+}
+
+#[test]
+fn objects_of_removed_files_are_removed_for_all_but_their_snapshots() {
+    let mut w = two_clients(4);
+    for r in [mkdir("d"), create("d/old", 1), setattr_size("d/old", 9000), mksnap("d", "s")] {
+        ok(&mut w, r);
+    }
+    for r in [create("d/new", 1), setattr_size("d/new", 9000)] {
+        ok(&mut w, r);
+    }
+    let of = |w: &mut World, path: &str| stat(w, path).ino;
+    let (old, new) = (of(&mut w, "d/old"), of(&mut w, "d/new"));
+    for path in ["d/old", "d/new"] {
+        ok(&mut w, request(MdsOp::UNLINK, path));
+    }
+    release_all(&mut w);
+    assert_eq!(w.data_snaps.get(&format!("{old:x}.00000000")), Some(&vec![2]));
+    assert_eq!(w.data_snaps.get(&format!("{new:x}.00000000")), Some(&Vec::new()));
+}
+
+#[test]
+fn a_snapshot_waits_for_absent_clients() {
+    let mut w = two_clients(5);
+    ok(&mut w, mkdir("d"));
+    let file = ino(&w.call(B, create("d/f", 2)));
+    assert!(w.clients.get_mut(&B).expect("b").write_to(file, 77));
+    w.restart(&[A]);
+    let tid = w.start(A, mksnap("d", "s"));
+    w.quiet();
+    assert!(!w.clients[&A].replies.contains_key(&tid), "B may have written");
+    w.come_back(B);
+    w.quiet();
+    assert_eq!(w.reply(A, tid).result, 0);
+    assert_eq!(stat(&mut w, "d//s/f").size, 77);
+}
+
+/// A snapshot as the model has it: the directory, its name, and what was below it.
+struct Kept {
+    dir: u64,
+    name: String,
+    tree: BTreeMap<String, Node>,
+}
+
+struct Run {
+    w: World,
+    m: Model,
+    kept: Vec<Kept>,
+    crash_share: u64,
+    made: u32,
+}
+
+fn path(w: &mut World) -> String {
+    let depth = 1 + w.rng.below(3);
+    let names: Vec<String> =
+        (0..depth).map(|_| format!("{}", char::from(b'a' + w.rng.below(4) as u8))).collect();
+    names.join("/")
+}
+
+impl Run {
+    fn check(&mut self, what: &str, r: ClientRequest, want: Result<(), Errno>) {
+        let tid = self.w.start(A, r);
+        if self.crash_share > 0 && self.w.rng.chance(1, self.crash_share) {
+            for _ in 0..self.w.rng.below(6) {
+                self.w.io_step();
+            }
+            self.w.crash(&[A]);
+        }
+        self.w.quiet();
+        let got = self.w.reply(A, tid).result;
+        assert_eq!(got, want.map_or_else(Errno::to_result_code, |()| 0), "{what}");
+    }
+
+    fn step(&mut self) {
+        let (a, b) = (path(&mut self.w), path(&mut self.w));
+        match self.w.rng.below(13) {
+            0 | 1 => {
+                let node = Node { dir: Some(BTreeMap::new()), mode: 0o755, ..Node::default() };
+                let want = self.m.make(&a, node);
+                self.check(&format!("mkdir {a}"), mkdir(&a), want);
+            }
+            2..=4 => {
+                let want = self.m.create(&a);
+                self.check(&format!("create {a}"), create(&a, 2), want);
+            }
+            5 => {
+                let want = self.m.remove(&a, false);
+                self.check(&format!("unlink {a}"), request(MdsOp::UNLINK, &a), want);
+            }
+            6 => {
+                let want = self.m.remove(&a, true);
+                self.check(&format!("rmdir {a}"), request(MdsOp::RMDIR, &a), want);
+            }
+            7 | 8 => {
+                let want = self.m.rename(&a, &b);
+                self.check(&format!("rename {b} to {a}"), two(MdsOp::RENAME, &a, &b), want);
+            }
+            9 => {
+                let want = self.m.link(&a, &b);
+                self.check(&format!("link {b} as {a}"), two(MdsOp::LINK, &a, &b), want);
+            }
+            10 => {
+                let mode = 0o600 + self.w.rng.below(64) as u32;
+                let want = self.m.change(&a, |n| {
+                    n.mode = mode;
+                    Ok(())
+                });
+                self.check(&format!("chmod {a}"), setattr_mode(&a, mode), want);
+            }
+            11 => self.make_snapshot(),
+            _ => self.remove_snapshot(),
+        }
+    }
+
+    fn make_snapshot(&mut self) {
+        let walk = self.m.walk();
+        let dirs: Vec<(&String, &(u64, Node))> = walk.iter().filter(|(_, (_, n))| n.dir.is_some()).collect();
+        let (path, (id, _)) = dirs[self.w.rng.below(dirs.len() as u64) as usize];
+        let below = walk.iter().filter_map(|(p, (_, node))| {
+            let rest = p.strip_prefix(path.as_str())?;
+            (rest.is_empty() || rest.starts_with('/')).then(|| (rest.to_owned(), node.clone()))
+        });
+        self.made += 1;
+        let name = format!("s{}", self.made);
+        let kept = Kept { dir: *id, name: name.clone(), tree: below.collect() };
+        let live = path.trim_start_matches('/').to_owned();
+        self.m.snapped.push(*id);
+        self.kept.push(kept);
+        self.check(&format!("mksnap {live} {name}"), mksnap(&live, &name), Ok(()));
+    }
+
+    fn path_of(&self, id: u64) -> String {
+        let walk = self.m.walk();
+        let found = walk.iter().find(|(_, (at, _))| *at == id);
+        found.expect("a directory with snapshots is never removed").0.trim_start_matches('/').to_owned()
+    }
+
+    fn remove_snapshot(&mut self) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let Kept { dir, name, .. } = self.kept.swap_remove(self.w.rng.below(self.kept.len() as u64) as usize);
+        let at = self.m.snapped.iter().position(|id| *id == dir).expect("it has one");
+        self.m.snapped.swap_remove(at);
+        let live = self.path_of(dir);
+        self.check(&format!("rmsnap {live} {name}"), rmsnap(&live, &name), Ok(()));
+    }
+
+    /// Compares the content of all snapshots with what it was when they were made.
+    fn compare(&mut self) {
+        for at in 0..self.kept.len() {
+            let Kept { dir, name, tree } = &self.kept[at];
+            let (top, tree) = (snap(&self.path_of(*dir), name), tree.clone());
+            for (rest, node) in tree {
+                let path = format!("{top}{rest}");
+                let seen = stat(&mut self.w, &path);
+                assert_eq!(seen.mode & 0o7777, node.mode, "mode of {path}");
+                if let Some(dir) = &node.dir {
+                    let names: Vec<String> = dir.keys().cloned().collect();
+                    assert_eq!(list(&mut self.w, &path), names, "names in {path}");
+                    assert_eq!(seen.nfiles + seen.nsubdirs, names.len() as u64, "entries of {path}");
+                } else {
+                    assert_eq!((seen.size, seen.nlink), (node.size, node.nlink), "{path}");
+                }
+            }
+        }
+    }
+
+    fn remove_all(&mut self) {
+        while !self.kept.is_empty() {
+            self.remove_snapshot();
+        }
+        for _ in 0..4 {
+            self.w.advance(std::time::Duration::from_secs(1));
+            self.w.quiet();
+        }
+    }
+}
+
+fn run(seed: u64, options: MdsOptions, crash_share: u64) {
+    let mut w = World::new(seed, options);
+    w.connect(A);
+    let mut r = Run { w, m: Model::new(), kept: Vec::new(), crash_share, made: 0 };
+    for i in 0..200 {
+        r.step();
+        if i % 25 == 24 {
+            r.compare();
+        }
+        if r.w.rng.chance(1, 20) {
+            r.w.advance(std::time::Duration::from_secs(4));
+            r.w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 1));
+        }
+    }
+    r.w.crash(&[A]);
+    r.compare();
+    r.remove_all();
+}
+
+const ROOMY: MdsOptions = MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20 };
+const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10 };
+
+#[test]
+fn snapshots_never_change() {
+    for seed in 0..20 {
+        run(seed, ROOMY, 0);
+    }
+}
+
+#[test]
+fn snapshots_never_change_in_a_tiny_cache_and_journal() {
+    for seed in 100..120 {
+        run(seed, TINY, 0);
+    }
+}
+
+#[test]
+fn snapshots_survive_crashes_at_any_point() {
+    for seed in 200..230 {
+        run(seed, if seed % 2 == 0 { ROOMY } else { TINY }, 6);
+    }
+}
