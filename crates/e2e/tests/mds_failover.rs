@@ -27,7 +27,7 @@ fn write_files(dir: &Path, done: &AtomicUsize, end: &AtomicBool) {
         file.write_all(&content(n)).expect("writes");
         file.sync_all().expect("syncs");
         // What was acknowledged under another name is checked as well.
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             std::fs::rename(dir.join(format!("f{n}")), dir.join(format!("g{n}"))).expect("renames");
             std::fs::File::open(dir).and_then(|d| d.sync_all()).expect("syncs the directory");
         }

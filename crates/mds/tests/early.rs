@@ -143,8 +143,7 @@ fn a_client_that_does_not_come_back_loses_a_suffix() {
             }
         }
         w.crash(&[B]);
-        let there: Vec<bool> =
-            (0..30).map(|i| w.call(B, lookup(&format!("d/{i}"))).result == 0).collect();
+        let there: Vec<bool> = (0..30).map(|i| w.call(B, lookup(&format!("d/{i}"))).result == 0).collect();
         assert!(there.is_sorted_by(|a, b| a >= b), "seed {seed}: {there:?}");
     }
 }

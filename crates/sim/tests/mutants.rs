@@ -75,7 +75,8 @@ mutants! {
     mon_reuses_global_ids in Any within 400 by "global_ids_unique";
     mds_answers_before_journal in Files within 200
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
-    mds_forgets_completed_requests in Files within 400 by "namespace_linearizable" | "files_linearizable";
+    mds_forgets_completed_requests in Files within 400
+        by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
     mds_loses_revocation in Any within 400
         by "answers_everything" | "namespace_linearizable" | "files_linearizable";
     client_drops_dirty_data in Files within 200 by "files_linearizable";

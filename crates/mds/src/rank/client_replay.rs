@@ -13,7 +13,9 @@ use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::types::ClientId;
 use fsfmt::{Ino, InodeKey};
-use msgs::{Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReply, ClientRequest, cap_op, request_flag};
+use msgs::{
+    Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReply, ClientRequest, cap_op, request_flag,
+};
 use node::Level;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -118,12 +120,7 @@ impl ClientReplay {
     }
 
     /// Begins the next request of each client that has none under way. Returns a client that has no more.
-    pub fn advance(
-        &mut self,
-        env: &mut Env,
-        sessions: &mut Sessions,
-        ops: &mut Ops,
-    ) -> Option<Repeated> {
+    pub fn advance(&mut self, env: &mut Env, sessions: &mut Sessions, ops: &mut Ops) -> Option<Repeated> {
         for (client, one) in &mut self.clients {
             while !one.is_running
                 && let Some((tid, request)) = one.requests.pop_front()

@@ -5,7 +5,7 @@
 //! An operation that failed in an unknown way, or was never answered, may take effect at any moment after its
 //! call, or never: a write that failed is *unknown*, an acknowledged one may never be lost.
 //!
-//! Four rules keep the search short:
+//! Five rules keep the search short:
 //! - A history is of one object (linearizability is local).
 //! - An operation that changes nothing and is right now is placed at once: it may stand here in any order
 //!   that follows.
@@ -13,6 +13,8 @@
 //!   same effect, the one that was called first comes first: it may stand wherever a later one may.
 //! - A state that leads nowhere does not get better by spending more operations with an unknown outcome: they
 //!   need not happen, so everything that could follow could have followed without them.
+//! - A state leads nowhere if one of the next answers shows something that the state lacks and that no
+//!   operation to come makes, or lacks something that none of them removes.
 //!
 //! The search goes depth first, which soon finds an order if there is one. If that takes too long, it starts
 //! over with the configurations that have spent the fewest such operations: then the dominating ones come
@@ -38,7 +40,7 @@ pub enum Step<S> {
 pub trait Model: Clone + Hash {
     /// A call, with its answer if that is known. Its text form names the client, the operation and the
     /// answer.
-    type Call: Clone + fmt::Display;
+    type Call: Clone + fmt::Display + 'static;
 
     /// Applies a call whose answer is known.
     fn apply(&self, call: &Self::Call) -> Step<Self>;
@@ -51,6 +53,13 @@ pub trait Model: Clone + Hash {
 
     /// Reports whether two calls with unknown answers have the same effect on every state.
     fn are_alike(a: &Self::Call, b: &Self::Call) -> bool;
+
+    /// Reports whether the answer of `call` is wrong in this state and in every state that some of the calls
+    /// `open` make of it, each carried out at most once, in any order; without `open`, any calls at all. The
+    /// answer false is always safe.
+    fn is_lost<'a>(&self, _call: &Self::Call, _open: Option<&dyn Fn() -> Vec<&'a Self::Call>>) -> bool {
+        false
+    }
 }
 
 /// An operation of a history. Times are positions in the order in which the driver saw calls and returns.
@@ -72,6 +81,10 @@ const SECOND_SEARCH_DIVISOR: usize = 10;
 
 /// Comparing this many sets of unknown entries costs as much as visiting one configuration.
 const SETS_FOR_ONE: usize = 64;
+
+/// Up to this many reads ahead, the search looks at all calls that may still come before an answer. Each of
+/// these looks takes about as long as a visit.
+const READS_AHEAD: usize = 6;
 
 /// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +151,8 @@ fn search<M: Model>(budget: usize, history: &[Entry<M::Call>]) -> Search<'_, M::
     let mut unknown: Vec<usize> = (0..history.len()).filter(|i| history[*i].ret.is_none()).collect();
     known.sort_by_key(|i| history[*i].call);
     unknown.sort_by_key(|i| history[*i].call);
+    let mut by_return = known.clone();
+    by_return.sort_by_key(|i| history[*i].ret);
     let alike = |i: usize| {
         let before = unknown[..i].iter().rev();
         before.copied().find(|j| M::are_alike(&history[*j].what, &history[unknown[i]].what))
@@ -147,6 +162,7 @@ fn search<M: Model>(budget: usize, history: &[Entry<M::Call>]) -> Search<'_, M::
         history,
         done: vec![false; history.len()],
         known,
+        by_return,
         unknown,
         seen: FastMap::default(),
         longest: 0,
@@ -191,6 +207,8 @@ struct Search<'a, C> {
     done: Vec<bool>,
     /// Entries with an answer, in the order of their calls.
     known: Vec<usize>,
+    /// The same in the order of their returns.
+    by_return: Vec<usize>,
     /// Entries without an answer, in the same order, each with the last one before it that has the same
     /// effect.
     unknown: Vec<(usize, Option<usize>)>,
@@ -299,13 +317,14 @@ impl<C> Search<'_, C> {
         self.expand(Frame { state, next: Vec::new(), from: 0, placed: 0, count: 0, via: None })
     }
 
-    /// Places an entry after a configuration. `None` if the result is dominated.
-    fn child<M: Hash>(&mut self, frame: &Frame<M>, entry: usize, state: M) -> Option<Frame<M>> {
+    /// Places an entry after a configuration. `None` if the result is dominated, or if an answer that has to
+    /// come next is lost in it.
+    fn child<M: Model<Call = C>>(&mut self, frame: &Frame<M>, entry: usize, state: M) -> Option<Frame<M>> {
         let is_known = self.history[entry].ret.is_some();
         let placed = frame.placed.wrapping_add(if is_known { mixed(entry as u64) } else { 0 });
         let count = frame.count + usize::from(is_known);
         self.done[entry] = true;
-        if !self.is_new((placed, fingerprint(&state))) {
+        if !self.is_new((placed, fingerprint(&state))) || self.is_hopeless(&state) {
             self.done[entry] = false;
             return None;
         }
@@ -329,6 +348,27 @@ impl<C> Search<'_, C> {
         }
         sets.extend(placed);
         true
+    }
+
+    /// Reports whether one of the next answers is lost: what it shows is gone, and nobody makes it again.
+    /// Without this, the search notices an order's early mistake only at the answer that contradicts it, and
+    /// tries all orders of what is in between. Such a configuration is charged to the budget like a visit.
+    fn is_hopeless<M: Model<Call = C>>(&mut self, state: &M) -> bool {
+        let mut reads = 0;
+        let mut next = self.by_return.iter().filter(|i| !self.done[**i]);
+        let is_lost = next.any(|answer| {
+            let Entry { ret, what, .. } = &self.history[*answer];
+            reads += usize::from(M::is_read(what));
+            if reads > READS_AHEAD {
+                return state.is_lost(what, None);
+            }
+            let may_come = |i: &usize| !self.done[*i] && ret.is_some_and(|ret| self.history[*i].call < ret);
+            let all = 0..self.history.len();
+            let open = || all.clone().filter(may_come).map(|i| &self.history[i].what).collect::<Vec<_>>();
+            state.is_lost(what, Some(&open))
+        });
+        self.budget = self.budget.saturating_sub(usize::from(is_lost));
+        is_lost
     }
 
     /// Lists the entries that may come next: those called before the return of every entry that is still to

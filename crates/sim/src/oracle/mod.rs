@@ -11,6 +11,7 @@ pub mod maps;
 pub mod metadata;
 pub mod namespace;
 pub mod objects;
+mod provenance;
 pub mod replicas;
 pub mod snapshots;
 pub mod stores;

@@ -457,7 +457,8 @@ impl History {
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
         let counts = |(number, _): &(usize, &Entry<Call>)| !self.dropped.contains(number);
-        let calls: Vec<_> = self.calls.iter().enumerate().filter(counts).map(|(_, call)| call.clone()).collect();
+        let calls: Vec<_> =
+            self.calls.iter().enumerate().filter(counts).map(|(_, call)| call.clone()).collect();
         judgement.judge("names", &Tree::default(), &calls);
         if let Some(ino) = self.given_twice() {
             judgement.wrong = Some(format!("inode number {ino:x} was given to two"));

@@ -3,6 +3,7 @@
 //! docs/design.md, decisions 5 and 12).
 
 use super::linear::{Entry, Judgement, Model, Step};
+use super::provenance::{Change, may_become};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -178,6 +179,126 @@ impl Model for Option<State> {
     fn are_alike(a: &Call, b: &Call) -> bool {
         a.action == b.action
     }
+
+    fn is_lost<'a>(&self, call: &Call, open: Option<&dyn Fn() -> Vec<&'a Call>>) -> bool {
+        let (Some(open), shown) = (open, shown(call)) else { return false };
+        if matches!(shown, Shown::Nothing) {
+            return false;
+        }
+        let open = open();
+        let open = || open.iter().map(|call| &call.action);
+        match shown {
+            Shown::Nothing => false,
+            Shown::Absence => self.is_some() && !open().any(|a| *a == Action::Delete),
+            Shown::Presence => self.is_none() && !open().any(creates),
+            Shown::Attr(value) => {
+                let now = self.as_ref().and_then(|s| s.attr.as_deref());
+                now != Some(value) && !open().any(|a| sets_attr(a, Some(value)))
+            }
+            Shown::All(seen) => {
+                let now = self.as_ref();
+                let attr = seen.attr.as_deref();
+                let changes: Vec<Change<'_>> = open().filter_map(change).collect();
+                now.is_none() && !open().any(creates)
+                    || now.and_then(|s| s.attr.as_deref()) != attr && !open().any(|a| sets_attr(a, attr))
+                    || is_omap_lost(now.map(|s| &s.omap), &seen.omap, open)
+                    || !may_become(now.map_or(&[], |s| &s.data), &seen.data, &changes)
+            }
+        }
+    }
+}
+
+/// What a state must have for a call's answer to be right in it.
+enum Shown<'a> {
+    Nothing,
+    Absence,
+    Presence,
+    /// This value of the xattr.
+    Attr(&'a [u8]),
+    All(&'a State),
+}
+
+fn shown(call: &Call) -> Shown<'_> {
+    use Action::{AttrRemove, Delete, Guarded, OmapClear, OmapRemove, Read};
+    match (&call.action, &call.seen) {
+        (Read, Some(seen)) => Shown::All(seen),
+        (Read | Delete | OmapRemove(_) | OmapClear | AttrRemove, _) => match call.result {
+            Ok(_) => Shown::Presence,
+            Err(_) => Shown::Absence,
+        },
+        (Guarded { expect, .. }, _) if call.result.is_ok() && !expect.is_empty() => Shown::Attr(expect),
+        _ => Shown::Nothing,
+    }
+}
+
+/// Reports whether an action makes an object that is not there.
+fn creates(action: &Action) -> bool {
+    use Action::{Append, Create, Everything, Guarded, OmapSet, Write, WriteFull};
+    matches!(
+        action,
+        WriteFull { .. }
+            | Write { .. }
+            | Append { .. }
+            | Create
+            | OmapSet(..)
+            | Everything { .. }
+            | Guarded { .. }
+    )
+}
+
+/// Reports whether an action may leave the xattr at this value.
+fn sets_attr(action: &Action, value: Option<&[u8]>) -> bool {
+    match (action, value) {
+        (Action::Everything { tag, .. } | Action::Guarded { tag, .. }, Some(value)) => {
+            tag.to_string().as_bytes() == value
+        }
+        (Action::AttrRemove | Action::Delete, None) => true,
+        _ => false,
+    }
+}
+
+type Omap = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Reports whether omap entries cannot become those that were seen.
+fn is_omap_lost<'a, I: Iterator<Item = &'a Action>>(
+    now: Option<&Omap>,
+    seen: &Omap,
+    open: impl Fn() -> I,
+) -> bool {
+    let now_of = |key: &Vec<u8>| now.and_then(|now| now.get(key));
+    let appears = |key: &Vec<u8>, value: &Vec<u8>| {
+        open().any(|action| match action {
+            Action::OmapSet(of, tag) | Action::Everything { key: of, tag, .. } => {
+                of == key && tag.to_string().as_bytes() == value
+            }
+            _ => false,
+        })
+    };
+    let goes = |key: &Vec<u8>| {
+        open().any(|action| match action {
+            Action::OmapRemove(of) => of == key,
+            Action::OmapClear | Action::Delete => true,
+            _ => false,
+        })
+    };
+    let missing = seen.iter().any(|(key, value)| now_of(key) != Some(value) && !appears(key, value));
+    missing || now.into_iter().flatten().any(|(key, _)| !seen.contains_key(key) && !goes(key))
+}
+
+/// The change of the content that an action makes.
+fn change(action: &Action) -> Option<Change<'static>> {
+    Some(match action {
+        Action::WriteFull { tag, len } | Action::Everything { tag, len, .. } => {
+            Change::Replace { tag: *tag, len: *len }
+        }
+        Action::Write { tag, offset, len } => Change::Overwrite { tag: *tag, offset: *offset, len: *len },
+        Action::Append { tag, len } => Change::Append { tag: *tag, len: *len },
+        Action::Guarded { tag, .. } => Change::Append { tag: *tag, len: 8 },
+        Action::Truncate(len) => Change::Truncate(*len),
+        Action::Zero { offset, len } => Change::Zero { offset: *offset, len: *len },
+        Action::Delete => Change::Clear,
+        _ => return None,
+    })
 }
 
 enum Expected {

@@ -4,6 +4,7 @@
 
 use super::linear::{Entry, Judgement, Model, Step};
 use super::objects::{filled, is_definite, runs};
+use super::provenance::{Change, may_become};
 use osd::{ObjectInfo, object_info};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -112,6 +113,22 @@ impl State {
         (next.seq, next.head) = (self.seq.max(*seq), head);
         next
     }
+
+    /// The change of the head that a call makes. A snapshot newer than all contexts so far will show a head
+    /// that the other changes make, so rolling back to it makes no content but theirs; or nothing, if a
+    /// context leaves it out.
+    fn change(&self, call: &Call) -> Option<Change<'_>> {
+        match &call.action {
+            Action::WriteFull { tag, len } => Some(Change::Replace { tag: *tag, len: *len }),
+            Action::Append { tag, len } => Some(Change::Append { tag: *tag, len: *len }),
+            Action::Rollback(snap) if *snap <= self.seq => {
+                let shown = self.at.get(snap).and_then(Option::as_deref);
+                Some(shown.map_or(Change::Clear, |data| Change::Restore(data)))
+            }
+            Action::Delete | Action::Rollback(_) => Some(Change::Clear),
+            Action::Read(_) => None,
+        }
+    }
 }
 
 impl Model for State {
@@ -149,6 +166,43 @@ impl Model for State {
     fn are_alike(a: &Call, b: &Call) -> bool {
         (&a.action, &a.context) == (&b.action, &b.context)
     }
+
+    fn is_lost<'a>(&self, call: &Call, open: Option<&dyn Fn() -> Vec<&'a Call>>) -> bool {
+        // What a snapshot shows never changes after the first write under it.
+        if matches!(call.action, Action::Read(Some(snap)) if snap <= self.seq) {
+            return self.apply(call) == Step::Wrong;
+        }
+        if !matches!(call.action, Action::Read(_) | Action::Delete) {
+            return false;
+        }
+        let Some(open) = open.map(|open| open()) else { return false };
+        match &call.action {
+            Action::Read(Some(_)) if self.goes => false,
+            Action::Read(snap) if call.result.is_err() => {
+                let skips = |c: &Call| snap.is_some_and(|s| c.context.0 >= s && !c.context.1.contains(&s));
+                self.head.is_some() && !open.iter().any(|c| takes(c) || skips(c))
+            }
+            Action::Delete if call.result.is_err() => self.head.is_some() && !open.iter().any(|c| takes(c)),
+            Action::Read(_) => {
+                let changes: Vec<Change<'_>> = open.iter().filter_map(|call| self.change(call)).collect();
+                let now = self.head.as_deref().map_or(&[][..], |data| data);
+                let seen = call.seen.as_deref().map_or(&[][..], |data| data);
+                self.head.is_none() && !open.iter().any(|c| gives(c)) || !may_become(now, seen, &changes)
+            }
+            Action::Delete => self.head.is_none() && !open.iter().any(|c| gives(c)),
+            _ => false,
+        }
+    }
+}
+
+/// Reports whether there may be no object after a call.
+fn takes(call: &Call) -> bool {
+    matches!(call.action, Action::Delete | Action::Rollback(_))
+}
+
+/// Reports whether there may be an object after a call.
+fn gives(call: &Call) -> bool {
+    matches!(call.action, Action::WriteFull { .. } | Action::Append { .. } | Action::Rollback(_))
 }
 
 /// The histories of all objects.
@@ -273,6 +327,58 @@ mod tests {
         assert_eq!(run(&calls), None);
         calls[3].3 = Some(2);
         assert!(run(&calls).is_some());
+    }
+
+    /// A change under a context that may lack removed snapshots.
+    fn draw(rng: &mut stdx::Rng, tag: u32, goes: bool) -> Call {
+        let action = match rng.below(6) {
+            0 | 1 => Action::WriteFull { tag, len: 1 + rng.below(5) as usize },
+            2 | 3 => Action::Append { tag, len: 1 + rng.below(5) as usize },
+            _ if goes => Action::Delete,
+            _ => Action::Rollback(1 + rng.below(4)),
+        };
+        let seq = rng.below(5);
+        let snaps = (1..=seq).filter(|_| rng.chance(3, 4)).collect();
+        Call { client: 0, action, context: (seq, snaps), result: Ok(0), seen: None }
+    }
+
+    fn reachable(state: &State, calls: &[Call], out: &mut Vec<State>) {
+        out.push(state.clone());
+        for at in 0..calls.len() {
+            let rest = [&calls[..at], &calls[at + 1..]].concat();
+            reachable(&state.changed(&calls[at]), &rest, out);
+        }
+    }
+
+    #[test]
+    fn nothing_is_called_lost_that_can_come() {
+        let (mut called_lost, mut all_reads) = (0, 0);
+        for seed in 0..1000 {
+            let mut rng = stdx::Rng::from_seed(seed);
+            let mut start = State { goes: seed % 2 == 0, ..State::default() };
+            for tag in 1..1 + rng.below(6) as u32 {
+                start = start.changed(&draw(&mut rng, tag, start.goes));
+            }
+            let goes = start.goes;
+            let calls: Vec<Call> =
+                (20..20 + rng.range(1, 5)).map(|i| draw(&mut rng, i as u32, goes)).collect();
+            let (open, none) = (|| calls.iter().collect::<Vec<_>>(), Vec::<&Call>::new);
+            let mut states = Vec::new();
+            reachable(&start, &calls, &mut states);
+            for state in &states {
+                for snap in [None, Some(1), Some(2), Some(3), Some(4)] {
+                    let seen = snap.map_or_else(|| state.head.clone(), |snap| state.shown(snap));
+                    let result = if seen.is_some() { Ok(0) } else { Err(Errno::ENOENT) };
+                    let action = Action::Read(snap);
+                    let read = Call { client: 0, action, context: context(&[]), result, seen };
+                    let lost = start.is_lost(&read, Some(&open)) || start.is_lost(&read, None);
+                    assert!(!lost, "seed {seed}: {start:?}, {calls:?}: {read}");
+                    called_lost += usize::from(start.is_lost(&read, Some(&none)));
+                    all_reads += 1;
+                }
+            }
+        }
+        assert!(called_lost * 10 > all_reads, "{called_lost} of {all_reads}");
     }
 
     #[test]

@@ -242,7 +242,9 @@ fn grant(
     let grantable =
         holders.grantable(inode, client, inode.caps.get(client).expect("one of its capabilities"));
     let cap = inode.caps.get_mut(client).expect("one of its capabilities");
-    if cap.wanted & grantable & !cap.pending == 0 {
+    // A file that has lost its last name is purged when nobody holds it: whoever only has it cached is told.
+    let is_gone = if inode.data.nlink == 0 { cap::LINK_SHARED } else { 0 };
+    if (cap.wanted | is_gone) & grantable & !cap.pending == 0 {
         return;
     }
     let bits = cap.pending | (grantable & (UNASKED_BITS | cap.wanted));

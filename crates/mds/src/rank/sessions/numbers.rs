@@ -81,10 +81,8 @@ pub(super) fn remove(ranges: &mut Vec<InoRange>, ino: Ino) {
     let Some(at) = ranges.iter().position(|range| contains(range, ino)) else { return };
     let InoRange { first, count } = ranges.remove(at);
     let before = ino.0 - first.0;
-    let parts = [
-        InoRange { first, count: before },
-        InoRange { first: Ino(ino.0 + 1), count: count - before - 1 },
-    ];
+    let parts =
+        [InoRange { first, count: before }, InoRange { first: Ino(ino.0 + 1), count: count - before - 1 }];
     ranges.splice(at..at, parts.into_iter().filter(|part| part.count > 0));
 }
 

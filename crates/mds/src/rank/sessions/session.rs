@@ -3,8 +3,8 @@
 use super::outbox::Outbox;
 use crate::types::{ClientId, Lsn};
 use auth::MdsCap;
-use fsfmt::{Ino, InodeKey};
 use fsfmt::tables::SessionRecord;
+use fsfmt::{Ino, InodeKey};
 use std::collections::BTreeSet;
 use stdx::Instant;
 use wire::AddrVec;

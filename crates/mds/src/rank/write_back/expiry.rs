@@ -29,10 +29,12 @@ impl WriteBack {
     /// Moves the journal's tail, if it is too long and something can go.
     pub(super) fn expire(&mut self, env: &mut Env, cache: &Cache, sessions: &Sessions) {
         let oldest = env.journal().oldest();
-        if self.header_in_flight.is_some() || env.journal().wants_expired().is_none_or(|w| w < oldest) {
+        let Some(wanted) = env.journal().wants_expired().filter(|wanted| *wanted >= oldest) else { return };
+        if self.header_in_flight.is_some() {
             return;
         }
-        let first = self.first_needed(env, cache, sessions);
+        // What need not go stays, for a standby that follows.
+        let first = self.first_needed(env, cache, sessions).min(wanted + 1);
         if first > oldest {
             self.write_header(env, first);
         }
