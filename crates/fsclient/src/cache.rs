@@ -309,9 +309,9 @@ impl Cache {
         }
     }
 
-    /// Drops the idle inodes that were used least recently, if there are too many. A look visits all inodes. The
-    /// kernel may use more than the limit; then there is one look in many calls, each of which adds at most one
-    /// inode, or a message for every inode would visit every inode.
+    /// Drops the idle inodes that were used least recently, if there are too many. A look visits all inodes.
+    /// The kernel may use more than the limit; then there is one look in many calls, each of which adds at
+    /// most one inode, or a message for every inode would visit every inode.
     pub(crate) fn trim_inodes(&mut self) {
         let slack = self.idle_limit / 8;
         if self.inodes.len() < self.idle_limit + slack {

@@ -38,9 +38,10 @@ pub struct Origin {
     pub author: Option<ClientId>,
 }
 
-/// The events that changed an item last; none if it was only loaded. A client may be shown an event of its own before it is durable, for
-/// it repeats the request if a crash loses the event; what others did it is shown only when a crash can't
-/// undo it. Hence the newest event by anybody else is kept beside the newest one.
+/// The events that changed an item last; none if it was only loaded. A client may be shown an event of its
+/// own before it is durable, for it repeats the request if a crash loses the event; what others did it is
+/// shown only when a crash can't undo it. Hence the newest event by anybody else is kept beside the newest
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LastChange {
     lsn: Lsn,

@@ -1,4 +1,5 @@
-//! Standbys that follow the journal: they know what the rank knew, never write, and take over with a few reads.
+//! Standbys that follow the journal: they know what the rank knew, never write, and take over with a few
+//! reads.
 
 mod world;
 

@@ -300,8 +300,8 @@ impl Monc {
         self.subs.expect(now.mono, what);
     }
 
-    /// A report of the owner that monitors acknowledge has no answer yet: the monitor has to show soon that it
-    /// is alive, so that the next report can go to another one.
+    /// A report of the owner that monitors acknowledge has no answer yet: the monitor has to show soon that
+    /// it is alive, so that the next report can go to another one.
     pub fn expect_sign(&mut self) {
         self.awaits_sign = true;
     }

@@ -358,9 +358,8 @@ impl Sessions {
         let changes = self.requests.session_forgotten(rank);
         self.lost += changes;
         let level = if files + changes > 0 { Level::Error } else { Level::Warn };
-        let detail = format!(
-            "{why}; files with lost writes: {files}; changes of names or attributes that may be lost: {changes}"
-        );
+        let detail =
+            format!("{why}; files with lost writes: {files}; changes of names that may be lost: {changes}");
         env.out.push(Output::Event(Event::new(level, "mds_session_lost", detail)));
         self.wake_journal_waiters();
     }

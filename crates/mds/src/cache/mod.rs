@@ -10,13 +10,14 @@ mod dirty;
 mod holders;
 mod inode;
 mod lookup;
+mod snap_table;
 mod snaps;
 mod trim;
 
 pub use dir::{Commit, Dir, Slot, SlotLink};
 pub use holders::Holders;
 pub use inode::{DataWork, Inode, Revocation};
-pub use snaps::Snaps;
+pub use snap_table::Snaps;
 pub use trim::Stats;
 
 use crate::authority::SubtreeMap;

@@ -185,7 +185,8 @@ impl ClientReplay {
 
 impl Repeated {
     /// Decides the claims on inodes that the repeated requests were to make: those that are not there are
-    /// gone. The numbers that the client had reserved are not used again, for lost creates may have used them.
+    /// gone. The numbers that the client had reserved are not used again, for lost creates may have used
+    /// them.
     pub fn settle(&self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
         sessions.drop_numbers(env, cache, self.client);
         let lsn = env.journal().last();

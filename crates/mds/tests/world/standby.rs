@@ -1,5 +1,5 @@
-//! A standby that follows the journal of a [`World`]'s rank. Its reads see the objects when they are issued or
-//! when they end, and it is never allowed to write.
+//! A standby that follows the journal of a [`World`]'s rank. Its reads see the objects when they are issued
+//! or when they end, and it is never allowed to write.
 
 use super::World;
 use mds::{Effect, IoId, IoRequest, ObjReply, Rank, RankConfig};

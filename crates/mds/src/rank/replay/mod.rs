@@ -7,10 +7,10 @@
 //! events. So the most in memory is the cache's limit, what one object's events change, and the events of two
 //! objects.
 //!
-//! A standby that follows a rank ([`Mode::Follow`]) reads the same way while the rank is served. At the end it
-//! looks again after a while: first at the header, then at its last object and at later ones. What the header
-//! no longer names is stored, so it is clean here. The standby writes nothing. When it gets the rank, one more
-//! look brings what the predecessor wrote last.
+//! A standby that follows a rank ([`Mode::Follow`]) reads the same way while the rank is served. At the end
+//! it looks again after a while: first at the header, then at its last object and at later ones. What the
+//! header no longer names is stored, so it is clean here. The standby writes nothing. When it gets the rank,
+//! one more look brings what the predecessor wrote last.
 
 mod reader;
 

@@ -7,6 +7,7 @@
 mod lifecycle;
 mod numbers;
 mod outbox;
+mod ranges;
 mod session;
 
 pub use session::{ClientPeer, Session, SessionState};
@@ -217,7 +218,7 @@ impl Sessions {
             }
             Update::Completed { client, tid, ino } => self.change(client, segment, |record| {
                 record.completed.insert(tid, ino);
-                numbers::remove(&mut record.preallocated, ino);
+                ranges::remove(&mut record.preallocated, ino);
             }),
             Update::InoRanges { client, preallocated, delegated } => {
                 if let Some(s) = self.map.get_mut(&ClientId(client)) {

@@ -4,6 +4,7 @@
 //! client repeats the create with this number, which nobody else can have been given meanwhile. A number that
 //! a lost create may have used is not used again, for objects with it may exist.
 
+use super::ranges::{contains, remove};
 use super::{Session, Sessions};
 use crate::cache::Cache;
 use crate::rank::commit::commit;
@@ -70,35 +71,4 @@ pub(super) fn first(ino_next: u64) -> (InoRange, Update) {
 
 fn fresh(next: u64) -> InoRange {
     InoRange { first: Ino(next), count: RESERVED_AT_ONCE }
-}
-
-fn contains(range: &InoRange, ino: Ino) -> bool {
-    (range.first.0..range.first.0.saturating_add(range.count)).contains(&ino.0)
-}
-
-/// Removes a number that is used.
-pub(super) fn remove(ranges: &mut Vec<InoRange>, ino: Ino) {
-    let Some(at) = ranges.iter().position(|range| contains(range, ino)) else { return };
-    let InoRange { first, count } = ranges.remove(at);
-    let before = ino.0 - first.0;
-    let parts =
-        [InoRange { first, count: before }, InoRange { first: Ino(ino.0 + 1), count: count - before - 1 }];
-    ranges.splice(at..at, parts.into_iter().filter(|part| part.count > 0));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_used_number_leaves_what_is_on_both_sides_of_it() {
-        let range = |first, count| InoRange { first: Ino(first), count };
-        let mut ranges = vec![range(10, 3), range(20, 1)];
-        remove(&mut ranges, Ino(11));
-        assert_eq!(ranges, [range(10, 1), range(12, 1), range(20, 1)]);
-        remove(&mut ranges, Ino(10));
-        remove(&mut ranges, Ino(20));
-        remove(&mut ranges, Ino(99));
-        assert_eq!(ranges, [range(12, 1)]);
-    }
 }

@@ -1,0 +1,35 @@
+//! Ranges of inode numbers.
+
+use fsfmt::{Ino, InoRange};
+
+/// True if a number is in a range.
+pub fn contains(range: &InoRange, ino: Ino) -> bool {
+    (range.first.0..range.first.0.saturating_add(range.count)).contains(&ino.0)
+}
+
+/// Removes a number that is used.
+pub fn remove(ranges: &mut Vec<InoRange>, ino: Ino) {
+    let Some(at) = ranges.iter().position(|range| contains(range, ino)) else { return };
+    let InoRange { first, count } = ranges.remove(at);
+    let before = ino.0 - first.0;
+    let parts =
+        [InoRange { first, count: before }, InoRange { first: Ino(ino.0 + 1), count: count - before - 1 }];
+    ranges.splice(at..at, parts.into_iter().filter(|part| part.count > 0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_used_number_leaves_what_is_on_both_sides_of_it() {
+        let range = |first, count| InoRange { first: Ino(first), count };
+        let mut ranges = vec![range(10, 3), range(20, 1)];
+        remove(&mut ranges, Ino(11));
+        assert_eq!(ranges, [range(10, 1), range(12, 1), range(20, 1)]);
+        remove(&mut ranges, Ino(10));
+        remove(&mut ranges, Ino(20));
+        remove(&mut ranges, Ino(99));
+        assert_eq!(ranges, [range(12, 1)]);
+    }
+}
