@@ -3,7 +3,8 @@
 //!
 //! The answer no is certain, yes is a guess: bytes are looked at one by one where changes overlap.
 
-/// A change of an object's content. Writers fill their range with their tag, as [`filled`](super::objects::filled) does.
+/// A change of an object's content. Writers fill their range with their tag, as
+/// [`filled`](super::objects::filled) does.
 pub enum Change<'a> {
     /// Replaces the content.
     Replace {
