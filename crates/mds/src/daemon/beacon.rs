@@ -21,6 +21,7 @@ impl Mds {
         self.next_beacon = now.mono + self.beacon_interval();
         let is_unanswered = self.beacon_acked < self.beacon_seq;
         self.beacon_seq += 1;
+        self.beacons_sent.push_back((self.beacon_seq, now.mono));
         let info = self.map.mds_info.get(&self.gid());
         let beacon = peer::MdsBeacon {
             fsid: self.cluster.monc().fsid(),
@@ -63,11 +64,29 @@ impl Mds {
         set.unwrap_or_default().max(LEAST_INTERVAL)
     }
 
-    /// Handles the monitors' acknowledgement of a beacon.
-    pub(super) fn beacon_answered(&mut self, m: &peer::MdsBeacon) {
-        if m.gid == self.gid() {
-            self.beacon_acked = self.beacon_acked.max(m.seq);
+    /// Handles the monitors' acknowledgement of a beacon. They give the rank to another server only after
+    /// they have heard nothing for the grace, so it is ours for as long from the moment of sending.
+    pub(super) fn beacon_answered(&mut self, now: Now, m: &peer::MdsBeacon, out: &mut Out) {
+        if m.gid != self.gid() {
+            return;
         }
+        self.beacon_acked = self.beacon_acked.max(m.seq);
+        while let Some((seq, sent)) = self.beacons_sent.front().copied()
+            && seq <= m.seq
+        {
+            self.beacons_sent.pop_front();
+            self.sure_until = sent + self.beacon_grace();
+        }
+        if now.mono < self.sure_until {
+            for (client, tid, body) in std::mem::take(&mut self.unsure) {
+                self.send(client, tid, body, out);
+            }
+        }
+    }
+
+    /// The silence after which the monitors replace a server.
+    fn beacon_grace(&self) -> Duration {
+        decl::options::parse_secs(self.settings.get("mds_beacon_grace")).unwrap_or_default()
     }
 
     /// Handles a map from the monitors.

@@ -15,7 +15,7 @@ use monc::{MoncConfig, Told};
 use msgs::{Body, pool_op};
 use node::{CloseReason, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
 use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
 use wire::{AddrVec, EntityAddr, EntityType, Errno};
@@ -40,6 +40,12 @@ pub struct Mds {
     beacon_seq: u64,
     /// The last beacon that the monitors acknowledged.
     beacon_acked: u64,
+    /// Later beacons, with the time at which each was sent.
+    beacons_sent: VecDeque<(u64, Instant)>,
+    /// The rank is ours until then: the monitors wait for beacons at least as long.
+    sure_until: Instant,
+    /// Messages to clients that wait until that is sure again.
+    unsure: VecDeque<(ClientId, u64, Body)>,
     next_beacon: Instant,
     /// The monitors know this incarnation.
     announced: bool,
@@ -90,6 +96,9 @@ impl Mds {
             state: MdsState::BOOT,
             beacon_seq: 0,
             beacon_acked: 0,
+            beacons_sent: VecDeque::new(),
+            sure_until: Instant(0),
+            unsure: VecDeque::new(),
             next_beacon: Instant(0),
             announced: false,
             rank: None,
@@ -293,7 +302,7 @@ impl Mds {
                 }
             }
             Told::Message(Msg { body: node::Body::Peer(peer::Body::MdsBeacon(m)), .. }) => {
-                self.beacon_answered(&m);
+                self.beacon_answered(now, &m, out);
             }
             Told::Denied => {
                 let text = format!("the monitors refuse the key of mds.{}", self.config.name);
@@ -312,11 +321,11 @@ impl Mds {
                     cluster.rados(now, outs, |rados, o| rados.submit(now, token, request, o));
                 });
             }
-            Effect::Send(client, tid, body) => {
-                if let Some(conn) = self.clients.get(&client) {
-                    out.push(Output::Send { conn: *conn, msg: Msg::new(tid, body) });
-                }
+            // Another server may hold the rank by now, and have changed what this message says.
+            Effect::Send(client, tid, body) if now.mono >= self.sure_until || !self.unsure.is_empty() => {
+                self.unsure.push_back((client, tid, body));
             }
+            Effect::Send(client, tid, body) => self.send(client, tid, body, out),
             Effect::TakeSnapId => self.ask_pool(now, pool_op::CREATE_UNMANAGED_SNAP, SnapId(0)),
             Effect::RemoveSnap(snap) => self.ask_pool(now, pool_op::DELETE_UNMANAGED_SNAP, snap),
             Effect::Evict(client, addrs) => self.ask_eviction(now, client, &addrs),
@@ -333,6 +342,12 @@ impl Mds {
             Effect::Replaced => {
                 self.begin_anew("the OSDs refuse us: the monitors have put us on the blocklist", out)
             }
+        }
+    }
+
+    fn send(&self, client: ClientId, tid: u64, body: Body, out: &mut Out) {
+        if let Some(conn) = self.clients.get(&client) {
+            out.push(Output::Send { conn: *conn, msg: Msg::new(tid, body) });
         }
     }
 
