@@ -145,9 +145,9 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// True if the client repeats the request after a restart of the rank, although it has an answer.
+    /// True if the client repeats the request although it has an answer.
     pub fn is_replay(&self) -> bool {
-        self.request.flags & msgs::request_flag::REPLAY != 0
+        is_replay(self.request)
     }
 
     /// Looks up an inode.
@@ -288,6 +288,12 @@ impl<'a> Cx<'a> {
             need => need.into(),
         }
     }
+}
+
+/// True if a client repeats a request that it has an early answer to, because a crash of the rank may have
+/// lost what it did.
+pub fn is_replay(request: &ClientRequest) -> bool {
+    request.flags & msgs::request_flag::REPLAY != 0
 }
 
 /// The inode at which a path starts.

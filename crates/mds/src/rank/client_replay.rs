@@ -11,11 +11,10 @@ use super::ops::{Ops, empty_reply};
 use super::reconnect::{Said, claim_cap};
 use super::sessions::Sessions;
 use crate::cache::Cache;
+use crate::ops::is_replay;
 use crate::types::ClientId;
 use fsfmt::{Ino, InodeKey};
-use msgs::{
-    Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReply, ClientRequest, cap_op, request_flag,
-};
+use msgs::{Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReply, ClientRequest, cap_op};
 use node::Level;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -58,11 +57,6 @@ pub(super) struct Repeated {
     pub said: Vec<Said>,
 }
 
-/// True if a client asks for this again although it has an answer.
-fn is_repeat(request: &ClientRequest) -> bool {
-    request.flags & request_flag::REPLAY != 0
-}
-
 impl ClientReplay {
     /// A client has come back with `said`: takes the requests that it repeats, and returns the others.
     pub fn add(
@@ -75,7 +69,7 @@ impl ClientReplay {
         let mut rest = Vec::new();
         for (tid, body) in said {
             match body {
-                Body::ClientRequest(r) if is_repeat(&r) => one.requests.push_back((tid, *r)),
+                Body::ClientRequest(r) if is_replay(&r) => one.requests.push_back((tid, *r)),
                 body => rest.push((tid, body)),
             }
         }
@@ -111,7 +105,7 @@ impl ClientReplay {
         }
         let is_waiting = |(other, _): &(ClientId, Said)| *other == client;
         let others_wait = !self.clients.is_empty() && self.until.is_some_and(|at| env.now() < at);
-        let asks = matches!(&body, Body::ClientRequest(r) if !is_repeat(r));
+        let asks = matches!(&body, Body::ClientRequest(r) if !is_replay(r));
         if others_wait && (asks || self.others.iter().any(is_waiting)) {
             self.others.push_back((client, (tid, body)));
             return None;

@@ -2,17 +2,11 @@
 //! the safe answer comes, and repeats it if a crash loses the change.
 
 use crate::cache::Cache;
-use crate::ops::Plan;
+use crate::ops::{Plan, is_replay};
 use crate::rank::sessions::Session;
 use crate::types::{ClientId, Lsn};
 use fsfmt::{Ino, Update};
-use msgs::{ClientRequest, MdsOp, SetattrArgs, request_flag, setattr_mask};
-
-/// True if the client has an early answer to this request: it is repeated because a crash may have lost what
-/// it did.
-pub(super) fn is_replay(request: &ClientRequest) -> bool {
-    request.flags & request_flag::REPLAY != 0
-}
+use msgs::{ClientRequest, MdsOp, SetattrArgs, setattr_mask};
 
 /// True if the answer may leave before the event is durable. What grants a range to a writer must be known to
 /// a successor, what changes a size cuts objects, and a create's number must be reserved.

@@ -105,25 +105,13 @@ fn view_trace(cache: &Cache, client: ClientId, view: &View) -> ReplyTrace {
 fn snapped_listing(
     cache: &Cache,
     client: ClientId,
-    (entries, mut flags, max_bytes): (&[Snapped], u16, usize),
+    (entries, flags, max_bytes): (&[Snapped], u16, usize),
     w: &mut Writer,
 ) {
-    let mut body = Writer::new();
-    let mut count = 0;
-    for (name, key, snap) in entries {
-        let inode = stat::snapped_stat(cache, *key, client, *snap);
-        let mut one = Writer::new();
-        one.put(&msgs::ReaddirEntry { name: name.clone(), lease: stat::no_lease(), inode });
-        if count > 0 && body.len() + one.len() > max_bytes {
-            flags &= !(FRAG_END | FRAG_COMPLETE);
-            break;
-        }
-        body.raw(one.as_slice());
-        count += 1;
-    }
-    w.count(count);
-    w.put(&flags);
-    w.raw(body.as_slice());
+    let with_states = entries
+        .iter()
+        .map(|(name, key, snap)| (name.as_slice(), stat::snapped_stat(cache, *key, client, *snap)));
+    put_page(with_states, flags, max_bytes, w);
 }
 
 /// Entries of a directory with their inodes. Capabilities go with them only while the cache has space: a
@@ -134,12 +122,10 @@ fn listing(
     sessions: &mut Sessions,
     caps: &mut Caps,
     (client, realm): (ClientId, Ino),
-    (entries, mut flags, max_bytes): (&[(Vec<u8>, InodeKey)], u16, usize),
+    (entries, flags, max_bytes): (&[(Vec<u8>, InodeKey)], u16, usize),
     w: &mut Writer,
 ) {
-    let mut body = Writer::new();
-    let mut count = 0;
-    for (name, ino) in entries {
+    let with_inodes = entries.iter().map(|(name, ino)| {
         let has_space = cache.stats().inodes * 4 < env.cfg().options.cache_inodes * 3;
         let listed = &cache.inodes[ino];
         let inode = if has_space || listed.caps.contains_key(client) {
@@ -147,8 +133,23 @@ fn listing(
         } else {
             stat::inode_stat(*ino, listed, client, cache.realm_of(listed))
         };
+        (name.as_slice(), inode)
+    });
+    put_page(with_inodes, flags, max_bytes, w);
+}
+
+/// Encodes as many entries as fit, at least one. Those behind them are not drawn from `entries`.
+fn put_page<'a>(
+    entries: impl Iterator<Item = (&'a [u8], InodeStat)>,
+    mut flags: u16,
+    max_bytes: usize,
+    w: &mut Writer,
+) {
+    let mut body = Writer::new();
+    let mut count = 0;
+    for (name, inode) in entries {
         let mut one = Writer::new();
-        one.put(&msgs::ReaddirEntry { name: name.clone(), lease: stat::no_lease(), inode });
+        one.put(&msgs::ReaddirEntry { name: name.to_vec(), lease: stat::no_lease(), inode });
         if count > 0 && body.len() + one.len() > max_bytes {
             flags &= !(FRAG_END | FRAG_COMPLETE);
             break;

@@ -98,7 +98,7 @@ impl Ops {
         (errno, seen): (Errno, Lsn),
     ) {
         let (client, tid, kind) = (op.client, op.tid, op.request.op);
-        if early::is_replay(&op.request) {
+        if ops::is_replay(&op.request) {
             env.due(Due::Repeated(client, Some(errno)));
         }
         if errno == Errno::EACCES {
@@ -139,7 +139,7 @@ impl Ops {
         if let (Some(change), Some(own)) = (plan.realm.take(), own) {
             snaps::tell(env, cache, sessions, own, change);
         }
-        let answer = if early::is_replay(&op.request) {
+        let answer = if ops::is_replay(&op.request) {
             env.due(Due::Repeated(op.client, None));
             reply::empty(env, op.request.op)
         } else {
@@ -179,7 +179,7 @@ impl Ops {
 
 /// The number of the inode that a request may create.
 fn number_for(session: &Session, request: &ClientRequest, ino_next: u64) -> u64 {
-    let asked = Some(Ino(request.ino)).filter(|ino| early::is_replay(request) && session.has_reserved(*ino));
+    let asked = Some(Ino(request.ino)).filter(|ino| ops::is_replay(request) && session.has_reserved(*ino));
     asked.or_else(|| session.next_number()).map_or(ino_next, |ino| ino.0)
 }
 
