@@ -3,6 +3,7 @@
 use auth::{Credentials, Method};
 use maps::Epoch;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use wire::{AddrVec, EntityAddr};
 
 /// Identity, key and limits of one MDS daemon.
@@ -58,6 +59,9 @@ pub struct MdsOptions {
     pub cache_inodes: usize,
     /// Bytes of journal at which changes wait until directories are written back.
     pub journal_bytes: u64,
+    /// Time for which the journal gathers events that nobody waits for. A crash of the server loses none of
+    /// them as long as the clients live, since they repeat their requests.
+    pub journal_delay: Duration,
 }
 
 /// Estimated bytes of one cached inode with its entry and a capability.
@@ -75,12 +79,13 @@ impl MdsOptions {
         Self {
             cache_inodes: cache.unwrap_or(default.cache_inodes).max(100),
             journal_bytes: size("mds_journal_limit").unwrap_or(default.journal_bytes).max(1 << 20),
+            journal_delay: default.journal_delay,
         }
     }
 }
 
 impl Default for MdsOptions {
     fn default() -> Self {
-        Self { cache_inodes: 50_000, journal_bytes: 64 << 20 }
+        Self { cache_inodes: 50_000, journal_bytes: 64 << 20, journal_delay: Duration::from_millis(20) }
     }
 }

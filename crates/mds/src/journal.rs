@@ -1,18 +1,26 @@
 //! The write side of the journal (the paper's section 4.1): events join a batch, one batch is in flight, and
 //! an event is durable with its batch.
 //!
+//! A batch is written at once if somebody waits for one of its events. Otherwise it gathers events for
+//! [`MdsOptions::journal_delay`](crate::MdsOptions): a write costs each OSD of three more than many events do.
+//!
 //! An object of the journal is a segment. A segment expires when everything that its events changed is stored
 //! elsewhere; `rank/write_back/expiry.rs` finds the first segment that is still needed and removes those
 //! before it.
 
+use crate::config::MdsOptions;
 use crate::types::{Lsn, Segment};
 use fsfmt::Event;
 use fsfmt::journal::put_frame;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use stdx::Instant;
 use wire::Writer;
 
 /// Bytes after which a batch takes no further event.
 const BATCH: usize = 1 << 20;
+/// Bytes after which a batch that nobody waits for is written.
+const LAZY_BATCH: usize = 128 << 10;
 
 /// Bytes to write to one object.
 #[derive(Debug)]
@@ -30,7 +38,7 @@ pub struct Batch {
 /// The write side.
 ///
 /// Invariants: `durable <= in_flight <= last`; segments are numbered without gaps and the last one is being
-/// filled; queued bytes follow those in flight.
+/// filled; queued bytes follow those in flight; what is queued has a time by which it is written.
 #[derive(Debug)]
 pub struct Journal {
     /// Bytes after which a segment is full.
@@ -45,11 +53,18 @@ pub struct Journal {
     segments: BTreeMap<Segment, (u64, Lsn)>,
     queue: VecDeque<(Batch, Writer)>,
     in_flight: Option<Lsn>,
+    /// The last event that somebody waits for.
+    wanted: Lsn,
+    /// Time for which events gather that nobody waits for.
+    delay: Duration,
+    /// Time by which what is queued must be written.
+    due: Option<Instant>,
 }
 
 impl Journal {
     /// A journal whose next event is `last + 1`, in a new segment; `segments` are those still needed.
-    pub fn new(limit: u64, last: Lsn, segments: BTreeMap<Segment, (u64, Lsn)>) -> Self {
+    pub fn new(options: &MdsOptions, last: Lsn, segments: BTreeMap<Segment, (u64, Lsn)>) -> Self {
+        let (limit, delay) = (options.journal_bytes, options.journal_delay);
         let object_size = Self::object_size(limit);
         let mut out = Self {
             object_size,
@@ -59,6 +74,9 @@ impl Journal {
             segments,
             queue: VecDeque::new(),
             in_flight: None,
+            wanted: 0,
+            delay,
+            due: None,
         };
         let next = out.segments.keys().next_back().map_or(1, |s| s + 1);
         out.segments.insert(next, (0, last + 1));
@@ -98,6 +116,7 @@ impl Journal {
             self.is_idle() || self.in_flight.is_some() || !self.queue.is_empty(),
             "events are on their way"
         );
+        assert_eq!(self.queue.is_empty(), self.due.is_none(), "what is queued is written in time");
     }
 
     /// The segment that is being filled.
@@ -133,7 +152,7 @@ impl Journal {
     }
 
     /// Appends an event; returns its number and segment.
-    pub fn append(&mut self, event: &Event) -> (Lsn, Segment) {
+    pub fn append(&mut self, event: &Event, now: Instant) -> (Lsn, Segment) {
         let (used, _) = self.segments[&self.current()];
         if used >= self.object_size {
             self.segments.insert(self.current() + 1, (0, self.last + 1));
@@ -151,15 +170,32 @@ impl Journal {
         put_frame(writer, lsn, event);
         batch.last = lsn;
         entry.0 += (writer.len() - before) as u64;
+        self.due.get_or_insert(now + self.delay);
         (lsn, segment)
     }
 
-    /// The next batch to write, if none is in flight.
-    pub fn next_write(&mut self) -> Option<Batch> {
-        if self.in_flight.is_some() {
+    /// Somebody waits for the events up to `lsn`.
+    pub fn want(&mut self, lsn: Lsn) {
+        self.wanted = self.wanted.max(lsn);
+    }
+
+    /// Time of the next write, unless one is in flight, whose end is waited for.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.due.filter(|_| self.in_flight.is_none())
+    }
+
+    /// The next batch to write, if none is in flight and one is due.
+    pub fn next_write(&mut self, now: Instant) -> Option<Batch> {
+        let (first, writer) = self.queue.front().filter(|_| self.in_flight.is_none())?;
+        let is_closed = self.queue.len() > 1 || writer.len() >= LAZY_BATCH;
+        let is_wanted = self.wanted > self.durable || first.segment < self.current();
+        if !is_closed && !is_wanted && self.due.is_some_and(|due| now < due) {
             return None;
         }
         let (mut batch, writer) = self.queue.pop_front()?;
+        if self.queue.is_empty() {
+            self.due = None;
+        }
         batch.bytes = writer.into_vec();
         self.in_flight = Some(batch.last);
         Some(batch)
@@ -188,25 +224,32 @@ mod tests {
     use super::*;
     use fsfmt::journal::read_frames;
 
+    const NOW: Instant = Instant(0);
+
+    fn journal(last: Lsn, delay: Duration) -> Journal {
+        let options = MdsOptions { journal_bytes: 256 << 10, journal_delay: delay, ..MdsOptions::default() };
+        Journal::new(&options, last, BTreeMap::new())
+    }
+
     fn event(n: usize) -> Event {
         Event { what: "x".repeat(n), ..Event::default() }
     }
 
     #[test]
     fn events_join_while_a_write_is_in_flight_and_segments_roll() {
-        let mut j = Journal::new(256 << 10, 0, BTreeMap::new());
+        let mut j = journal(0, Duration::ZERO);
         let mut objects: BTreeMap<Segment, Vec<u8>> = BTreeMap::new();
         let mut writes = 0;
         for round in 0..40 {
             for _ in 0..10 {
-                j.append(&event(200));
+                j.append(&event(200), NOW);
             }
             if round % 2 == 1 {
-                while let Some(batch) = j.next_write() {
+                while let Some(batch) = j.next_write(NOW) {
                     let object = objects.entry(batch.segment).or_default();
                     assert_eq!(object.len() as u64, batch.offset);
                     object.extend_from_slice(&batch.bytes);
-                    assert!(j.next_write().is_none(), "one in flight");
+                    assert!(j.next_write(NOW).is_none(), "one in flight");
                     j.written();
                     writes += 1;
                 }
@@ -225,15 +268,44 @@ mod tests {
 
     #[test]
     fn a_full_journal_asks_for_its_oldest_segments() {
-        let mut j = Journal::new(256 << 10, 7, BTreeMap::new());
+        let mut j = journal(7, Duration::ZERO);
         assert_eq!(j.wants_expired(), None);
         while !j.is_full() {
-            j.append(&event(1000));
+            j.append(&event(1000), NOW);
         }
         let oldest = j.wants_expired().expect("beyond half");
         assert!(oldest < j.current());
         let gone = j.expire(oldest + 1);
         assert_eq!(gone.len() as u64, oldest);
         assert!(!j.is_full() && j.wants_expired().is_none());
+    }
+
+    #[test]
+    fn events_that_nobody_waits_for_gather() {
+        let delay = Duration::from_millis(20);
+        let mut j = journal(0, delay);
+        for _ in 0..3 {
+            j.append(&event(200), NOW);
+        }
+        assert!(j.next_write(NOW).is_none());
+        assert_eq!(j.deadline(), Some(NOW + delay));
+        let batch = j.next_write(NOW + delay).expect("is due");
+        assert_eq!(batch.last, 3);
+        j.append(&event(200), NOW + delay);
+        assert!(j.deadline().is_none() && j.next_write(NOW + delay * 2).is_none(), "one in flight");
+        j.written();
+        j.check();
+        assert!(j.next_write(NOW + delay).is_none());
+        j.want(3);
+        assert!(j.next_write(NOW + delay).is_none(), "event 3 is durable");
+        j.want(4);
+        assert_eq!(j.next_write(NOW + delay).expect("is wanted").last, 4);
+        j.written();
+        let mut bytes = 0;
+        while j.next_write(NOW).is_none() {
+            j.append(&event(1000), NOW);
+            bytes += 1000;
+        }
+        assert!(bytes <= LAZY_BATCH, "a segment has ended, or there is much to write");
     }
 }

@@ -3,7 +3,8 @@
 
 mod world;
 
-use msgs::{MdsOp, cap};
+use msgs::{ClientSession, MdsOp, cap, session_op};
+use std::time::Duration;
 use wire::Errno;
 use world::World;
 use world::client::{create, getattr, lookup, mkdir, open, request, setattr_size, two};
@@ -138,6 +139,9 @@ fn a_client_that_does_not_come_back_loses_a_suffix() {
         w.call(A, mkdir("d"));
         for i in 0..30 {
             w.call_early(A, create(&format!("d/{i}"), 2));
+            if w.rng.chance(1, 3) {
+                w.advance(Duration::from_millis(10));
+            }
             for _ in 0..w.rng.below(3) {
                 w.io_step();
             }
@@ -145,5 +149,48 @@ fn a_client_that_does_not_come_back_loses_a_suffix() {
         w.crash(&[B]);
         let there: Vec<bool> = (0..30).map(|i| w.call(B, lookup(&format!("d/{i}"))).result == 0).collect();
         assert!(there.is_sorted_by(|a, b| a >= b), "seed {seed}: {there:?}");
+    }
+}
+
+/// True if the journal is being written.
+fn is_journaling(w: &World) -> bool {
+    w.in_flight.iter().any(|io| io.object.name.starts_with("200."))
+}
+
+#[test]
+fn the_journal_gathers_what_nobody_waits_for() {
+    let mut w = two_clients(7);
+    w.call(A, mkdir("d"));
+    let delay = w.cfg.options.journal_delay;
+    let tids: Vec<u64> = (0..10).map(|i| w.start(A, create(&format!("d/{i}"), 2))).collect();
+    assert!(tids.iter().all(|tid| has_answer(&w, A, *tid)), "each has its early answer");
+    assert!(!is_journaling(&w));
+    w.advance(delay / 2);
+    assert!(!is_journaling(&w));
+    w.advance(delay / 2);
+    assert!(is_journaling(&w));
+    while w.io_step() {}
+    assert!(w.clients[&A].unsafe_requests.is_empty(), "one write made all durable");
+}
+
+#[test]
+fn whoever_waits_for_the_journal_hastens_it() {
+    let mut w = two_clients(8);
+    let f = ino(&w.call(A, create("f", 2)));
+    let hasten: [(&str, fn(&mut World)); 4] = [
+        ("a sync", |w| w.send(A, 0, ClientSession::of(session_op::REQUEST_FLUSH_MDLOG, 0))),
+        ("another client that looks", |w| _ = w.start(B, lookup("d"))),
+        ("a truncation", |w| _ = w.start(A, setattr_size("f", 0))),
+        ("the end of the session", |w| w.send(A, 0, ClientSession::of(session_op::REQUEST_CLOSE, 0))),
+    ];
+    let (tid, flush) = w.clients.get_mut(&A).expect("a").update(f);
+    w.send(A, tid, flush);
+    assert!(!is_journaling(&w), "a flush that nobody waits for");
+    for (i, (what, hasten)) in hasten.into_iter().enumerate() {
+        w.start(A, mkdir(if i == 1 { "d" } else { ["a", "", "b", "c"][i] }));
+        assert!(!is_journaling(&w), "before {what}");
+        hasten(&mut w);
+        assert!(is_journaling(&w), "{what}");
+        w.quiet();
     }
 }

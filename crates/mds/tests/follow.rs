@@ -73,7 +73,7 @@ fn forget(w: &mut World) {
 
 #[test]
 fn what_was_acknowledged_is_there_after_every_fail_over() {
-    let tiny = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10 };
+    let tiny = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, ..MdsOptions::default() };
     let mut fell_behind = 0;
     for seed in 0..40 {
         let mut w = World::new(seed, if seed % 2 == 0 { MdsOptions::default() } else { tiny.clone() });
@@ -103,7 +103,7 @@ fn what_was_acknowledged_is_there_after_every_fail_over() {
 
 #[test]
 fn a_standby_that_has_followed_takes_over_with_three_reads() {
-    let mut w = World::new(1, MdsOptions { cache_inodes: 50_000, journal_bytes: 8 << 20 });
+    let mut w = World::new(1, MdsOptions { cache_inodes: 50_000, journal_bytes: 8 << 20, ..MdsOptions::default() });
     w.connect(A);
     assert_eq!(w.call(A, mkdir("d")).result, 0);
     for i in 0..2000 {
@@ -132,7 +132,7 @@ fn a_standby_that_has_followed_takes_over_with_three_reads() {
 
 #[test]
 fn a_standby_keeps_to_its_cache_when_the_rank_stores_what_it_has_changed() {
-    let mut w = World::new(2, MdsOptions { cache_inodes: 50_000, journal_bytes: 1 << 20 });
+    let mut w = World::new(2, MdsOptions { cache_inodes: 50_000, journal_bytes: 1 << 20, ..MdsOptions::default() });
     w.connect(A);
     assert_eq!(w.call(A, mkdir("d")).result, 0);
     let mut cfg = w.cfg.clone();

@@ -35,6 +35,7 @@ fn others_go_on_at_once() {
     w.call(A, create("mine", 2));
     w.call(B, readdir("", b"", 10));
     let before = w.now.mono;
+    w.cfg.options.journal_delay = Duration::ZERO;
     w.restart(&[A]);
     assert_eq!(w.rank.stage(), Stage::Active);
     assert!(w.now.mono.since(before) <= Duration::from_secs(1), "{:?}", w.now.mono.since(before));
@@ -49,6 +50,7 @@ fn others_go_on_at_once() {
 fn with_everybody_back_nothing_is_waited_for() {
     let mut w = two_clients(2);
     let before = w.now.mono;
+    w.cfg.options.journal_delay = Duration::ZERO;
     w.restart(&[A, B]);
     assert_eq!(w.now.mono, before);
 }
@@ -333,6 +335,7 @@ fn overtaken(
     w.call(A, two(MdsOp::SYMLINK, "d/x", "x"));
     let tid = w.start(A, asked);
     w.lose_answer(A, tid);
+    w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_FLUSH_MDLOG, 0));
     w.restart(&[B]);
     if !happened(&mut w) {
         return None;

@@ -7,12 +7,15 @@ mod world;
 use mds::MdsOptions;
 use msgs::{MdsOp, ReaddirReply};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use world::World;
 use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
 use world::model::{Model, Node};
 
-const ROOMY: MdsOptions = MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20 };
-const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10 };
+const DELAY: Duration = Duration::from_millis(20);
+const ROOMY: MdsOptions =
+    MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
+const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
 
 struct Run {
     w: World,
@@ -167,7 +170,9 @@ impl Run {
 }
 
 fn run(seed: u64, options: MdsOptions, crash_share: u64, steps: usize) {
-    let mut r = Run::new(seed, options, crash_share);
+    // Either the journal gathers events that nobody waits for, or writes each at once.
+    let journal_delay = if seed % 8 < 4 { options.journal_delay } else { Duration::ZERO };
+    let mut r = Run::new(seed, MdsOptions { journal_delay, ..options }, crash_share);
     r.is_hasty = seed % 4 >= 2;
     for i in 0..steps {
         r.step();
@@ -175,7 +180,7 @@ fn run(seed: u64, options: MdsOptions, crash_share: u64, steps: usize) {
             r.compare();
         }
         if r.w.rng.chance(1, 20) {
-            r.w.advance(std::time::Duration::from_secs(4));
+            r.w.advance(Duration::from_secs(4));
             r.w.send(10, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 1));
         }
         if r.w.rng.chance(1, 10) {
@@ -224,7 +229,7 @@ fn crashes_at_any_point_lose_nothing_and_repeat_nothing() {
 
 #[test]
 fn a_huge_directory_is_served_from_a_small_cache() {
-    let options = MdsOptions { cache_inodes: 200, journal_bytes: 512 << 10 };
+    let options = MdsOptions { cache_inodes: 200, journal_bytes: 512 << 10, ..MdsOptions::default() };
     let mut r = Run::new(7, options, 0);
     r.m.make("d", Node { dir: Some(BTreeMap::new()), mode: 0o755, ..Node::default() }).expect("made");
     r.check("mkdir d", mkdir("d"), Ok(()));

@@ -13,7 +13,7 @@ const FILES: usize = 3000;
 #[test]
 fn a_journal_much_larger_than_the_cache_is_replayed_within_the_cache() {
     for seed in 0..4 {
-        let options = MdsOptions { cache_inodes: 50_000, journal_bytes: 8 << 20 };
+        let options = MdsOptions { cache_inodes: 50_000, journal_bytes: 8 << 20, ..MdsOptions::default() };
         let mut w = World::new(seed, options);
         w.connect(A);
         assert_eq!(w.call(A, mkdir("d")).result, 0);
@@ -37,7 +37,7 @@ fn a_journal_much_larger_than_the_cache_is_replayed_within_the_cache() {
 #[test]
 fn a_crash_while_a_replay_writes_back_repeats_it() {
     for seed in 0..20 {
-        let options = MdsOptions { cache_inodes: 50_000, journal_bytes: 4 << 20 };
+        let options = MdsOptions { cache_inodes: 50_000, journal_bytes: 4 << 20, ..MdsOptions::default() };
         let mut w = World::new(seed, options);
         w.connect(A);
         assert_eq!(w.call(A, mkdir("d")).result, 0);

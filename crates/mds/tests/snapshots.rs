@@ -6,6 +6,7 @@ mod world;
 use mds::MdsOptions;
 use msgs::{ClientReply, ClientRequest, MdsOp, ReaddirReply, cap};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use wire::Errno;
 use world::World;
 use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
@@ -156,7 +157,7 @@ fn of_a_removed_snapshot_nothing_is_left() {
     assert!(stored_copies(&w) > 0);
     ok(&mut w, rmsnap("d", "s"));
     fails(&mut w, getattr("d//s/e", 0), Errno::ENOENT);
-    w.advance(std::time::Duration::from_secs(2));
+    w.advance(Duration::from_secs(2));
     w.quiet();
     assert_eq!(w.given_back, BTreeSet::from([2]), "the data pool may trim its clones");
     w.crash(&[A, B]);
@@ -338,7 +339,7 @@ impl Run {
             self.remove_snapshot();
         }
         for _ in 0..4 {
-            self.w.advance(std::time::Duration::from_secs(1));
+            self.w.advance(Duration::from_secs(1));
             self.w.quiet();
         }
     }
@@ -354,7 +355,7 @@ fn run(seed: u64, options: MdsOptions, crash_share: u64) {
             r.compare();
         }
         if r.w.rng.chance(1, 20) {
-            r.w.advance(std::time::Duration::from_secs(4));
+            r.w.advance(Duration::from_secs(4));
             r.w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 1));
         }
     }
@@ -363,8 +364,10 @@ fn run(seed: u64, options: MdsOptions, crash_share: u64) {
     r.remove_all();
 }
 
-const ROOMY: MdsOptions = MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20 };
-const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10 };
+const DELAY: Duration = Duration::from_millis(20);
+const ROOMY: MdsOptions =
+    MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
+const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
 
 #[test]
 fn snapshots_never_change() {

@@ -75,7 +75,7 @@ pub(super) struct Env {
 
 impl Env {
     pub fn new(cfg: RankConfig, now: Now, stage: Stage) -> Self {
-        let journal = Journal::new(cfg.options.journal_bytes, 0, BTreeMap::new());
+        let journal = Journal::new(&cfg.options, 0, BTreeMap::new());
         Self {
             cfg,
             now,
@@ -189,17 +189,25 @@ impl Env {
     /// Continues after a replayed journal.
     pub fn continue_journal(&mut self, last: Lsn, segments: BTreeMap<Segment, (u64, Lsn)>) {
         assert!(self.journal.last() == 0, "nothing is journaled before the replay has ended");
-        self.journal = Journal::new(self.cfg.options.journal_bytes, last, segments);
+        self.journal = Journal::new(&self.cfg.options, last, segments);
     }
 
     /// Appends an event to the journal; the caller applies it.
     pub fn append(&mut self, event: &Event) -> (Lsn, Segment) {
-        self.journal.append(event)
+        self.journal.append(event, self.now.mono)
     }
 
-    /// Starts the next write of the journal, if none is in flight.
+    /// Somebody waits until the events up to `lsn` are durable.
+    pub fn want_durable(&mut self, lsn: Lsn) {
+        self.journal.want(lsn);
+    }
+
+    /// Starts the next write of the journal, if one is due and none is in flight.
     pub fn write_journal(&mut self) {
-        while let Some(batch) = self.journal.next_write() {
+        if self.stage < Stage::Active {
+            self.journal.want(self.journal.last());
+        }
+        while let Some(batch) = self.journal.next_write(self.now.mono) {
             let name = fsfmt::names::journal_object(self.cfg.rank, batch.segment);
             let ops = vec![ObjOp::Write { offset: batch.offset, data: batch.bytes }];
             self.start_metadata_io(name, ops, IoWhy::Journal);

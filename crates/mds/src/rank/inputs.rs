@@ -85,7 +85,12 @@ impl Rank {
     pub fn deadline(&self) -> Instant {
         let look = self.replay.as_ref().and_then(Replay::deadline);
         let others = [self.reconnect.deadline(), self.client_replay.deadline(), look];
-        others.into_iter().flatten().fold(self.next_second, Instant::min)
+        others.into_iter().chain([self.journal_deadline()]).flatten().fold(self.next_second, Instant::min)
+    }
+
+    /// Time at which the journal writes events that nobody waits for.
+    pub fn journal_deadline(&self) -> Option<Instant> {
+        self.env.journal().deadline()
     }
 
     /// Handles a message of another rank. A file system has only one rank so far, so none is expected.
@@ -156,8 +161,7 @@ impl Rank {
                 reconnect.settle_doubts(env, cache, sessions, client);
             }
             session_op::REQUEST_CLOSE => self.close_session(client),
-            // The journal is written as soon as it can be, and replies wait for nothing else.
-            session_op::REQUEST_FLUSH_MDLOG => {}
+            session_op::REQUEST_FLUSH_MDLOG => env.want_durable(env.journal().last()),
             _ => {}
         }
     }
@@ -190,7 +194,7 @@ impl Rank {
             return self.sessions.send(&mut self.env, client, 0, 0, close);
         }
         let lsn = self.end_session(client, "session close");
-        self.sessions.send_closed(&self.env, client, lsn);
+        self.sessions.send_closed(&mut self.env, client, lsn);
     }
 
     /// Takes a client's capabilities and locks away and ends its session.

@@ -102,9 +102,9 @@ impl Rank {
         if has_changed {
             self.trim_replayed();
         }
-        let is_following = self.is_following();
+        let may_write_back = self.replay.as_ref().is_some_and(Replay::may_write_back);
         let Self { env, cache, sessions, .. } = self;
-        if !is_following && self.write_back.advance_replay(env, cache, sessions) {
+        if may_write_back && self.write_back.advance_replay(env, cache, sessions) {
             return;
         }
         if let Some(replay) = &mut self.replay {

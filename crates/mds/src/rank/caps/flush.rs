@@ -8,7 +8,7 @@ use crate::rank::sessions::Sessions;
 use crate::rank::stat;
 use crate::types::ClientId;
 use fsfmt::{Ino, InodeData, InodeKey, Update};
-use msgs::{ClientCaps, cap, cap_op};
+use msgs::{ClientCaps, cap, cap_flag, cap_op};
 use node::Level;
 use std::collections::BTreeMap;
 use wire::Reader;
@@ -64,7 +64,12 @@ impl Caps {
             body: m.body,
             ..ClientCaps::default()
         };
-        sessions.confirm(client, env.journal().last(), tid, ack);
+        let lsn = env.journal().last();
+        // Somebody waits for it, in fsync for instance.
+        if m.flags & cap_flag::SYNC != 0 {
+            env.want_durable(lsn);
+        }
+        sessions.confirm(client, lsn, tid, ack);
     }
 
     /// Acknowledges a flush for a snapshot. There are none, so nothing is stored, but the client waits.

@@ -146,7 +146,7 @@ impl Ops {
             reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply))
         };
         match own {
-            Some(own) if is_early => sessions.answer_early(op.client, (seen, own), op.tid, answer),
+            Some(own) if is_early => sessions.answer_early(env, op.client, (seen, own), op.tid, answer),
             own => sessions.send(env, op.client, own.unwrap_or(seen), op.tid, answer),
         }
         self.end(env, cache, sessions, caps, op);

@@ -134,6 +134,12 @@ impl Replay {
         self.mode == Mode::Follow
     }
 
+    /// True if changes may be written back: nobody else serves the rank, and it is known what the predecessor
+    /// has stored.
+    pub fn may_write_back(&self) -> bool {
+        self.mode == Mode::End
+    }
+
     /// The rank is ours from now on, and its predecessor can write no more.
     pub fn take_over(&mut self) {
         assert_eq!(self.mode, Mode::Follow, "a rank is taken over once");

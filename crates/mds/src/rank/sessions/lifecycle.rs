@@ -93,7 +93,8 @@ impl Sessions {
     }
 
     /// Informs a client that its session has ended, once event `lsn` is durable.
-    pub fn send_closed(&mut self, env: &Env, client: ClientId, lsn: Lsn) {
+    pub fn send_closed(&mut self, env: &mut Env, client: ClientId, lsn: Lsn) {
+        env.want_durable(lsn);
         // The session is gone with the event, but the answer waits for it like any other.
         let close: Body = Self::message(env, session_op::CLOSE, 0).into();
         self.farewells.push((lsn, client, close));

@@ -137,6 +137,7 @@ impl Sessions {
             // An absent client is told everything again when it reconnects.
             Some(s) if s.state == SessionState::Absent => {}
             Some(s) => {
+                env.want_durable(lsn);
                 s.outbox.push(lsn, tid, body.into());
                 self.waiting.insert(client);
             }
@@ -147,14 +148,23 @@ impl Sessions {
     /// Queues the answer to a request that the client repeats if a crash loses its event: it leaves when the
     /// events of others up to `lsn` are durable, as an unsafe one if its own event `own` is not yet. The safe
     /// one follows by itself.
-    pub fn answer_early(&mut self, client: ClientId, (lsn, own): (Lsn, Lsn), tid: u64, answer: ClientReply) {
+    pub fn answer_early(
+        &mut self,
+        env: &mut Env,
+        client: ClientId,
+        (lsn, own): (Lsn, Lsn),
+        tid: u64,
+        answer: ClientReply,
+    ) {
         if let Some(s) = self.map.get_mut(&client) {
+            env.want_durable(lsn);
             s.outbox.push_answer((lsn, own), tid, answer);
             self.waiting.insert(client);
         }
     }
 
-    /// Queues a message that says nothing but that events up to `lsn` are durable. No other waits for it.
+    /// Queues a message that says nothing but that events up to `lsn` are durable. No other waits for it, nor
+    /// does it hasten the journal.
     pub fn confirm(&mut self, client: ClientId, lsn: Lsn, tid: u64, body: impl Into<Body>) {
         if let Some(s) = self.map.get_mut(&client).filter(|s| s.state != SessionState::Absent) {
             s.outbox.confirm(lsn, tid, body.into());

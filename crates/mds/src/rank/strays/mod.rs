@@ -131,7 +131,12 @@ impl Strays {
             }
             return true;
         };
-        let is_stored = inode.change.lsn() <= env.journal().durable();
+        let lsn = inode.change.lsn();
+        let is_stored = lsn <= env.journal().durable();
+        if !is_stored && matches!(work, DataWork::Truncate { .. }) {
+            // Clients have no capability before the objects are cut.
+            env.want_durable(lsn);
+        }
         if !is_stored || inode.data.is_dir() && cache.has_commit(ino.ino) {
             return false;
         }

@@ -97,6 +97,7 @@ impl WriteBack {
                 self.start_round(env, cache, sessions, up_to);
                 self.stop_draining(env);
             } else {
+                env.want_durable(env.journal().last());
                 self.draining = true;
             }
         } else {
