@@ -2,7 +2,8 @@
 
 use crate::{Answer, Errno, Error, Fs, Options, Pool, Reply, Request};
 use fsclient::Client;
-use runtime::{EventLoop, Handle, NodeSpec, Notice};
+use runtime::{EventLoop, Found, Handle, NodeSpec, Notice};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 use stdx::Bufs;
@@ -24,7 +25,7 @@ pub struct Cluster {
     handle: Handle<Request, Reply>,
     notices: Receiver<Notice>,
     // Dropped after the handle, so that the node ends before its loop is waited for.
-    _event_loop: EventLoop,
+    event_loop: EventLoop,
 }
 
 impl Cluster {
@@ -36,7 +37,7 @@ impl Cluster {
         let (tx, notices) = mpsc::channel();
         let spec = NodeSpec::client(options.name.clone());
         let handle = event_loop.spawn(spec, move || Client::new(config, runtime::rng()), tx);
-        let cluster = Self { handle, notices, _event_loop: event_loop };
+        let cluster = Self { handle, notices, event_loop };
         match cluster.notices.recv_timeout(patience) {
             Ok(Notice::Ready(_)) => Ok(cluster),
             Ok(Notice::Ended(_, Err(why))) => Err(Error::Connect(why)),
@@ -64,6 +65,12 @@ impl Cluster {
     /// The file system, if [`Options::mount`] was set.
     pub fn fs(&self) -> Fs {
         Fs::new(self.handle.clone())
+    }
+
+    /// Has `ready` called on the client's event loop when `fd` can be read: its requests reach the client
+    /// without a change of threads. See [`EventLoop::watch`].
+    pub fn watch(&self, fd: OwnedFd, ready: impl FnMut(BorrowedFd<'_>) -> Found + Send + 'static) {
+        self.event_loop.watch(fd, ready);
     }
 
     /// Runs a monitor command: one JSON object with `prefix`.

@@ -62,3 +62,38 @@ fn direct_writes_are_seen_by_another_mount_while_the_file_is_open() {
         assert!(seen[usize::from(n) * 8192..].iter().all(|byte| *byte == n), "page {n}");
     }
 }
+
+#[test]
+fn a_change_of_names_is_seen_at_once_by_a_mount_that_knew_older_ones() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
+    fs::create_dir_all(one.point().join("d/e")).expect("makes directories");
+    for n in 0..40 {
+        let (writer, reader) = if n % 2 == 0 { (&one, &two) } else { (&two, &one) };
+        let (dir, seen) = (writer.point().join("d"), reader.point().join("d"));
+        assert!(!seen.join("a").exists(), "round {n}");
+        fs::write(dir.join("a"), "a").expect("writes");
+        let ino = fs::metadata(seen.join("a")).expect("was made").ino();
+        // A listing brings names and attributes into the kernel.
+        assert_eq!(fs::read_dir(&seen).expect("lists").count(), 2);
+        fs::rename(dir.join("a"), dir.join("b")).expect("renames");
+        assert!(!seen.join("a").exists(), "the old name, round {n}");
+        assert_eq!(fs::metadata(seen.join("b")).expect("has the new name").ino(), ino);
+        fs::write(dir.join("a"), "other").expect("writes");
+        assert_ne!(fs::metadata(seen.join("a")).expect("is another").ino(), ino);
+        fs::rename(dir.join("a"), dir.join("b")).expect("replaces");
+        assert_ne!(fs::metadata(seen.join("b")).expect("is the other").ino(), ino);
+        fs::remove_file(dir.join("b")).expect("removes");
+        assert!(!seen.join("b").exists(), "the removed name, round {n}");
+        // A directory on the way.
+        fs::write(dir.join("e/f"), "f").expect("writes");
+        assert!(seen.join("e/f").exists());
+        fs::rename(dir.join("e"), dir.join("g")).expect("renames a directory");
+        assert!(!seen.join("e/f").exists() && seen.join("g/f").exists(), "the moved directory, round {n}");
+        fs::rename(dir.join("g"), dir.join("e")).expect("renames it back");
+        fs::remove_file(dir.join("e/f")).expect("removes");
+    }
+}

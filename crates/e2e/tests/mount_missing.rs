@@ -31,6 +31,8 @@ impl Writer {
         let writer = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
         let mut writer = Self(writer);
         writer.step();
+        // A name that is not durable is lost until its client repeats it. This tells nobody the file's size.
+        fs::File::open(mount.point()).and_then(|dir| dir.sync_all()).expect("syncs the directory");
         writer
     }
 

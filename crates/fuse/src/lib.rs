@@ -1,23 +1,38 @@
 //! The mount: hands the kernel's FUSE requests to the client and the answers back.
 //!
-//! `fuser` brings its own threads: each turns a request into a [`client::FsRequest`] and returns; the answer
-//! is given from the client's event loop. The kernel checks permissions (`default_permissions`).
-#![expect(clippy::disallowed_types, reason = "fuser speaks SystemTime and brings its own threads")]
+//! `fuser` mounts and agrees with the kernel on a protocol (`handshake.rs`). From then on the requests are
+//! read on the client's event loop and answered from it ([ADR 0016](../../../docs/adr/0016-fuse-on-the-loop.md)):
+//! a request that the client answers by itself costs no change of threads. The kernel checks permissions
+//! (`default_permissions`).
 
-mod convert;
-mod ops;
+#![expect(clippy::disallowed_types, reason = "utimes(2) with UTIME_NOW means the caller's clock")]
 
-use client::{Fs, Invalidate};
-use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
+mod abi;
+mod handshake;
+mod reply;
+mod request;
+
+use client::{Answer, Cluster, Found, Fs, FsRequest, Invalidate};
+use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
+use handshake::{Handshake, MAX_IO};
+use reply::Device;
+use request::{Form, Request, What};
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
-/// A mounted file system, served by [`Mount::wait`]. Dropping it unmounts.
+/// Requests that are read before the client gets its turn.
+const BATCH: usize = 16;
+/// Bytes of the largest request.
+const MAX_REQUEST: usize = MAX_IO as usize + (64 << 10);
+
+/// A mounted file system. Dropping it unmounts.
 pub struct Mount {
-    session: Session<ops::Kernel>,
+    ended: mpsc::Receiver<io::Result<()>>,
+    _session: Session<Handshake>,
 }
 
 /// Mount options.
@@ -30,9 +45,9 @@ pub struct Options {
 }
 
 impl Mount {
-    /// Mounts `fs` at `path`, which must be an existing directory. Requests wait until [`Mount::wait`] serves
-    /// them.
-    pub fn new(fs: Fs, path: &Path, options: &Options) -> io::Result<Self> {
+    /// Mounts the file system of `cluster` at `path`, which must be an existing directory, and serves it on
+    /// the event loop of `cluster`.
+    pub fn new(cluster: &Cluster, path: &Path, options: &Options) -> io::Result<Self> {
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName("nacre".into()),
@@ -44,35 +59,104 @@ impl Mount {
             if options.read_only { MountOption::RO } else { MountOption::RW },
         ];
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-        let session = Session::new(ops::Kernel::new(fs.clone()), path, &config)?;
-        let notifier = session.notifier();
-        // Notices to the kernel may block on locks that requests hold, so they leave from a thread of their
-        // own.
-        let (tx, rx) = mpsc::channel::<(Invalidate, client::Invalidated)>();
-        std::thread::Builder::new().name("fuse-notify".into()).spawn(move || {
-            for (what, done) in rx {
-                // The kernel refuses what it does not know: then there is nothing to forget.
-                let _ = match what {
-                    Invalidate::Inode { ino, offset, len } => {
-                        notifier.inval_inode(INodeNo(ino), offset as i64, len as i64)
-                    }
-                    Invalidate::Attributes { ino } => notifier.inval_inode(INodeNo(ino), -1, 0),
-                    Invalidate::Entry { parent, name } => {
-                        notifier.inval_entry(INodeNo(parent), OsStr::from_bytes(&name))
-                    }
-                };
-                drop(done);
-            }
-        })?;
-        fs.on_invalidate(move |what, done| {
-            // The thread lives as long as the session; after that there is nothing to invalidate.
-            let _ = tx.send((what, done));
+        let session = Session::new(Handshake, path, &config)?;
+        let fs = cluster.fs();
+        forget_on_notice(&fs, session.notifier())?;
+        let fd = session.as_fd().try_clone_to_owned()?;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        let device = Arc::new(Device(session.as_fd().try_clone_to_owned()?));
+        let mut server = Server { fs, device, buffer: vec![0; MAX_REQUEST] };
+        let (tx, ended) = mpsc::channel();
+        cluster.watch(fd, move |fd| {
+            server.serve(fd).unwrap_or_else(|end| {
+                // Nobody waits any more.
+                let _ = tx.send(end);
+                Found::End
+            })
         });
-        Ok(Self { session })
+        Ok(Self { ended, _session: session })
     }
 
-    /// Serves until somebody unmounts it by umount(2) or `fusermount3 -u`.
+    /// Waits until somebody unmounts it by umount(2) or `fusermount3 -u`, or the client has ended.
     pub fn wait(self) -> io::Result<()> {
-        self.session.spawn()?.join()
+        self.ended.recv().unwrap_or(Ok(()))
+    }
+}
+
+/// Hands the client's notices to the kernel. These may block on locks that requests hold, so they leave from
+/// a thread of their own.
+fn forget_on_notice(fs: &Fs, notifier: Notifier) -> io::Result<()> {
+    let (tx, rx) = mpsc::channel::<(Invalidate, client::Invalidated)>();
+    std::thread::Builder::new().name("fuse-notify".into()).spawn(move || {
+        for (what, done) in rx {
+            // The kernel refuses what it does not know: then there is nothing to forget.
+            let _ = match what {
+                Invalidate::Inode { ino, offset, len } => {
+                    notifier.inval_inode(INodeNo(ino), offset as i64, len as i64)
+                }
+                Invalidate::Attributes { ino } => notifier.inval_inode(INodeNo(ino), -1, 0),
+                Invalidate::Entry { parent, name } => {
+                    notifier.inval_entry(INodeNo(parent), OsStr::from_bytes(&name))
+                }
+            };
+            drop(done);
+        }
+    })?;
+    fs.on_invalidate(move |what, done| {
+        // The thread lives as long as the session; after that there is nothing to invalidate.
+        let _ = tx.send((what, done));
+    });
+    Ok(())
+}
+
+/// Serves the kernel's requests.
+struct Server {
+    fs: Fs,
+    device: Arc<Device>,
+    buffer: Vec<u8>,
+}
+
+impl Server {
+    /// Reads some requests and hands them to the client. The error is the end of the mount.
+    fn serve(&mut self, fd: BorrowedFd<'_>) -> Result<Found, io::Result<()>> {
+        use rustix::io::Errno;
+        for _ in 0..BATCH {
+            match rustix::io::read(fd, &mut self.buffer) {
+                Ok(len) => self.handle(len)?,
+                Err(Errno::AGAIN) => return Ok(Found::Nothing),
+                // The caller was killed before its request was read.
+                Err(Errno::NOENT | Errno::INTR) => {}
+                Err(Errno::NODEV) => return Err(Ok(())),
+                Err(error) => return Err(Err(error.into())),
+            }
+        }
+        Ok(Found::More)
+    }
+
+    fn handle(&self, len: usize) -> Result<(), io::Result<()>> {
+        let Some(Request { unique, caller, what }) = Request::decode(&self.buffer[..len]) else {
+            return Err(Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's request is cut off")));
+        };
+        match what {
+            What::Ask(request, form) => {
+                let (device, fs) = (self.device.clone(), self.fs.clone());
+                self.fs.submit(caller.clone(), request, move |answer| {
+                    for ino in device.answer(unique, form, answer) {
+                        fs.submit(caller.clone(), FsRequest::Forget { ino, count: 1 }, |_| {});
+                    }
+                });
+            }
+            What::Forget(items) => {
+                for (ino, count) in items {
+                    self.fs.submit(caller.clone(), FsRequest::Forget { ino, count }, |_| {});
+                }
+            }
+            What::Refuse(errno) => self.device.refuse(unique, errno),
+            What::Destroy => {
+                self.device.answer(unique, Form::Plain, Ok(Answer::Done));
+                return Err(Ok(()));
+            }
+        }
+        Ok(())
     }
 }

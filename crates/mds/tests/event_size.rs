@@ -22,7 +22,8 @@ fn mean(w: &mut World, mut call: impl FnMut(&str) -> msgs::ClientRequest) -> u64
 
 #[test]
 fn events_of_common_operations_stay_small() {
-    let mut w = World::new(1, MdsOptions { cache_inodes: 10_000, journal_bytes: 64 << 20, ..MdsOptions::default() });
+    let mut w =
+        World::new(1, MdsOptions { cache_inodes: 10_000, journal_bytes: 64 << 20, ..MdsOptions::default() });
     w.connect(A);
     assert_eq!(w.call(A, mkdir("d")).result, 0);
     let creates = mean(&mut w, |path| create(path, 1));

@@ -103,7 +103,8 @@ fn what_was_acknowledged_is_there_after_every_fail_over() {
 
 #[test]
 fn a_standby_that_has_followed_takes_over_with_three_reads() {
-    let mut w = World::new(1, MdsOptions { cache_inodes: 50_000, journal_bytes: 8 << 20, ..MdsOptions::default() });
+    let mut w =
+        World::new(1, MdsOptions { cache_inodes: 50_000, journal_bytes: 8 << 20, ..MdsOptions::default() });
     w.connect(A);
     assert_eq!(w.call(A, mkdir("d")).result, 0);
     for i in 0..2000 {
@@ -132,7 +133,8 @@ fn a_standby_that_has_followed_takes_over_with_three_reads() {
 
 #[test]
 fn a_standby_keeps_to_its_cache_when_the_rank_stores_what_it_has_changed() {
-    let mut w = World::new(2, MdsOptions { cache_inodes: 50_000, journal_bytes: 1 << 20, ..MdsOptions::default() });
+    let mut w =
+        World::new(2, MdsOptions { cache_inodes: 50_000, journal_bytes: 1 << 20, ..MdsOptions::default() });
     w.connect(A);
     assert_eq!(w.call(A, mkdir("d")).result, 0);
     let mut cfg = w.cfg.clone();

@@ -13,8 +13,7 @@ use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode
 use world::model::{Model, Node};
 
 const DELAY: Duration = Duration::from_millis(20);
-const ROOMY: MdsOptions =
-    MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
+const ROOMY: MdsOptions = MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
 const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
 
 struct Run {

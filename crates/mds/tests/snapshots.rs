@@ -365,8 +365,7 @@ fn run(seed: u64, options: MdsOptions, crash_share: u64) {
 }
 
 const DELAY: Duration = Duration::from_millis(20);
-const ROOMY: MdsOptions =
-    MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
+const ROOMY: MdsOptions = MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
 const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
 
 #[test]

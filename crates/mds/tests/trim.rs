@@ -44,7 +44,10 @@ fn tree(w: &mut World) -> Vec<String> {
 #[test]
 fn a_listing_that_waits_for_inodes_elsewhere_loses_no_name() {
     for seed in 0..10 {
-        let mut w = World::new(seed, MdsOptions { cache_inodes: 8, journal_bytes: 64 << 10, ..MdsOptions::default() });
+        let mut w = World::new(
+            seed,
+            MdsOptions { cache_inodes: 8, journal_bytes: 64 << 10, ..MdsOptions::default() },
+        );
         w.connect(A);
         let names = tree(&mut w);
         for _ in 0..20 {

@@ -37,7 +37,7 @@ pub use disk::{
 };
 pub use entropy::{nonce, rng};
 pub use handle::Handle;
-pub use loops::{EventLoop, NodeSpec, Notice};
+pub use loops::{EventLoop, Found, NodeSpec, Notice};
 pub use memory::{give_back, give_back_by};
 pub use metrics::Metrics;
 pub use net::{Limits, ListenError, Listener};

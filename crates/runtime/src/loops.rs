@@ -9,8 +9,11 @@ use crate::inbox::{Event, Inbox};
 use crate::metrics::Metrics;
 use crate::net::{Limits, Listener, Net, NetSpec};
 use node::Node;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use wire::EntityName;
@@ -130,6 +133,48 @@ impl EventLoop {
         let queue = self.tasks.as_ref().expect("taken only by drop");
         queue.send(Box::new(task)).unwrap_or_else(|_| panic!("the loop outlives its handle"));
         handle
+    }
+
+    /// Has `ready` called on the loop's thread when `fd` can be read or has failed, until it finds the end.
+    /// It must read until there is nothing left, without blocking. What it gives to a node of this loop is
+    /// handled without a change of threads.
+    pub fn watch(&self, fd: OwnedFd, ready: impl FnMut(BorrowedFd<'_>) -> Found + Send + 'static) {
+        let task = move || {
+            drop(spawn_local(async move {
+                if let Err(error) = watch(fd, ready).await {
+                    tracing::error!(%error, "cannot watch a file descriptor");
+                }
+            }));
+        };
+        let queue = self.tasks.as_ref().expect("taken only by drop");
+        queue.send(Box::new(task)).unwrap_or_else(|_| panic!("the loop outlives its handle"));
+    }
+}
+
+/// What somebody who watches a file descriptor found there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Nothing is left to be read.
+    Nothing,
+    /// There may be more, and others may have their turn first.
+    More,
+    /// There will be nothing any more.
+    End,
+}
+
+async fn watch(fd: OwnedFd, mut ready: impl FnMut(BorrowedFd<'_>) -> Found) -> std::io::Result<()> {
+    let interest = Interest::READABLE | Interest::ERROR;
+    // SAFETY: an `OwnedFd` keeps its descriptor open until it is dropped.
+    let fd = unsafe { AsyncFd::register_with_interest(fd, interest) }?;
+    loop {
+        let mut guard = fd.ready(interest).await?;
+        loop {
+            match ready(fd.get_ref().as_fd()) {
+                Found::Nothing => break guard.clear_ready(),
+                Found::More => tokio::task::yield_now().await,
+                Found::End => return Ok(()),
+            }
+        }
     }
 }
 

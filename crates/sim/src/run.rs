@@ -223,6 +223,7 @@ impl Scenario {
             mds: mds::MdsOptions {
                 cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
                 journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
+                ..mds::MdsOptions::default()
             },
             ..Spec::default()
         };

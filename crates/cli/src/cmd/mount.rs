@@ -57,7 +57,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     let cluster = Cluster::connect(&options, Duration::from_secs(args.timeout))?;
     let allow_other = args.allow_other || rustix::process::geteuid().is_root();
     let how = fuse::Options { read_only: args.read_only, allow_other };
-    let mount = fuse::Mount::new(cluster.fs(), &args.mount_point, &how)
+    let mount = fuse::Mount::new(&cluster, &args.mount_point, &how)
         .with_context(|| format!("cannot mount at {}", args.mount_point.display()))?;
     // The process that started this one may have gone.
     let _ = writeln!(std::io::stdout(), "nacre: mounted at {}", args.mount_point.display());
@@ -90,8 +90,7 @@ fn wait_and_unmount(mount: fuse::Mount, point: &Path, signals: &mpsc::Receiver<N
     }
 }
 
-/// Unmounts at once, or when nobody uses the mount any more. `fuser` can't do it, since its handle is empty
-/// once the session is served.
+/// Unmounts at once, or when nobody uses the mount any more.
 fn unmount(path: &Path) -> Result<()> {
     use rustix::mount::{UnmountFlags, unmount};
     let shown = path.display();

@@ -1,0 +1,28 @@
+//! What is agreed with the kernel when the file system is mounted.
+
+use fuser::{Filesystem, InitFlags, KernelConfig, Request};
+use std::io;
+
+/// The size of writes and of read-ahead that we ask the kernel for, in bytes.
+pub(crate) const MAX_IO: u32 = 1 << 20;
+
+/// Answers the kernel's first request; all others are ours (`request.rs`).
+pub(crate) struct Handshake;
+
+impl Filesystem for Handshake {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Each is an optimisation: an older kernel that lacks it is served without.
+        let wanted = InitFlags::FUSE_POSIX_LOCKS
+            | InitFlags::FUSE_ASYNC_READ
+            | InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_READDIRPLUS_AUTO
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_ASYNC_DIO
+            | InitFlags::FUSE_ATOMIC_O_TRUNC;
+        let _ = config.add_capabilities(wanted & config.capabilities());
+        let _ = config.set_max_write(MAX_IO);
+        let _ = config.set_max_readahead(MAX_IO);
+        let _ = config.set_max_background(64);
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! Answers, as the kernel takes them.
+
+use crate::abi::{self, Body, ENTRY_OUT, OUT_HEADER};
+use crate::request::Form;
+use client::{Answer, Attr, DirEntry, Entry};
+use rustix::io::{IoSlice, writev};
+use std::os::fd::OwnedFd;
+use stdx::Bufs;
+
+/// The kernel's end of the mount: takes answers and notices.
+#[derive(Debug)]
+pub(crate) struct Device(pub(crate) OwnedFd);
+
+impl Device {
+    /// Answers a request. Returns the inodes of entries that had no space: the kernel never sees them.
+    pub(crate) fn answer(&self, unique: u64, form: Form, answer: Result<Answer, client::Errno>) -> Vec<u64> {
+        let mut unseen = Vec::new();
+        match answer.map(|answer| encode(form, answer, &mut unseen)) {
+            Ok(Ok(Content::Body(body))) => self.send(unique, 0, &[&body.0]),
+            Ok(Ok(Content::Data(data))) => {
+                let parts: Vec<&[u8]> = data.parts().iter().map(|part| &part[..]).collect();
+                self.send(unique, 0, &parts);
+            }
+            Ok(Err(errno)) => self.refuse(unique, errno),
+            Err(errno) => self.refuse(unique, errno.get()),
+        }
+        unseen
+    }
+
+    /// Answers a request with an error.
+    pub(crate) fn refuse(&self, unique: u64, errno: i32) {
+        self.send(unique, -errno, &[]);
+    }
+
+    fn send(&self, unique: u64, error: i32, parts: &[&[u8]]) {
+        let len = OUT_HEADER + parts.iter().map(|part| part.len()).sum::<usize>();
+        let mut head = [0; OUT_HEADER];
+        head[..4].copy_from_slice(&(len as u32).to_ne_bytes());
+        head[4..8].copy_from_slice(&error.to_ne_bytes());
+        head[8..].copy_from_slice(&unique.to_ne_bytes());
+        let mut slices = vec![IoSlice::new(&head)];
+        slices.extend(parts.iter().map(|part| IoSlice::new(part)));
+        // The caller has gone, or the mount has.
+        let _ = writev(&self.0, &slices);
+    }
+}
+
+enum Content {
+    Body(Body),
+    Data(Bufs),
+}
+
+/// Encodes an answer. One that the request can't have is a bug of ours and becomes EIO.
+fn encode(form: Form, answer: Answer, unseen: &mut Vec<u64>) -> Result<Content, i32> {
+    let mut body = Body::default();
+    match (form, answer) {
+        (Form::Plain, Answer::Data(data)) => return Ok(Content::Data(data)),
+        (Form::Xattr(size), Answer::Data(value)) => return xattr(size, value),
+        (Form::Xattr(size), Answer::Names(names)) => {
+            let list: Vec<u8> = names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect();
+            return xattr(size, list.into());
+        }
+        (Form::Entries { size, plus }, Answer::Entries(entries)) => {
+            put_entries(&mut body, size, plus, &entries, unseen);
+        }
+        (Form::Plain, answer) => put_plain(&mut body, answer)?,
+        _ => return Err(libc::EIO),
+    }
+    Ok(Content::Body(body))
+}
+
+fn put_plain(body: &mut Body, answer: Answer) -> Result<(), i32> {
+    match answer {
+        Answer::Done => body,
+        Answer::Entry(entry) => body.entry(&entry),
+        Answer::Attr(attr, valid) => body.attr_out(&attr, valid),
+        Answer::Opened { fh, keep_cache } => {
+            body.u64(fh).u32(if keep_cache { abi::OPEN_KEEP_CACHE } else { 0 }).u32(0)
+        }
+        Answer::Created { entry, fh } => body.entry(&entry).u64(fh).u32(0).u32(0),
+        Answer::Written(n) => body.u32(n).u32(0),
+        Answer::Lock(lock) => body.u64(lock.start).u64(lock.end).u32(lock.kind).u32(lock.pid),
+        Answer::Offset(offset) => body.u64(offset),
+        Answer::Statfs(s) => {
+            body.u64(s.blocks).u64(s.free).u64(s.free).u64(s.files).u64(u64::MAX >> 1);
+            // Size of a block, the longest name, size of a fragment, padding, and six that are spare.
+            body.u32(s.block).u32(255).u32(s.block).u32(0).u64(0).u64(0).u64(0)
+        }
+        _ => return Err(libc::EIO),
+    };
+    Ok(())
+}
+
+fn xattr(size: u32, value: Bufs) -> Result<Content, i32> {
+    match size as usize {
+        0 => {
+            let mut body = Body::default();
+            body.u32(value.len() as u32).u32(0);
+            Ok(Content::Body(body))
+        }
+        size if size < value.len() => Err(libc::ERANGE),
+        _ => Ok(Content::Data(value)),
+    }
+}
+
+fn put_entries(body: &mut Body, size: usize, plus: bool, entries: &[DirEntry], unseen: &mut Vec<u64>) {
+    let mut is_full = false;
+    for e in entries {
+        let len = abi::dirent_len(&e.name) + if plus { ENTRY_OUT } else { 0 };
+        is_full |= body.0.len() + len > size;
+        if is_full {
+            // The kernel never sees this entry, so the reference that came with it goes back.
+            unseen.extend(e.entry.is_some().then_some(e.ino));
+            continue;
+        }
+        if plus {
+            // `.` and `..` have no entry: the kernel takes inode number and type and counts no reference.
+            let attr = Attr { ino: e.ino, mode: e.kind, ..Attr::default() };
+            body.entry(&e.entry.unwrap_or(Entry { attr, ..Entry::default() }));
+        }
+        body.dirent(e.ino, e.next_offset, e.kind, &e.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(ino: u64, name: &str, has_reference: bool) -> DirEntry {
+        let attr = Attr { ino, mode: 0o100_644, ..Attr::default() };
+        let entry = has_reference.then(|| Entry { attr, ..Entry::default() });
+        DirEntry { ino, kind: attr.mode, next_offset: ino, name: name.into(), entry }
+    }
+
+    #[test]
+    fn entries_without_space_are_given_back() {
+        let entries = [entry(1, ".", false), entry(7, "a", true), entry(8, "b", true), entry(9, "c", true)];
+        let each = abi::dirent_len(b"a") + ENTRY_OUT;
+        let (mut body, mut unseen) = (Body::default(), Vec::new());
+        put_entries(&mut body, 2 * each + 5, true, &entries, &mut unseen);
+        assert_eq!((body.0.len(), unseen), (2 * each, vec![8, 9]));
+    }
+
+    #[test]
+    fn an_answer_of_another_kind_is_an_error() {
+        let answer = |form, answer| encode(form, answer, &mut Vec::new()).map(|_| ());
+        assert_eq!(answer(Form::Xattr(10), Answer::Done), Err(libc::EIO));
+        assert_eq!(answer(Form::Plain, Answer::Names(Vec::new())), Err(libc::EIO));
+        assert_eq!(answer(Form::Xattr(3), Answer::Data(b"long".to_vec().into())), Err(libc::ERANGE));
+        assert_eq!(answer(Form::Xattr(0), Answer::Data(b"long".to_vec().into())), Ok(()));
+    }
+}

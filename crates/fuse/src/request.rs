@@ -1,0 +1,298 @@
+//! The kernel's requests, as requests to the client.
+
+use crate::abi::{self, Fields, opcode, setattr};
+use client::{Caller, FileLock, FsRequest, SetAttr};
+use std::time::SystemTime;
+use stdx::{Buf, Wall};
+
+/// A request of the kernel's.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The number that its answer carries.
+    pub unique: u64,
+    pub caller: Caller,
+    pub what: What,
+}
+
+/// The content of a request.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// To be answered, in this form.
+    Ask(FsRequest, Form),
+    /// References that the kernel gives back: inode and count. There is no answer.
+    Forget(Vec<(u64, u64)>),
+    /// The kernel says farewell.
+    Destroy,
+    /// Not known, or refused here: the error.
+    Refuse(i32),
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// As the answer's own content has it.
+    Plain,
+    /// A value or its size, for a buffer of so many bytes; 0 asks for the size.
+    Xattr(u32),
+    /// Directory entries in so many bytes, with attributes or without.
+    Entries { size: usize, plus: bool },
+}
+
+impl Request {
+    /// Decodes a request; `None` if it is cut off.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut f = Fields(bytes);
+        let _len = f.u32()?;
+        let (op, unique, node) = (f.u32()?, f.u64()?, f.u64()?);
+        let caller = Caller { uid: f.u32()?, gid: f.u32()?, pid: f.u32()? };
+        let (_extensions, _padding) = (f.u16()?, f.u16()?);
+        let what = what(op, node, &mut f)?;
+        Some(Self { unique, caller, what })
+    }
+}
+
+fn what(op: u32, node: u64, f: &mut Fields<'_>) -> Option<What> {
+    let request = match op {
+        opcode::FORGET => return Some(What::Forget(vec![(node, f.u64()?)])),
+        opcode::BATCH_FORGET => return forget_many(f),
+        opcode::DESTROY => return Some(What::Destroy),
+        opcode::GETXATTR | opcode::LISTXATTR => return xattr(op, node, f),
+        opcode::READDIR | opcode::READDIRPLUS => return readdir(op, f),
+        // Seven is no request.
+        7 => return Some(What::Refuse(libc::ENOSYS)),
+        opcode::LOOKUP..=opcode::LINK => of_name(op, node, f)?,
+        opcode::RENAME2 => {
+            let (new_parent, flags, _) = (f.u64()?, f.u32()?, f.u32()?);
+            rename(node, new_parent, flags, f)?
+        }
+        opcode::STATFS => FsRequest::Statfs,
+        opcode::SETXATTR => {
+            let (size, flags) = (f.u32()?, f.u32()?);
+            let name = f.name()?;
+            FsRequest::Setxattr { ino: node, name, value: f.bytes(size as usize)?.to_vec(), flags }
+        }
+        opcode::REMOVEXATTR => FsRequest::Removexattr { ino: node, name: f.name()? },
+        opcode::LSEEK => {
+            let (fh, offset, whence) = (f.u64()?, f.u64()?, f.u32()?);
+            if offset > i64::MAX as u64 {
+                return Some(What::Refuse(libc::ENXIO));
+            }
+            FsRequest::Lseek { fh, offset, whence }
+        }
+        _ => match of_file(op, node, f) {
+            Some(request) => request?,
+            // Interrupts too: the kernel then sends no more of them.
+            None => return Some(What::Refuse(libc::ENOSYS)),
+        },
+    };
+    Some(What::Ask(request, Form::Plain))
+}
+
+/// Requests about names and attributes.
+fn of_name(op: u32, node: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+    Some(match op {
+        opcode::LOOKUP => FsRequest::Lookup { parent: node, name: f.name()? },
+        opcode::GETATTR => FsRequest::Getattr { ino: node },
+        opcode::SETATTR => FsRequest::Setattr { ino: node, set: set_attr(f)? },
+        opcode::READLINK => FsRequest::Readlink { ino: node },
+        opcode::SYMLINK => FsRequest::Symlink { parent: node, name: f.name()?, target: f.name()? },
+        opcode::MKNOD => {
+            let (mode, rdev, umask, _) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
+            FsRequest::Mknod { parent: node, name: f.name()?, mode: mode & !umask, rdev }
+        }
+        opcode::MKDIR => {
+            let (mode, umask) = (f.u32()?, f.u32()?);
+            FsRequest::Mkdir { parent: node, name: f.name()?, mode: mode & !umask }
+        }
+        opcode::UNLINK => FsRequest::Unlink { parent: node, name: f.name()? },
+        opcode::RMDIR => FsRequest::Rmdir { parent: node, name: f.name()? },
+        opcode::RENAME => {
+            let new_parent = f.u64()?;
+            rename(node, new_parent, 0, f)?
+        }
+        opcode::LINK => FsRequest::Link { ino: f.u64()?, new_parent: node, new_name: f.name()? },
+        _ => return None,
+    })
+}
+
+fn rename(parent: u64, new_parent: u64, flags: u32, f: &mut Fields<'_>) -> Option<FsRequest> {
+    Some(FsRequest::Rename { parent, name: f.name()?, new_parent, new_name: f.name()?, flags })
+}
+
+/// Requests about open files and directories: `None` if the operation is not known, and within it if the
+/// request is cut off.
+fn of_file(op: u32, node: u64, f: &mut Fields<'_>) -> Option<Option<FsRequest>> {
+    Some(match op {
+        opcode::OPEN => f.u32().map(|flags| FsRequest::Open { ino: node, flags }),
+        opcode::OPENDIR => Some(FsRequest::Opendir { ino: node }),
+        opcode::CREATE => create(node, f),
+        opcode::READ => read(f),
+        opcode::WRITE => write(f),
+        opcode::RELEASE => release(f),
+        opcode::RELEASEDIR => f.u64().map(|fh| FsRequest::Releasedir { fh }),
+        opcode::FLUSH => flush(f),
+        opcode::FSYNC => fsync(f),
+        opcode::FSYNCDIR => f.u64().map(|fh| FsRequest::Fsyncdir { fh }),
+        opcode::GETLK | opcode::SETLK | opcode::SETLKW => lock(op, f),
+        opcode::FALLOCATE => fallocate(f),
+        _ => return None,
+    })
+}
+
+fn create(parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (flags, mode, umask, _) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
+    Some(FsRequest::Create { parent, name: f.name()?, mode: mode & !umask, flags })
+}
+
+fn read(f: &mut Fields<'_>) -> Option<FsRequest> {
+    Some(FsRequest::Read { fh: f.u64()?, offset: f.u64()?, len: f.u32()? })
+}
+
+fn write(f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (fh, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
+    let (_write_flags, _owner, _flags, _padding) = (f.u32()?, f.u64()?, f.u32()?, f.u32()?);
+    Some(FsRequest::Write { fh, offset, data: Buf::copy_from(f.bytes(size as usize)?).into() })
+}
+
+fn release(f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (fh, _flags, release_flags, owner) = (f.u64()?, f.u32()?, f.u32()?, f.u64()?);
+    let has_lock = release_flags & abi::RELEASE_FLOCK_UNLOCK != 0;
+    Some(FsRequest::Release { fh, lock_owner: if has_lock { owner } else { 0 } })
+}
+
+fn flush(f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (fh, _unused) = (f.u64()?, f.u64()?);
+    Some(FsRequest::Flush { fh, lock_owner: f.u64()? })
+}
+
+fn fsync(f: &mut Fields<'_>) -> Option<FsRequest> {
+    Some(FsRequest::Fsync { fh: f.u64()?, data_only: f.u32()? & abi::FSYNC_DATA != 0 })
+}
+
+fn lock(op: u32, f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (fh, owner) = (f.u64()?, f.u64()?);
+    let lock = FileLock { start: f.u64()?, end: f.u64()?, kind: f.u32()?, pid: f.u32()? };
+    Some(match op {
+        opcode::GETLK => FsRequest::Getlk { fh, owner, lock },
+        _ => FsRequest::Setlk { fh, owner, lock, wait: op == opcode::SETLKW, flock: false },
+    })
+}
+
+fn fallocate(f: &mut Fields<'_>) -> Option<FsRequest> {
+    Some(FsRequest::Fallocate { fh: f.u64()?, offset: f.u64()?, len: f.u64()?, mode: f.u32()? })
+}
+
+fn forget_many(f: &mut Fields<'_>) -> Option<What> {
+    let (count, _) = (f.u32()?, f.u32()?);
+    let mut items = Vec::new();
+    for _ in 0..count {
+        items.push((f.u64()?, f.u64()?));
+    }
+    Some(What::Forget(items))
+}
+
+fn xattr(op: u32, ino: u64, f: &mut Fields<'_>) -> Option<What> {
+    let (size, _) = (f.u32()?, f.u32()?);
+    let request = match op {
+        opcode::GETXATTR => FsRequest::Getxattr { ino, name: f.name()? },
+        _ => FsRequest::Listxattr { ino },
+    };
+    Some(What::Ask(request, Form::Xattr(size)))
+}
+
+fn readdir(op: u32, f: &mut Fields<'_>) -> Option<What> {
+    let (fh, offset, size) = (f.u64()?, f.u64()?, f.u32()? as usize);
+    let plus = op == opcode::READDIRPLUS;
+    let request = FsRequest::Readdir { fh, offset, max_bytes: size, plus };
+    Some(What::Ask(request, Form::Entries { size, plus }))
+}
+
+fn set_attr(f: &mut Fields<'_>) -> Option<SetAttr> {
+    let (valid, _, _fh, size, _owner) = (f.u32()?, f.u32()?, f.u64()?, f.u64()?, f.u64()?);
+    let (atime, mtime, ctime) = (f.u64()?, f.u64()?, f.u64()?);
+    let (atime, mtime, ctime) =
+        (abi::wall(atime, f.u32()?), abi::wall(mtime, f.u32()?), abi::wall(ctime, f.u32()?));
+    let (mode, _, uid, gid) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
+    let has = |bit| valid & bit != 0;
+    let time = |set, now, time| has(set).then(|| if has(now) { now_by_this_clock() } else { time });
+    Some(SetAttr {
+        mode: has(setattr::MODE).then_some(mode),
+        uid: has(setattr::UID).then_some(uid),
+        gid: has(setattr::GID).then_some(gid),
+        size: has(setattr::SIZE).then_some(size),
+        atime: time(setattr::ATIME, setattr::ATIME_NOW, atime),
+        mtime: time(setattr::MTIME, setattr::MTIME_NOW, mtime),
+        ctime: has(setattr::CTIME).then_some(ctime),
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "utimes(2) with UTIME_NOW means the caller's clock")]
+fn now_by_this_clock() -> Wall {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Wall(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(op: u32, node: u64, body: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&(40 + body.len() as u32).to_ne_bytes());
+        bytes.extend_from_slice(&op.to_ne_bytes());
+        bytes.extend_from_slice(&77u64.to_ne_bytes());
+        bytes.extend_from_slice(&node.to_ne_bytes());
+        [1000u32, 100, 4242, 0].iter().for_each(|n| bytes.extend_from_slice(&n.to_ne_bytes()));
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    fn asked(op: u32, body: &[u8]) -> FsRequest {
+        let request = Request::decode(&request(op, 5, body)).expect("whole");
+        assert_eq!((request.unique, request.caller.uid, request.caller.pid), (77, 1000, 4242));
+        match request.what {
+            What::Ask(asked, _) => asked,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_are_understood() {
+        let lookup = asked(opcode::LOOKUP, b"name\0");
+        assert!(matches!(lookup, FsRequest::Lookup { parent: 5, name } if name == b"name"));
+        let mut rename = 9u64.to_ne_bytes().to_vec();
+        rename.extend_from_slice(b"\x01\0\0\0\0\0\0\0old\0new\0");
+        let FsRequest::Rename { new_parent: 9, name, new_name, flags: 1, .. } =
+            asked(opcode::RENAME2, &rename)
+        else {
+            panic!("a rename");
+        };
+        assert_eq!((&name[..], &new_name[..]), (&b"old"[..], &b"new"[..]));
+        let mut write = Vec::new();
+        [3u64, 4096].iter().for_each(|n| write.extend_from_slice(&n.to_ne_bytes()));
+        [4u32, 0, 0, 0, 0, 0].iter().for_each(|n| write.extend_from_slice(&n.to_ne_bytes()));
+        write.extend_from_slice(b"data");
+        let FsRequest::Write { fh: 3, offset: 4096, data } = asked(opcode::WRITE, &write) else {
+            panic!("a write");
+        };
+        assert_eq!(data.to_vec(), b"data");
+    }
+
+    #[test]
+    fn a_request_that_is_cut_off_is_none() {
+        let whole = request(opcode::LOOKUP, 1, b"name\0");
+        for len in 0..whole.len() {
+            assert!(Request::decode(&whole[..len]).is_none(), "{len}");
+        }
+        let huge = [0xff; 8];
+        assert!(Request::decode(&request(opcode::BATCH_FORGET, 0, &huge)).is_none());
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for op in [0, 7, 19, 36, 37, 39, 40, 47, 99, u32::MAX] {
+            let request = Request::decode(&request(op, 1, &[0; 64])).expect("whole");
+            assert!(matches!(request.what, What::Refuse(libc::ENOSYS)), "{op}");
+        }
+    }
+}
