@@ -1,5 +1,5 @@
-//! Linux's FUSE protocol, version 7 (`include/uapi/linux/fuse.h`): numbers in the host's byte order, names
-//! that end with a zero byte.
+//! Linux's FUSE protocol, version 7 (its header `fuse.h`): numbers in the host's byte order, names that end
+//! with a zero byte.
 
 use client::{Attr, Entry};
 use std::time::Duration;

@@ -1,9 +1,8 @@
 //! The mount: hands the kernel's FUSE requests to the client and the answers back.
 //!
 //! `fuser` mounts and agrees with the kernel on a protocol (`handshake.rs`). From then on the requests are
-//! read on the client's event loop and answered from it ([ADR 0016](../../../docs/adr/0016-fuse-on-the-loop.md)):
-//! a request that the client answers by itself costs no change of threads. The kernel checks permissions
-//! (`default_permissions`).
+//! read on the client's event loop and answered from it (ADR 0016): a request that the client answers by
+//! itself costs no change of threads. The kernel checks permissions (`default_permissions`).
 
 #![expect(clippy::disallowed_types, reason = "utimes(2) with UTIME_NOW means the caller's clock")]
 

@@ -1,8 +1,8 @@
 //! The write side of the journal (the paper's section 4.1): events join a batch, one batch is in flight, and
 //! an event is durable with its batch.
 //!
-//! A batch is written at once if somebody waits for one of its events. Otherwise it gathers events for
-//! [`MdsOptions::journal_delay`](crate::MdsOptions): a write costs each OSD of three more than many events do.
+//! A batch is written at once if somebody waits for one of its events. Otherwise it gathers events for a
+//! while (`journal_delay` of [`MdsOptions`]): a write costs each OSD of three more than many events do.
 //!
 //! An object of the journal is a segment. A segment expires when everything that its events changed is stored
 //! elsewhere; `rank/write_back/expiry.rs` finds the first segment that is still needed and removes those
