@@ -173,11 +173,13 @@ fn the_journal_gathers_what_nobody_waits_for() {
     assert!(w.clients[&A].unsafe_requests.is_empty(), "one write made all durable");
 }
 
+type Hasten = fn(&mut World);
+
 #[test]
 fn whoever_waits_for_the_journal_hastens_it() {
     let mut w = two_clients(8);
     let f = ino(&w.call(A, create("f", 2)));
-    let hasten: [(&str, fn(&mut World)); 4] = [
+    let hasten: [(&str, Hasten); 4] = [
         ("a sync", |w| w.send(A, 0, ClientSession::of(session_op::REQUEST_FLUSH_MDLOG, 0))),
         ("another client that looks", |w| _ = w.start(B, lookup("d"))),
         ("a truncation", |w| _ = w.start(A, setattr_size("f", 0))),
