@@ -120,10 +120,17 @@ fn a_client_that_comes_too_late_loses_a_suffix() {
     let f = ino(&w.call_early(A, create("d/2", 2)));
     let g = ino(&w.call_early(A, create("d/3", 2)));
     lose_everything(&mut w);
+    w.log.clear();
     w.restart(&[B]);
     let others = ino(&w.call(B, create("d/2", 2)));
     w.come_back(A);
     w.quiet();
+    for line in [
+        format!("clients_missing: not back yet: client.{A}"),
+        format!("client_returned: client.{A} has come back, after others had gone on"),
+    ] {
+        assert!(w.log.contains(&line), "{:?}", w.log);
+    }
     let a = &w.clients[&A];
     assert_eq!(a.lost.len(), 2, "the create that fails, and the one after it");
     assert!(a.unsafe_requests.is_empty() && !a.held.contains_key(&f) && !a.held.contains_key(&g));

@@ -1,4 +1,5 @@
-//! The daemon between standby and rank: when it begins to touch a rank's objects, and when it has to stop.
+//! The daemon between standby and rank: when it begins to touch a rank's objects, when it has to stop, and
+//! when it must not tell clients anything.
 
 use maps::{Epoch, Gid, MdsInfo, MdsMap, MdsRank, MdsState, OsdMap, Pool, WEIGHT_IN, osd_state};
 use mds::{Mds, MdsConfig, MdsOptions};
@@ -19,11 +20,16 @@ fn addr(port: u16) -> EntityAddr {
     EntityAddr::msgr2(([127, 0, 0, 1], port).into(), 0)
 }
 
+/// A client's connection.
+const CLIENT: ConnId = ConnId(1 << 63);
+
 /// A daemon and the time. It has a session to a monitor, whose number it chose.
 struct Rig {
     mds: Mds,
     mon: ConnId,
     ms: u64,
+    /// The last beacon that it has sent.
+    beacon: u64,
 }
 
 impl Rig {
@@ -39,7 +45,7 @@ impl Rig {
             metadata: Default::default(),
             options: MdsOptions::default(),
         };
-        let mut rig = Self { mds: Mds::new(config, Rng::from_seed(1)), mon: ConnId(0), ms: 0 };
+        let mut rig = Self { mds: Mds::new(config, Rng::from_seed(1)), mon: ConnId(0), ms: 0, beacon: 0 };
         let dialled = rig.input(Input::Start).into_iter().find_map(|o| match o {
             Output::Connect { conn, to } if to.service == EntityType::MON => Some(conn),
             _ => None,
@@ -57,7 +63,55 @@ impl Rig {
         self.ms += 1;
         let mut out = Vec::new();
         self.mds.handle(at(self.ms), input, &mut out);
+        for o in &out {
+            if let Output::Send {
+                msg: Msg { body: node::Body::Peer(peer::Body::MdsBeacon(m)), .. }, ..
+            } = o
+            {
+                self.beacon = m.seq;
+            }
+        }
         out
+    }
+
+    /// An input, and all that an OSD does about it, which stores everything. Returns what the client is told:
+    /// operations of session messages.
+    fn settle(&mut self, input: Input<Never>) -> Vec<u32> {
+        let (mut todo, mut told) = (vec![input], Vec::new());
+        while let Some(input) = todo.pop() {
+            for o in self.input(input) {
+                match o {
+                    Output::Connect { conn, .. } => {
+                        todo.push(Input::Connected { conn, peer: Box::new(peer()) });
+                    }
+                    Output::Send {
+                        conn,
+                        msg: Msg { body: node::Body::Client(msgs::Body::OsdOp(m)), tid, .. },
+                    } => {
+                        let reply = msgs::Body::from(msgs::OsdOpReply::to(&m, 0, Epoch(6)));
+                        todo.push(Input::Message { conn, msg: Msg::new(tid, reply) });
+                    }
+                    Output::Send { conn: CLIENT, msg } => match msg.body {
+                        node::Body::Client(msgs::Body::ClientSession(m)) => told.push(m.head.op),
+                        other => panic!("{other:?}"),
+                    },
+                    _ => {}
+                }
+            }
+        }
+        told
+    }
+
+    /// The client says something about its session. Returns what it is told.
+    fn client_says(&mut self, op: u32) -> Vec<u32> {
+        let body = msgs::Body::from(msgs::ClientSession::of(op, 0));
+        self.settle(Input::Message { conn: CLIENT, msg: Msg::new(0, body) })
+    }
+
+    /// The monitor acknowledges a beacon. Returns what the client is told.
+    fn acknowledge(&mut self, seq: u64) -> Vec<u32> {
+        let beacon = peer::Body::from(peer::MdsBeacon { gid: GID, seq, ..peer::MdsBeacon::default() });
+        self.settle(Input::Message { conn: self.mon, msg: Msg::new(0, beacon) })
     }
 
     /// A message of the monitor.
@@ -73,10 +127,14 @@ impl Rig {
     }
 
     fn tell_mdsmap(&mut self, map: &MdsMap) -> Vec<Output<Never>> {
-        let (epoch, fs_name) = (map.epoch, map.fs_name.clone());
-        let body = msgs::MdsMap { fsid: FSID, epoch, map: Writer::encode(map), fs_name };
-        self.tell(msgs::Body::from(body))
+        self.tell(message_of(map))
     }
+}
+
+/// The message that carries a map.
+fn message_of(map: &MdsMap) -> msgs::Body {
+    let (epoch, fs_name) = (map.epoch, map.fs_name.clone());
+    msgs::Body::from(msgs::MdsMap { fsid: FSID, epoch, map: Writer::encode(map), fs_name })
 }
 
 fn peer() -> Peer {
@@ -175,4 +233,33 @@ fn a_server_that_learns_of_its_replacement_begins_anew_and_does_nothing_else() {
     assert_eq!(beyond_the_monitor(&rig.tell_mdsmap(&gone)), ["restart"]);
     assert_eq!(rig.tell_osdmap(7).len(), 0, "it has ended");
     assert_eq!(rig.input(Input::Timer).len(), 0);
+}
+
+#[test]
+fn a_server_that_may_have_been_replaced_tells_clients_nothing() {
+    use msgs::session_op::{OPEN, RENEWCAPS, REQUEST_OPEN, REQUEST_RENEWCAPS};
+    let mut rig = Rig::new();
+    rig.tell_osdmap(6);
+    let creating = message_of(&mdsmap(11, MdsRank(0), MdsState::CREATING));
+    rig.settle(Input::Message { conn: rig.mon, msg: Msg::new(0, creating) });
+    let active = rig.tell_mdsmap(&mdsmap(12, MdsRank(0), MdsState::ACTIVE));
+    assert_eq!(beyond_the_monitor(&active), ["ready"]);
+    let client = Peer { name: EntityName::new(EntityType::CLIENT, "c"), global_id: 4200, ..peer() };
+    rig.input(Input::Connected { conn: CLIENT, peer: Box::new(client) });
+
+    assert_eq!(rig.client_says(REQUEST_OPEN), [0; 0], "no beacon was acknowledged yet");
+    assert_eq!(rig.acknowledge(rig.beacon), [OPEN]);
+    assert_eq!(rig.client_says(REQUEST_RENEWCAPS), [RENEWCAPS]);
+
+    // The server is stopped for a while; the monitors may have given its rank to another.
+    let before = rig.beacon;
+    rig.ms += 10_000;
+    assert_eq!(rig.client_says(REQUEST_RENEWCAPS), [0; 0]);
+    assert_eq!(rig.acknowledge(before), [0; 0], "an answer from before");
+    assert_eq!(rig.settle(Input::Timer), [0; 0]);
+    assert!(rig.beacon > before, "it reports itself");
+    assert_eq!(rig.client_says(REQUEST_RENEWCAPS), [0; 0]);
+    assert_eq!(rig.acknowledge(before), [0; 0]);
+    assert_eq!(rig.acknowledge(rig.beacon), [RENEWCAPS, RENEWCAPS], "it is still its rank");
+    assert_eq!(rig.client_says(REQUEST_RENEWCAPS), [RENEWCAPS]);
 }

@@ -7,6 +7,7 @@ use crate::faults::Faults;
 use crate::host::HostId;
 use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
+use crate::oracle::late::{self, Late, Told};
 use crate::trace::Trace;
 use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, ObjectLoad, SnapshotLoad, WatchLoad};
 use fsclient::{Answer, Request};
@@ -190,6 +191,7 @@ struct Scenario {
     decays: bool,
     fills: bool,
     watches: bool,
+    late: Late,
     histories: u64,
     undecided: u64,
 }
@@ -246,11 +248,25 @@ impl Scenario {
         let mut cluster = Cluster::new(seed, faults, &spec);
         cluster.world.trace = trace;
         cluster.watch_with(oracle::maps::observer());
+        cluster.world.follows = &late::FOLLOWED;
         let nemesis = Nemesis::new(rng.fork(), profile, decays, Instant(0), 0);
         let calls = if profile == Profile::Primary { 400 } else { rng.range(20, 200) as usize };
         let (loads, watches) = (Vec::new(), watches(seed, profile));
-        let (histories, undecided) = (0, 0);
-        Self { cluster, loads, nemesis, rng, calls, profile, decays, fills, watches, histories, undecided }
+        let (late, histories, undecided) = (Late::default(), 0, 0);
+        Self {
+            cluster,
+            loads,
+            nemesis,
+            rng,
+            calls,
+            profile,
+            decays,
+            fills,
+            watches,
+            late,
+            histories,
+            undecided,
+        }
     }
 
     fn run(&mut self) -> Result<(), Found> {
@@ -334,6 +350,7 @@ impl Scenario {
 
     /// Hands answers to the loads. Reports whether there were any.
     fn answers(&mut self) -> bool {
+        self.hear();
         let mut replies = self.cluster.take_answers();
         let world = &mut self.cluster.world;
         replies.extend(world.take_replies());
@@ -352,6 +369,24 @@ impl Scenario {
         any
     }
 
+    /// Tells the checkers what events say of late clients.
+    fn hear(&mut self) {
+        let world = &mut self.cluster.world;
+        for (from, event) in std::mem::take(&mut world.followed) {
+            let Some(told) = late::told(&event) else { continue };
+            let node = |client| world.has_identity(client);
+            self.late.note(&told, |client| Some(world.name(node(client)?).to_owned()));
+            let hosts: Vec<HostId> = match &told {
+                Told::Missing(clients) => clients.iter().copied().filter_map(node).collect(),
+                Told::Returned(client) | Told::Refused(client) => node(*client).into_iter().collect(),
+                Told::SessionLost => vec![from],
+            };
+            for host in hosts {
+                self.loads.iter_mut().for_each(|load| load.heard(host, &told));
+            }
+        }
+    }
+
     /// Checks the invariants that hold at any time.
     fn watch(&mut self) -> Result<(), Found> {
         if let Some((checker, what)) = self.cluster.world.violations.pop() {
@@ -365,7 +400,10 @@ impl Scenario {
         }
         let complaints = std::mem::take(&mut self.cluster.world.complaints);
         let errors = self.disks_err();
-        match complaints.iter().find_map(|(node, event)| oracle::events::check(node, event, errors)) {
+        match complaints
+            .iter()
+            .find_map(|(node, event)| oracle::events::check(node, event, errors, &self.late))
+        {
             Some(what) => Err(Found("unexpected_event", what)),
             None => Ok(()),
         }

@@ -21,7 +21,7 @@ impl Mds {
         self.next_beacon = now.mono + self.beacon_interval();
         let is_unanswered = self.beacon_acked < self.beacon_seq;
         self.beacon_seq += 1;
-        self.beacons_sent.push_back((self.beacon_seq, now.mono));
+        self.lease.beacon_sent(self.beacon_seq, now.mono, self.beacon_grace());
         let info = self.map.mds_info.get(&self.gid());
         let beacon = peer::MdsBeacon {
             fsid: self.cluster.monc().fsid(),
@@ -64,23 +64,15 @@ impl Mds {
         set.unwrap_or_default().max(LEAST_INTERVAL)
     }
 
-    /// Handles the monitors' acknowledgement of a beacon. They give the rank to another server only after
-    /// they have heard nothing for the grace, so it is ours for as long from the moment of sending.
+    /// Handles the monitors' acknowledgement of a beacon.
     pub(super) fn beacon_answered(&mut self, now: Now, m: &peer::MdsBeacon, out: &mut Out) {
         if m.gid != self.gid() {
             return;
         }
         self.beacon_acked = self.beacon_acked.max(m.seq);
-        while let Some((seq, sent)) = self.beacons_sent.front().copied()
-            && seq <= m.seq
-        {
-            self.beacons_sent.pop_front();
-            self.sure_until = sent + self.beacon_grace();
-        }
-        if now.mono < self.sure_until {
-            for (client, tid, body) in std::mem::take(&mut self.unsure) {
-                self.send(client, tid, body, out);
-            }
+        self.lease.beacon_acked(m.seq, self.beacon_grace());
+        for (client, tid, body) in self.lease.release(now.mono) {
+            self.send(client, tid, body, out);
         }
     }
 

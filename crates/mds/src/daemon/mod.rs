@@ -2,6 +2,7 @@
 //! clients, and RADOS.
 
 mod beacon;
+mod lease;
 mod objects;
 mod snaps;
 
@@ -10,12 +11,13 @@ use crate::config::RankConfig;
 use crate::rank::{ClientPeer, Effect, Rank, Stage};
 use crate::types::{ClientId, IoId, RankPeer};
 use auth::{MdsCap, ServerKeys};
+use lease::Lease;
 use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState, SnapId};
 use monc::{MoncConfig, Told};
 use msgs::{Body, pool_op};
 use node::{CloseReason, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
 use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
 use wire::{AddrVec, EntityAddr, EntityType, Errno};
@@ -40,12 +42,8 @@ pub struct Mds {
     beacon_seq: u64,
     /// The last beacon that the monitors acknowledged.
     beacon_acked: u64,
-    /// Later beacons, with the time at which each was sent.
-    beacons_sent: VecDeque<(u64, Instant)>,
-    /// The rank is ours until then: the monitors wait for beacons at least as long.
-    sure_until: Instant,
-    /// Messages to clients that wait until that is sure again.
-    unsure: VecDeque<(ClientId, u64, Body)>,
+    /// The time until which the rank is ours, and what waits for a later one.
+    lease: Lease,
     next_beacon: Instant,
     /// The monitors know this incarnation.
     announced: bool,
@@ -96,9 +94,7 @@ impl Mds {
             state: MdsState::BOOT,
             beacon_seq: 0,
             beacon_acked: 0,
-            beacons_sent: VecDeque::new(),
-            sure_until: Instant(0),
-            unsure: VecDeque::new(),
+            lease: Lease::default(),
             next_beacon: Instant(0),
             announced: false,
             rank: None,
@@ -322,10 +318,11 @@ impl Mds {
                 });
             }
             // Another server may hold the rank by now, and have changed what this message says.
-            Effect::Send(client, tid, body) if now.mono >= self.sure_until || !self.unsure.is_empty() => {
-                self.unsure.push_back((client, tid, body));
+            Effect::Send(client, tid, body) => {
+                if let Some((client, tid, body)) = self.lease.pass(now.mono, (client, tid, body)) {
+                    self.send(client, tid, body, out);
+                }
             }
-            Effect::Send(client, tid, body) => self.send(client, tid, body, out),
             Effect::TakeSnapId => self.ask_pool(now, pool_op::CREATE_UNMANAGED_SNAP, SnapId(0)),
             Effect::RemoveSnap(snap) => self.ask_pool(now, pool_op::DELETE_UNMANAGED_SNAP, snap),
             Effect::Evict(client, addrs) => self.ask_eviction(now, client, &addrs),

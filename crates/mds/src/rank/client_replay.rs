@@ -182,6 +182,10 @@ impl Repeated {
     /// gone. The numbers that the client had reserved are not used again, for lost creates may have used
     /// them.
     pub fn settle(&self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
+        if sessions.get(self.client).is_some_and(|s| s.record().was_absent) {
+            let text = format!("{} has come back, after others had gone on", self.client);
+            env.log(Level::Info, "client_returned", text);
+        }
         sessions.drop_numbers(env, cache, self.client);
         let lsn = env.journal().last();
         for (ino, claim) in &self.claims {

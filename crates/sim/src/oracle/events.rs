@@ -1,6 +1,7 @@
 //! Checker `unexpected_event`: an event of level WARN or ERROR is either listed here, as a consequence of the
 //! simulated faults, or it is a finding. So each new event of these levels is considered once.
 
+use super::late::Late;
 use node::{Event, Level};
 
 /// Events that a correct implementation may report under these faults, with the reason.
@@ -17,26 +18,55 @@ const EXPECTED: [(&str, &str); 4] = [
 /// Events about a disk that rots or refuses operations.
 const ERRORS: [&str; 3] = ["object_unreadable", "object_damaged", "scrub_ended"];
 
-/// Returns the violation; `None` if the event is expected. `disks_fail` admits the events of failing disks.
-pub fn check(node: &str, event: &Event, disks_fail: bool) -> Option<String> {
+/// Returns the violation; `None` if the event is expected. `disks_fail` admits the events of failing disks,
+/// and `late` those of clients that came too late.
+pub fn check(node: &str, event: &Event, disks_fail: bool, late: &Late) -> Option<String> {
     let expected = event.level == Level::Warn && EXPECTED.iter().any(|(name, _)| *name == event.name)
-        || disks_fail && ERRORS.contains(&event.name);
+        || disks_fail && ERRORS.contains(&event.name)
+        || late.explains(node, event);
     (!expected).then(|| format!("{node}: {:?} {}: {}", event.level, event.name, event.detail))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oracle::late::told;
+
+    fn event(level: Level, name: &'static str) -> Event {
+        Event::new(level, name, "because")
+    }
 
     #[test]
     fn only_listed_warnings_pass() {
-        let event = |level, name| Event::new(level, name, "because");
-        assert_eq!(check("osd.0", &event(Level::Warn, "marked_down"), false), None);
-        let why = check("osd.0", &event(Level::Warn, "push_undecodable"), false);
+        let late = Late::default();
+        assert_eq!(check("osd.0", &event(Level::Warn, "marked_down"), false, &late), None);
+        let why = check("osd.0", &event(Level::Warn, "push_undecodable"), false, &late);
         assert_eq!(why.as_deref(), Some("osd.0: Warn push_undecodable: because"));
         assert!(
-            check("client.0", &event(Level::Error, "mds_session_lost"), false).is_some(),
+            check("client.0", &event(Level::Error, "mds_session_lost"), false, &late).is_some(),
             "lost writes are no warning"
         );
+    }
+
+    #[test]
+    fn only_a_client_that_was_missing_may_lose_what_it_had_not_synced() {
+        let refused = Event::new(Level::Warn, "unsafe_requests_lost", "client.4102 repeats a request that");
+        let lost = event(Level::Error, "change_lost");
+        let missing = "not back yet: client.4102, client.4103";
+        let missing = Event::new(Level::Info, "clients_missing", missing);
+        let returned = Event::new(Level::Info, "client_returned", "client.4102 has come back");
+        let passes = |events: &[&Event]| {
+            let mut late = Late::default();
+            for told in events.iter().filter_map(|event| told(event)) {
+                late.note(&told, |client| Some(format!("client.{}", client - 4100)));
+            }
+            assert!(check("client.3", &lost, false, &late).is_some(), "another client");
+            [("mds.a", &refused), ("client.2", &lost)]
+                .map(|(node, event)| check(node, event, false, &late).is_none())
+        };
+        assert_eq!(passes(&[&missing, &refused, &returned]), [true, true]);
+        assert_eq!(passes(&[&missing]), [false, false]);
+        assert_eq!(passes(&[&refused, &missing]), [false, false]);
+        assert_eq!(passes(&[&missing, &returned, &refused]), [false, false]);
     }
 }

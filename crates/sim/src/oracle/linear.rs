@@ -5,14 +5,19 @@
 //! An operation that failed in an unknown way, or was never answered, may take effect at any moment after its
 //! call, or never: a write that failed is *unknown*, an acknowledged one may never be lost.
 //!
+//! Operations of a *chain* take effect in the order of their calls, and those that never do are its last
+//! ones: a crash loses a suffix of what a client did, and nothing from the middle.
+//!
 //! Five rules keep the search short:
 //! - A history is of one object (linearizability is local).
 //! - An operation that changes nothing and is right now is placed at once: it may stand here in any order
 //!   that follows.
-//! - An operation with an unknown outcome is tried only if it would change something. Of several with the
-//!   same effect, the one that was called first comes first: it may stand wherever a later one may.
-//! - A state that leads nowhere does not get better by spending more operations with an unknown outcome: they
-//!   need not happen, so everything that could follow could have followed without them.
+//! - An operation with an unknown outcome is tried only if it would change something, or if its chain goes on
+//!   after it. Of several without a chain and with the same effect, the one that was called first comes
+//!   first: it may stand wherever a later one may.
+//! - A state that leads nowhere does not get better by spending more operations with an unknown outcome, if
+//!   these have no chain: they need not happen, so everything that could follow could have followed without
+//!   them.
 //! - A state leads nowhere if one of the next answers shows something that the state lacks and that no
 //!   operation to come makes, or lacks something that none of them removes.
 //!
@@ -53,6 +58,17 @@ pub trait Model: Clone + Hash {
 
     /// Reports whether two calls with unknown answers have the same effect on every state.
     fn are_alike(a: &Self::Call, b: &Self::Call) -> bool;
+
+    /// The chain of a call.
+    fn chain(_call: &Self::Call) -> Option<u64> {
+        None
+    }
+
+    /// Reports whether a call whose answer is unknown may happen in this state without changing it. It is
+    /// asked of calls in chains.
+    fn may_pass(&self, _call: &Self::Call) -> bool {
+        false
+    }
 
     /// Reports whether the answer of `call` is wrong in this state and in every state that some of the calls
     /// `open` make of it, each carried out at most once, in any order; without `open`, any calls at all. The
@@ -153,21 +169,51 @@ fn search<M: Model>(budget: usize, history: &[Entry<M::Call>]) -> Search<'_, M::
     unknown.sort_by_key(|i| history[*i].call);
     let mut by_return = known.clone();
     by_return.sort_by_key(|i| history[*i].ret);
+    let chain = |i: &usize| M::chain(&history[*i].what);
     let alike = |i: usize| {
-        let before = unknown[..i].iter().rev();
-        before.copied().find(|j| M::are_alike(&history[*j].what, &history[unknown[i]].what))
+        let before = unknown[..i].iter().rev().filter(|j| chain(j).is_none());
+        let same = |j: &usize| M::are_alike(&history[*j].what, &history[unknown[i]].what);
+        before.copied().find(same).filter(|_| chain(&unknown[i]).is_none())
     };
-    let unknown = (0..unknown.len()).map(|i| (unknown[i], alike(i))).collect();
+    let alikes = (0..unknown.len()).map(|i| (unknown[i], alike(i))).collect();
     Search {
         history,
         done: vec![false; history.len()],
+        links: links::<M>(history),
+        chained: set_of(unknown.iter().map(|i| chain(i).is_some())),
         known,
         by_return,
-        unknown,
+        unknown: alikes,
         seen: FastMap::default(),
         longest: 0,
         budget,
     }
+}
+
+/// For each entry, those before and after it in its chain.
+fn links<M: Model>(history: &[Entry<M::Call>]) -> Vec<[Option<usize>; 2]> {
+    let mut links = vec![[None; 2]; history.len()];
+    let mut last = FastMap::default();
+    let mut chained: Vec<_> =
+        history.iter().enumerate().filter_map(|(i, e)| Some((M::chain(&e.what)?, e.call, i))).collect();
+    chained.sort_unstable();
+    for (chain, _, i) in chained {
+        links[i][0] = last.insert(chain, i);
+        if let Some(before) = links[i][0] {
+            links[before][1] = Some(i);
+        }
+    }
+    links
+}
+
+/// The places of those that are true, one bit each.
+fn set_of(places: impl Iterator<Item = bool>) -> Vec<u64> {
+    let mut set = vec![0];
+    for (bit, is_in) in places.enumerate() {
+        set.resize(bit / 64 + 1, 0);
+        set[bit / 64] |= u64::from(is_in) << (bit % 64);
+    }
+    set
 }
 
 /// Describes a violation: all calls up to the first return without an explanation.
@@ -205,6 +251,10 @@ struct Search<'a, C> {
     history: &'a [Entry<C>],
     /// Entries that are placed.
     done: Vec<bool>,
+    /// For each entry, those before and after it in its chain.
+    links: Vec<[Option<usize>; 2]>,
+    /// Those of `unknown` that are in a chain, one bit an entry.
+    chained: Vec<u64>,
     /// Entries with an answer, in the order of their calls.
     known: Vec<usize>,
     /// The same in the order of their returns.
@@ -333,17 +383,14 @@ impl<C> Search<'_, C> {
     }
 
     /// Reports whether a configuration is new, or was visited only after spending other unknown entries than
-    /// those placed now. The comparison is charged to the budget.
+    /// those placed now, or fewer of a chain. The comparison is charged to the budget.
     fn is_new(&mut self, at: (u64, u64)) -> bool {
-        let words = self.unknown.len().div_ceil(64).max(1);
-        let mut placed = vec![0; words];
-        for (bit, (entry, _)) in self.unknown.iter().enumerate() {
-            placed[bit / 64] |= u64::from(self.done[*entry]) << (bit % 64);
-        }
+        let placed = set_of(self.unknown.iter().map(|(entry, _)| self.done[*entry]));
+        let words = placed.len();
         let sets = self.seen.entry(at).or_default();
         self.budget = self.budget.saturating_sub(sets.len() / words / SETS_FOR_ONE);
-        let is_part = |set: &[u64]| set.iter().zip(&placed).all(|(a, b)| a & !b == 0);
-        if sets.chunks(words).any(is_part) {
+        let is_part = |(a, (b, chained)): (&u64, (&u64, &u64))| a & !b == 0 && (a ^ b) & chained == 0;
+        if sets.chunks(words).any(|set| set.iter().zip(placed.iter().zip(&self.chained)).all(is_part)) {
             return false;
         }
         sets.extend(placed);
@@ -390,7 +437,8 @@ impl<C> Search<'_, C> {
                 open.push(i);
             }
         }
-        open.retain(|i| self.history[*i].call < first_return);
+        let follows = |i: usize| self.links[i][0].is_none_or(|before| self.done[before]);
+        open.retain(|i| self.history[*i].call < first_return && follows(*i));
         open.sort_by_key(|i| self.history[*i].ret);
         let mut known = Vec::new();
         for i in open {
@@ -406,12 +454,16 @@ impl<C> Search<'_, C> {
         }
         let may = |(i, alike): &&(usize, Option<usize>)| {
             let is_first = alike.is_none_or(|j| self.done[j]);
-            !self.done[*i] && is_first && self.history[*i].call < first_return
+            !self.done[*i] && is_first && self.history[*i].call < first_return && follows(*i)
         };
         let tried = self.unknown.iter().filter(may);
-        let changing =
-            |(i, _): &(usize, _)| Some((*i, Some(frame.state.apply_unknown(&self.history[*i].what)?)));
-        frame.next = known.into_iter().chain(tried.filter_map(changing)).collect();
+        let useful = |(i, _): &(usize, _)| {
+            let what = &self.history[*i].what;
+            let next = frame.state.apply_unknown(what);
+            let leads_on = || self.links[*i][1].is_some() && frame.state.may_pass(what);
+            (next.is_some() || leads_on()).then_some((*i, next))
+        };
+        frame.next = known.into_iter().chain(tried.filter_map(useful)).collect();
         frame.next.reverse();
         frame
     }
@@ -472,6 +524,65 @@ mod tests {
         fn are_alike(a: &Call, b: &Call) -> bool {
             a == b
         }
+    }
+
+    /// A register whose calls may be in chains.
+    #[derive(Clone, Hash, Debug)]
+    struct Chained(Register);
+
+    #[derive(Clone, Copy, Debug)]
+    struct Linked {
+        call: Call,
+        chain: Option<u64>,
+    }
+
+    impl fmt::Display for Linked {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{self:?}")
+        }
+    }
+
+    impl Model for Chained {
+        type Call = Linked;
+        fn apply(&self, what: &Linked) -> Step<Self> {
+            match self.0.apply(&what.call) {
+                Step::Wrong => Step::Wrong,
+                Step::Same => Step::Same,
+                Step::To(next) => Step::To(Self(next)),
+            }
+        }
+        fn apply_unknown(&self, what: &Linked) -> Option<Self> {
+            self.0.apply_unknown(&what.call).map(Self)
+        }
+        fn is_read(what: &Linked) -> bool {
+            Register::is_read(&what.call)
+        }
+        fn are_alike(a: &Linked, b: &Linked) -> bool {
+            a.call == b.call
+        }
+        fn chain(what: &Linked) -> Option<u64> {
+            what.chain
+        }
+        fn may_pass(&self, what: &Linked) -> bool {
+            self.apply_unknown(what).is_none()
+        }
+    }
+
+    #[test]
+    fn of_a_chain_only_a_suffix_may_be_missing() {
+        let chained = |call, what| Entry { call, ret: None, what: Linked { call: what, chain: Some(1) } };
+        let answered = |call, what| {
+            let what = Linked { call: what, chain: None };
+            Entry { call, ret: Some(call + 1), what }
+        };
+        let after = |reads: &[u32]| {
+            let mut history = vec![chained(1, Write(1)), chained(2, Write(0)), chained(3, Write(2))];
+            let reads = reads.iter().enumerate();
+            history.extend(reads.map(|(i, value)| answered(10 + 2 * i as u64, Read(*value))));
+            check(&Chained(Register(0)), &history) == Verdict::Linearizable
+        };
+        assert!(after(&[0, 1, 0, 2]) && after(&[0, 1]) && after(&[1, 2]) && after(&[2]) && after(&[0]));
+        assert!(!after(&[2, 1]) && !after(&[1, 0, 1]));
     }
 
     fn verdict(history: &[(u64, u64, Call)]) -> Verdict {
@@ -589,17 +700,22 @@ mod tests {
     }
 
     /// Tries all orders, one after another.
-    fn is_linearizable_naively(history: &[Entry<Call>], value: u32, done: &mut Vec<bool>) -> bool {
+    fn is_linearizable_naively(history: &[Entry<Linked>], value: u32, done: &mut Vec<bool>) -> bool {
+        let is_before = |i: usize, j: usize| {
+            let [(a, chain), (b, other)] = [i, j].map(|i| ((history[i].call, i), history[i].what.chain));
+            chain.is_some() && chain == other && a < b
+        };
         let open = |done: &[bool], i: usize| !done[i];
         if (0..history.len()).all(|i| done[i] || history[i].ret.is_none()) {
             return true;
         }
         let first = (0..history.len()).filter(|i| open(done, *i)).filter_map(|i| history[i].ret).min();
         (0..history.len()).any(|i| {
-            if done[i] || first.is_some_and(|r| history[i].call >= r) {
+            let follows = (0..history.len()).all(|j| done[j] || !is_before(j, i));
+            if done[i] || !follows || first.is_some_and(|r| history[i].call >= r) {
                 return false;
             }
-            let next = match (history[i].what, history[i].ret) {
+            let next = match (history[i].what.call, history[i].ret) {
                 (Read(v), Some(_)) if v != value => return false,
                 (Read(_), _) => value,
                 (Write(v), _) => v,
@@ -614,23 +730,21 @@ mod tests {
     #[test]
     fn the_search_agrees_with_trying_all_orders() {
         let mut verdicts = [0; 2];
-        for seed in 0..3000 {
+        for seed in 0..6000 {
             let mut rng = stdx::Rng::from_seed(seed);
             let mut history = Vec::new();
             for _ in 0..rng.range(2, 8) {
                 let call = rng.below(20);
                 let ret = (!rng.chance(1, 4)).then(|| call + 1 + rng.below(8));
                 let value = rng.below(3) as u32;
-                history.push(Entry {
-                    call,
-                    ret,
-                    what: if rng.chance(1, 2) { Write(value) } else { Read(value) },
-                });
+                let what = if rng.chance(1, 2) { Write(value) } else { Read(value) };
+                let chain = (seed % 2 == 1 && rng.chance(2, 3)).then(|| rng.below(2));
+                history.push(Entry { call, ret, what: Linked { call: what, chain } });
             }
             let naive = is_linearizable_naively(&history, 0, &mut vec![false; history.len()]);
-            let found = check(&Register(0), &history);
+            let found = check(&Chained(Register(0)), &history);
             assert_eq!(found == Verdict::Linearizable, naive, "seed {seed}: {history:?}");
-            let second = search::<Register>(1000, &history).run_by_spent(&Register(0));
+            let second = search::<Chained>(1000, &history).run_by_spent(&Chained(Register(0)));
             assert_eq!(second, Some(naive), "seed {seed}: {history:?}");
             verdicts[usize::from(naive)] += 1;
         }

@@ -6,6 +6,7 @@
 pub mod backoffs;
 pub mod contents;
 pub mod events;
+pub mod late;
 pub mod linear;
 pub mod maps;
 pub mod metadata;

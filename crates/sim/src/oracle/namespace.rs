@@ -1,7 +1,12 @@
 //! Checker `namespace_linearizable`: a file system's name space is one tree that all clients see alike. An
 //! acknowledged create, rename, link or unlink is visible to everyone once it is, and survives crashes of the
 //! metadata server if its client syncs or lives (the paper's section 3.3; docs/design.md, decisions 8 and 9).
-//! What a client did since it last synced may be lost with it: it may or may not have happened.
+//! What a client did since it last synced may be lost with it: it may or may not have happened, but nothing
+//! is lost from the middle.
+//!
+//! A server that was restarted may go on without a client, which repeats what it had not synced when it comes
+//! late (docs/adr/0014-early-replies.md). Until then nobody else sees that, so it may have happened at any
+//! moment from its call until the client's next sync, in its order; if that sync fails, a suffix is lost.
 //!
 //! Inodes are told apart by number, so a rename in between does not matter. The content of files is another
 //! checker's business ([`super::contents`]): linearizability is local, and short histories are decided.
@@ -71,6 +76,18 @@ pub struct Call {
     pub action: Action,
     /// The answer, if it came.
     pub answer: Option<Answer>,
+    /// What the client had not synced: it happened in order, except for a suffix.
+    pub chain: Option<u64>,
+}
+
+impl Call {
+    /// The number of the inode that it made or opened.
+    fn ino(&self) -> Option<u64> {
+        match self.answer {
+            Some(Answer::Ino(ino)) => Some(ino),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Call {
@@ -327,6 +344,20 @@ impl Tree {
         };
         right.then_some(next)
     }
+
+    /// The tree after a call that may have happened; `None` if it can't have.
+    fn unanswered(&self, call: &Call) -> Option<Self> {
+        // A create that is repeated gives the same number.
+        let ino = call.ino();
+        let is_open =
+            matches!(&call.action, Action::OpenOrCreate(dir, name) if self.find(*dir, name).is_ok());
+        if ino.is_some_and(|ino| self.inodes.contains_key(&Node::Known(ino))) && !is_open {
+            return None;
+        }
+        let mut next = self.clone();
+        next.change(&call.action, ino).ok()?;
+        Some(next)
+    }
 }
 
 impl Model for Tree {
@@ -341,9 +372,15 @@ impl Model for Tree {
     }
 
     fn apply_unknown(&self, call: &Call) -> Option<Self> {
-        let mut next = self.clone();
-        next.change(&call.action, None).ok()?;
-        (next != *self).then_some(next)
+        self.unanswered(call).filter(|next| next != self)
+    }
+
+    fn chain(call: &Call) -> Option<u64> {
+        call.chain
+    }
+
+    fn may_pass(&self, call: &Call) -> bool {
+        self.unanswered(call).is_some_and(|next| next == *self)
     }
 
     fn is_read(call: &Call) -> bool {
@@ -354,7 +391,7 @@ impl Model for Tree {
     }
 
     fn are_alike(a: &Call, b: &Call) -> bool {
-        a.action == b.action
+        a.action == b.action && a.ino() == b.ino()
     }
 }
 
@@ -364,9 +401,27 @@ pub struct History {
     calls: Vec<Entry<Call>>,
     moment: u64,
     /// Each client's answered calls since it last synced.
-    unsynced: BTreeMap<usize, Vec<usize>>,
-    /// Observations that may rest on changes which were lost.
+    unsynced: BTreeMap<usize, Unsynced>,
+    /// Observations that may rest on changes which were lost, or came late.
     dropped: BTreeSet<usize>,
+}
+
+/// A client's answered calls since it last synced.
+#[derive(Clone, Debug, Default)]
+struct Unsynced {
+    /// Their numbers, in runs: of each run a suffix may be lost.
+    runs: Vec<Vec<usize>>,
+    /// A server has gone on without the client, which has not come back yet.
+    is_missing: bool,
+}
+
+impl Unsynced {
+    fn add(&mut self, number: usize) {
+        match self.runs.last_mut() {
+            Some(run) => run.push(number),
+            None => self.runs.push(vec![number]),
+        }
+    }
 }
 
 /// Errors that tell the outcome: the operation has not happened.
@@ -399,7 +454,8 @@ impl History {
     /// Records a call. Returns its number, for [`Self::returned`].
     pub fn called(&mut self, client: usize, action: Action) -> usize {
         let call = self.moment();
-        self.calls.push(Entry { call, ret: None, what: Call { client, action, answer: None } });
+        let what = Call { client, action, answer: None, chain: None };
+        self.calls.push(Entry { call, ret: None, what });
         self.calls.len() - 1
     }
 
@@ -409,31 +465,89 @@ impl History {
         let entry = &mut self.calls[number];
         entry.ret = is_definite(&answer).then_some(ret);
         entry.what.answer = Some(answer);
-        self.unsynced.entry(entry.what.client).or_default().push(number);
-    }
-
-    /// A client has synced: what it did before is durable.
-    pub fn synced(&mut self, client: usize) {
-        self.unsynced.remove(&client);
-    }
-
-    /// A client has died, or was told by a sync that changes are lost: each of those since it last synced may
-    /// or may not have happened, and what it saw since then counts for nothing.
-    pub fn lost(&mut self, client: usize) {
-        for number in self.unsynced.remove(&client).unwrap_or_default() {
-            if Tree::is_read(&self.calls[number].what) {
-                self.dropped.insert(number);
-            } else {
-                self.calls[number].ret = None;
-            }
-        }
+        let client = entry.what.client;
+        self.answered_to(client, number);
     }
 
     /// Records an observation made at a time by a call that is not an [`Action`].
     pub fn found(&mut self, client: usize, call: u64, action: Action, answer: Answer) {
         let ret = Some(self.moment());
-        self.calls.push(Entry { call, ret, what: Call { client, action, answer: Some(answer) } });
-        self.unsynced.entry(client).or_default().push(self.calls.len() - 1);
+        let what = Call { client, action, answer: Some(answer), chain: None };
+        self.calls.push(Entry { call, ret, what });
+        self.answered_to(client, self.calls.len() - 1);
+    }
+
+    fn answered_to(&mut self, client: usize, number: usize) {
+        let unsynced = self.unsynced.entry(client).or_default();
+        unsynced.add(number);
+        if unsynced.is_missing {
+            self.doubt(&[number], true);
+        }
+    }
+
+    /// A client has synced: what it did before is durable.
+    pub fn synced(&mut self, client: usize) {
+        let now = self.moment();
+        for run in self.unsynced.remove(&client).unwrap_or_default().runs {
+            let changes = self.changes(&run);
+            let is_late = changes.iter().any(|number| self.calls[*number].ret.is_none());
+            for number in changes.into_iter().filter(|_| is_late) {
+                let entry = &mut self.calls[number];
+                entry.ret = entry.ret.or(Some(now));
+                entry.what.chain = Some(run[0] as u64);
+            }
+        }
+    }
+
+    /// A client has died, or was told by a sync that changes are lost: of those since it last synced, a
+    /// suffix may not have happened, and what it saw since then counts for nothing.
+    pub fn lost(&mut self, client: usize) {
+        let runs = self.unsynced.remove(&client).unwrap_or_default().runs;
+        self.doubt(&runs.concat(), false);
+        for run in runs {
+            for number in self.changes(&run) {
+                self.calls[number].what.chain = Some(run[0] as u64);
+            }
+        }
+    }
+
+    /// A server goes on without a client.
+    pub fn missing(&mut self, client: usize) {
+        let unsynced = self.unsynced.entry(client).or_default();
+        unsynced.is_missing = true;
+        let numbers = unsynced.runs.concat();
+        self.doubt(&numbers, false);
+    }
+
+    /// A missing client has come back: what it sees from now on is the present.
+    pub fn came_back(&mut self, client: usize) {
+        self.unsynced.entry(client).or_default().is_missing = false;
+    }
+
+    /// What a client did since it last synced is lost from some point on. What it does from now on is not.
+    pub fn cut(&mut self, client: usize) {
+        self.unsynced.entry(client).or_default().runs.push(Vec::new());
+    }
+
+    /// Calls whose changes others may not have seen yet, or never see: what the client saw on top of them,
+    /// and if it was `missing` all that it saw, counts for nothing.
+    fn doubt(&mut self, numbers: &[usize], missing: bool) {
+        let mut has_changed = missing;
+        for number in numbers {
+            let entry = &mut self.calls[*number];
+            let is_read = Tree::is_read(&entry.what) && entry.ret.is_some();
+            has_changed |= !is_read;
+            if !is_read {
+                entry.ret = None;
+            } else if has_changed {
+                self.dropped.insert(*number);
+            }
+        }
+    }
+
+    /// Those of some answered calls that have made a change.
+    fn changes(&self, numbers: &[usize]) -> Vec<usize> {
+        numbers.iter().copied().filter(|number| !Tree::is_read(&self.calls[*number].what)).collect()
     }
 
     /// The number of answered calls.
@@ -515,6 +629,76 @@ mod tests {
         };
         assert!(with(false, true, &gone) && with(false, true, &own) && with(true, true, &own));
         assert!(!with(true, true, &gone) && !with(false, false, &gone));
+    }
+
+    fn add(out: &mut History, client: usize, action: Action, answer: Answer) {
+        let n = out.called(client, action);
+        out.returned(n, answer);
+    }
+
+    #[test]
+    fn what_was_not_synced_is_lost_from_some_point_on() {
+        let seen = |a: bool, b: bool, is_cut: bool| {
+            let mut out = History::default();
+            add(&mut out, 0, Action::Create(ROOT, name("a")), Answer::Ino(9));
+            if is_cut {
+                out.cut(0);
+            }
+            add(&mut out, 0, Action::Create(ROOT, name("b")), Answer::Ino(10));
+            out.lost(0);
+            for (name, there) in [("b", b.then_some(10)), ("a", a.then_some(9))] {
+                let answer = there.map_or(Answer::Error(Errno::ENOENT), Answer::Ino);
+                add(&mut out, 1, Action::Lookup(ROOT, name.to_owned()), answer);
+            }
+            out.check().wrong.is_none()
+        };
+        assert!(seen(true, true, false) && seen(true, false, false) && seen(false, false, false));
+        assert!(!seen(false, true, false), "nothing is lost from the middle");
+        assert!(seen(false, true, true), "another session");
+    }
+
+    /// A change that changes nothing where others went on does not hold up those after it.
+    #[test]
+    fn what_comes_after_a_change_without_effect_may_have_happened() {
+        let mut out = History::default();
+        add(&mut out, 0, Action::Create(ROOT, name("a")), Answer::Ino(9));
+        out.synced(0);
+        add(&mut out, 0, Action::OpenOrCreate(ROOT, name("a")), Answer::Ino(9));
+        add(&mut out, 0, Action::Create(ROOT, name("b")), Answer::Ino(10));
+        out.lost(0);
+        add(&mut out, 1, Action::Lookup(ROOT, name("b")), Answer::Ino(10));
+        assert_eq!(out.check().wrong, None);
+    }
+
+    #[test]
+    fn a_late_client_repeats_what_others_have_not_seen_yet() {
+        let gone = |name: &str| (Action::Lookup(ROOT, name.to_owned()), Answer::Error(Errno::ENOENT));
+        let there = |name: &str, ino| (Action::Lookup(ROOT, name.to_owned()), Answer::Ino(ino));
+        // What another sees while the client is missing, and after it has synced.
+        let judge = |missing: bool, between: &[(Action, Answer)], after: &[(Action, Answer)]| {
+            let mut out = History::default();
+            add(&mut out, 0, gone("a").0, gone("a").1);
+            add(&mut out, 0, Action::Create(ROOT, name("a")), Answer::Ino(9));
+            add(&mut out, 0, Action::Create(ROOT, name("b")), Answer::Ino(10));
+            add(&mut out, 0, there("a", 9).0, there("a", 9).1);
+            if missing {
+                out.missing(0);
+                add(&mut out, 0, there("b", 10).0, there("b", 10).1);
+            }
+            between.iter().for_each(|(action, answer)| add(&mut out, 1, action.clone(), answer.clone()));
+            out.came_back(0);
+            add(&mut out, 0, there("a", 9).0, there("a", 9).1);
+            out.synced(0);
+            after.iter().for_each(|(action, answer)| add(&mut out, 1, action.clone(), answer.clone()));
+            out.check().wrong.is_none()
+        };
+        let both = [there("a", 9), there("b", 10)];
+        assert!(judge(true, &[gone("b"), gone("a")], &both));
+        assert!(judge(true, &[there("a", 9), gone("b")], &both));
+        assert!(!judge(false, &[gone("b")], &both), "it was there");
+        assert!(!judge(true, &[there("b", 10), gone("a")], &both), "not in order");
+        assert!(!judge(true, &[], &[gone("b")]), "it has synced");
+        assert!(!judge(true, &[there("a", 9), gone("a")], &both), "seen and gone again");
     }
 
     #[test]

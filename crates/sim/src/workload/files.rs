@@ -11,6 +11,7 @@
 use super::{ClientWorld, Load};
 use crate::host::HostId;
 use crate::oracle::contents::{self, CELL};
+use crate::oracle::late::Told;
 use crate::oracle::linear::Judgement;
 use crate::oracle::namespace::{self, Action, Answer, ROOT};
 use crate::oracle::objects::filled;
@@ -671,6 +672,20 @@ impl Load for FileLoad {
             self.names.lost(client);
         }
         self.clients.iter_mut().filter(|c| c.host == host).for_each(ClientState::forget);
+    }
+
+    fn heard(&mut self, host: HostId, told: &Told) {
+        for client in (0..self.clients.len()).filter(|client| self.clients[*client].host == host) {
+            match told {
+                Told::Missing(_) => self.names.missing(client),
+                Told::Returned(_) => self.names.came_back(client),
+                Told::Refused(_) => self.names.cut(client),
+                Told::SessionLost => {
+                    self.names.cut(client);
+                    self.names.came_back(client);
+                }
+            }
+        }
     }
 
     fn finish(&mut self, _: &ClientWorld) {

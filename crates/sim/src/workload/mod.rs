@@ -15,6 +15,7 @@ pub use snapshots::SnapshotLoad;
 pub use watches::WatchLoad;
 
 use crate::host::HostId;
+use crate::oracle::late::Told;
 use crate::oracle::linear::Judgement;
 use crate::world::World;
 use fsclient::{Reply, Request};
@@ -35,6 +36,8 @@ pub trait Load {
     fn answered(&mut self, world: &mut ClientWorld, host: HostId, id: RequestId, reply: &Reply) -> bool;
     /// Handles a client's death: its requests get no answer.
     fn died(&mut self, host: HostId, now: Instant);
+    /// An event says this of a client that came late after a metadata server had restarted.
+    fn heard(&mut self, _host: HostId, _told: &Told) {}
     /// The phase without faults begins.
     fn faults_ended(&mut self) {}
     /// Makes no more calls, except for one last look at everything.

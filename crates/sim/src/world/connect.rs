@@ -57,6 +57,12 @@ impl<Req, Rep> World<Req, Rep> {
         }
     }
 
+    /// The running node that has a global id.
+    pub fn has_identity(&self, global_id: u64) -> Option<HostId> {
+        let (host, incarnation) = *self.identities.get(&global_id)?;
+        (self.is_up(host) && self.hosts[host.0].incarnation == incarnation).then_some(host)
+    }
+
     /// Checks that a global id belongs to one incarnation of one node for ever (docs/design.md, decision 12).
     pub(super) fn note_identity(&mut self, host: HostId, incarnation: u64, global_id: u64) {
         // Nodes without a monitor session authenticate with the method `none`, which has no ids. Monitors

@@ -137,6 +137,9 @@ impl<Req, Rep> World<Req, Rep> {
                     &[6, host.0 as u64],
                     format_args!("{host} {}: {}", event.name, event.detail),
                 );
+                if self.follows.contains(&event.name) {
+                    self.followed.push((host, event.clone()));
+                }
                 if event.level <= Level::Warn {
                     self.complaints.push((self.hosts[host.0].spec.name.clone(), event));
                 }

@@ -198,6 +198,10 @@ pub struct World<Req, Rep> {
     replies: Vec<(HostId, RequestId, Rep)>,
     /// Events of level WARN and ERROR, with the node's name.
     pub complaints: Vec<(String, Event)>,
+    /// Names of the events that the run follows.
+    pub follows: &'static [&'static str],
+    /// Events with these names, in order.
+    pub followed: Vec<(HostId, Event)>,
     /// Encode and decode each message on its way.
     pub encode: bool,
     /// Sees each message as it is sent.
@@ -234,6 +238,8 @@ impl<Req, Rep> World<Req, Rep> {
             next_request: 1,
             replies: Vec::new(),
             complaints: Vec::new(),
+            follows: &[],
+            followed: Vec::new(),
             encode: seed.is_multiple_of(8),
             observer: None,
             witness: None,

@@ -18,6 +18,9 @@ const RECONNECT_WINDOW: Duration = Duration::from_secs(45);
 /// monitors' map at once reconnect within milliseconds; any further wait delays everybody.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// The most missing clients that an event names.
+const NAMED: usize = 20;
+
 impl Reconnect {
     /// Opens the window: clients may reconnect.
     pub fn open_window(&mut self, now: Instant) {
@@ -47,7 +50,10 @@ impl Reconnect {
         }
         self.go_on = None;
         if self.has_absent() {
-            let text = format!("{} clients have not come back yet", self.absent.len());
+            let named: Vec<String> = self.absent.keys().take(NAMED).map(ToString::to_string).collect();
+            let more = self.absent.len() - named.len();
+            let more = if more > 0 { format!(" and {more} others") } else { String::new() };
+            let text = format!("not back yet: {}{more}", named.join(", "));
             env.log(Level::Info, "clients_missing", text);
             // Journaled before all changes made without them.
             let absent = &self.absent;

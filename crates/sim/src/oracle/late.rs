@@ -1,0 +1,77 @@
+//! Clients that a metadata server went on without after a restart, and which came late. What they had not
+//! synced may be refused then (docs/adr/0014-early-replies.md), which is no fault of theirs and no other
+//! client's right. The events of servers and clients tell.
+
+use node::Event;
+use std::collections::BTreeSet;
+
+/// The events that this follows.
+pub const FOLLOWED: [&str; 4] =
+    ["clients_missing", "client_returned", "unsafe_requests_lost", "mds_session_lost"];
+
+/// What an event says of clients, which are known by their global ids.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// A server goes on without these.
+    Missing(Vec<u64>),
+    /// This one has come back.
+    Returned(u64),
+    /// This one came back, but too late: from some point on, what it had not synced is lost.
+    Refused(u64),
+    /// The client itself says that its session is lost, and what it had not synced from some point on.
+    SessionLost,
+}
+
+/// What an event says.
+pub fn told(event: &Event) -> Option<Told> {
+    let named = named(&event.detail);
+    match event.name {
+        "clients_missing" => Some(Told::Missing(named)),
+        "client_returned" => Some(Told::Returned(*named.first()?)),
+        "unsafe_requests_lost" => Some(Told::Refused(*named.first()?)),
+        "mds_session_lost" => Some(Told::SessionLost),
+        _ => None,
+    }
+}
+
+/// The clients that a text names, such as `client.4102`.
+fn named(text: &str) -> Vec<u64> {
+    let after = text.split("client.").skip(1);
+    let digits = after.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+    digits.filter_map(|id| id.parse().ok()).collect()
+}
+
+/// The clients that came late.
+#[derive(Clone, Default, Debug)]
+pub struct Late {
+    /// Those that a server went on without, and which have not come back yet.
+    missing: BTreeSet<u64>,
+    /// Those that came too late.
+    refused: BTreeSet<u64>,
+    /// The names of their nodes.
+    losers: BTreeSet<String>,
+}
+
+impl Late {
+    /// Notes what an event says. `node` is the name of the running client that has a global id.
+    pub fn note(&mut self, told: &Told, node: impl Fn(u64) -> Option<String>) {
+        match told {
+            Told::Missing(clients) => self.missing.extend(clients),
+            Told::Returned(client) => drop(self.missing.remove(client)),
+            Told::Refused(client) if self.missing.contains(client) => {
+                self.refused.insert(*client);
+                self.losers.extend(node(*client));
+            }
+            Told::Refused(_) | Told::SessionLost => {}
+        }
+    }
+
+    /// Reports whether an event is about a client that came too late, or its own.
+    pub fn explains(&self, node: &str, event: &Event) -> bool {
+        match event.name {
+            "unsafe_requests_lost" => named(&event.detail).first().is_some_and(|c| self.refused.contains(c)),
+            "change_lost" => self.losers.contains(node),
+            _ => false,
+        }
+    }
+}
