@@ -130,24 +130,27 @@ impl EventLoop {
                 Err(error) => drop(notices.send(Notice::Ended(name, Err(error)))),
             }
         };
+        self.run(task);
+        handle
+    }
+
+    /// Has `task` run on the loop's thread.
+    fn run(&self, task: impl FnOnce() + Send + 'static) {
         let queue = self.tasks.as_ref().expect("taken only by drop");
         queue.send(Box::new(task)).unwrap_or_else(|_| panic!("the loop outlives its handle"));
-        handle
     }
 
     /// Has `ready` called on the loop's thread when `fd` can be read or has failed, until it finds the end.
     /// It must read until there is nothing left, without blocking. What it gives to a node of this loop is
     /// handled without a change of threads.
     pub fn watch(&self, fd: OwnedFd, ready: impl FnMut(BorrowedFd<'_>) -> Found + Send + 'static) {
-        let task = move || {
+        self.run(move || {
             drop(spawn_local(async move {
                 if let Err(error) = watch(fd, ready).await {
                     tracing::error!(%error, "cannot watch a file descriptor");
                 }
             }));
-        };
-        let queue = self.tasks.as_ref().expect("taken only by drop");
-        queue.send(Box::new(task)).unwrap_or_else(|_| panic!("the loop outlives its handle"));
+        });
     }
 }
 
