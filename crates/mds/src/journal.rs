@@ -186,10 +186,10 @@ impl Journal {
 
     /// The next batch to write, if none is in flight and one is due.
     pub fn next_write(&mut self, now: Instant) -> Option<Batch> {
-        let (first, writer) = self.queue.front().filter(|_| self.in_flight.is_none())?;
-        let is_closed = self.queue.len() > 1 || writer.len() >= LAZY_BATCH;
-        let is_wanted = self.wanted > self.durable || first.segment < self.current();
-        if !is_closed && !is_wanted && self.due.is_some_and(|due| now < due) {
+        let (_, writer) = self.queue.front().filter(|_| self.in_flight.is_none())?;
+        let is_large = self.queue.len() > 1 || writer.len() >= LAZY_BATCH;
+        let is_wanted = self.wanted > self.durable;
+        if !is_large && !is_wanted && self.due.is_some_and(|due| now < due) {
             return None;
         }
         let (mut batch, writer) = self.queue.pop_front()?;

@@ -188,7 +188,7 @@ fn whoever_waits_for_the_journal_hastens_it() {
     let f = ino(&w.call(A, create("f", 2)));
     let hasten: [(&str, Hasten); 4] = [
         ("a sync", |w| w.send(A, 0, ClientSession::of(session_op::REQUEST_FLUSH_MDLOG, 0))),
-        ("another client that looks", |w| _ = w.start(B, lookup("d"))),
+        ("another client that looks", |w| _ = w.start(B, lookup("d1"))),
         ("a truncation", |w| _ = w.start(A, setattr_size("f", 0))),
         ("the end of the session", |w| w.send(A, 0, ClientSession::of(session_op::REQUEST_CLOSE, 0))),
     ];
@@ -196,7 +196,7 @@ fn whoever_waits_for_the_journal_hastens_it() {
     w.send(A, tid, flush);
     assert!(!is_journaling(&w), "a flush that nobody waits for");
     for (i, (what, hasten)) in hasten.into_iter().enumerate() {
-        w.start(A, mkdir(if i == 1 { "d" } else { ["a", "", "b", "c"][i] }));
+        w.start(A, mkdir(&format!("d{i}")));
         assert!(!is_journaling(&w), "before {what}");
         hasten(&mut w);
         assert!(is_journaling(&w), "{what}");

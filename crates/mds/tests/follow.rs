@@ -6,10 +6,10 @@ mod world;
 use mds::{MdsOptions, Stage};
 use msgs::MdsOp;
 use std::collections::BTreeMap;
-use world::World;
 use world::client::{create, getattr, mkdir, request, setattr_mode, two};
 use world::model::{Model, Node};
 use world::standby::Standby;
+use world::{TINY, World};
 
 const A: u64 = 10;
 
@@ -73,10 +73,9 @@ fn forget(w: &mut World) {
 
 #[test]
 fn what_was_acknowledged_is_there_after_every_fail_over() {
-    let tiny = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, ..MdsOptions::default() };
     let mut fell_behind = 0;
     for seed in 0..40 {
-        let mut w = World::new(seed, if seed % 2 == 0 { MdsOptions::default() } else { tiny.clone() });
+        let mut w = World::new(seed, if seed % 2 == 0 { MdsOptions::default() } else { TINY });
         w.connect(A);
         let mut m = Model::new();
         for _ in 0..4 {

@@ -8,13 +8,9 @@ use mds::MdsOptions;
 use msgs::{MdsOp, ReaddirReply};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use world::World;
 use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
 use world::model::{Model, Node};
-
-const DELAY: Duration = Duration::from_millis(20);
-const ROOMY: MdsOptions = MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
-const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
+use world::{ROOMY, TINY, World};
 
 struct Run {
     w: World,

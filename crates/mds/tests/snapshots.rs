@@ -8,10 +8,10 @@ use msgs::{ClientReply, ClientRequest, MdsOp, ReaddirReply, cap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wire::Errno;
-use world::World;
 use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
 use world::model::{Model, Node};
 use world::pair::{A, B, ino, two_clients};
+use world::{ROOMY, TINY, World};
 
 /// The path of a name below a directory's `.snap`.
 fn snap(dir: &str, name: &str) -> String {
@@ -363,10 +363,6 @@ fn run(seed: u64, options: MdsOptions, crash_share: u64) {
     r.compare();
     r.remove_all();
 }
-
-const DELAY: Duration = Duration::from_millis(20);
-const ROOMY: MdsOptions = MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
-const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
 
 #[test]
 fn snapshots_never_change() {

@@ -18,6 +18,13 @@ use std::time::Duration;
 use stdx::{Instant, Now, Rng, Wall};
 use wire::Errno;
 
+const DELAY: Duration = Duration::from_millis(20);
+/// Limits that nothing reaches.
+pub const ROOMY: MdsOptions =
+    MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
+/// Limits that everything reaches.
+pub const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
+
 #[derive(Default, Clone)]
 pub struct Object {
     pub data: Vec<u8>,
