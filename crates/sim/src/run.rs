@@ -374,7 +374,7 @@ impl Scenario {
         let world = &mut self.cluster.world;
         for (from, event) in std::mem::take(&mut world.followed) {
             let Some(told) = late::told(&event) else { continue };
-            let node = |client| world.has_identity(client);
+            let node = |client| world.bearer_of(client);
             self.late.note(&told, |client| Some(world.name(node(client)?).to_owned()));
             let hosts: Vec<HostId> = match &told {
                 Told::Missing(clients) => clients.iter().copied().filter_map(node).collect(),

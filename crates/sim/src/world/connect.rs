@@ -58,7 +58,7 @@ impl<Req, Rep> World<Req, Rep> {
     }
 
     /// The running node that has a global id.
-    pub fn has_identity(&self, global_id: u64) -> Option<HostId> {
+    pub fn bearer_of(&self, global_id: u64) -> Option<HostId> {
         let (host, incarnation) = *self.identities.get(&global_id)?;
         (self.is_up(host) && self.hosts[host.0].incarnation == incarnation).then_some(host)
     }
