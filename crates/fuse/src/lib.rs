@@ -11,7 +11,7 @@ mod handshake;
 mod reply;
 mod request;
 
-use client::{Answer, Cluster, Found, Fs, FsRequest, Invalidate};
+use client::{Answer, Cluster, Found, Fs, Invalidate};
 use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
 use handshake::{Handshake, MAX_IO};
 use reply::Device;
@@ -63,8 +63,8 @@ impl Mount {
         forget_on_notice(&fs, session.notifier())?;
         let fd = session.as_fd().try_clone_to_owned()?;
         rustix::io::ioctl_fionbio(&fd, true)?;
-        let device = Arc::new(Device(session.as_fd().try_clone_to_owned()?));
-        let mut server = Server { fs, device, buffer: vec![0; MAX_REQUEST] };
+        let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs });
+        let mut server = Server { device, buffer: vec![0; MAX_REQUEST] };
         let (tx, ended) = mpsc::channel();
         cluster.watch(fd, move |fd| {
             server.serve(fd).unwrap_or_else(|end| {
@@ -76,9 +76,10 @@ impl Mount {
         Ok(Self { ended, _session: session })
     }
 
-    /// Waits until somebody unmounts it by umount(2) or `fusermount3 -u`, or the client has ended.
+    /// Waits until somebody unmounts it by umount(2) or `fusermount3 -u`. Fails if it can't be served.
     pub fn wait(self) -> io::Result<()> {
-        self.ended.recv().unwrap_or(Ok(()))
+        let gone = || io::Error::other("nobody serves the mount: the client's event loop has given it up");
+        self.ended.recv().unwrap_or_else(|_| Err(gone()))
     }
 }
 
@@ -110,7 +111,6 @@ fn forget_on_notice(fs: &Fs, notifier: Notifier) -> io::Result<()> {
 
 /// Serves the kernel's requests.
 struct Server {
-    fs: Fs,
     device: Arc<Device>,
     buffer: Vec<u8>,
 }
@@ -138,17 +138,12 @@ impl Server {
         };
         match what {
             What::Ask(request, form) => {
-                let (device, fs) = (self.device.clone(), self.fs.clone());
-                self.fs.submit(caller.clone(), request, move |answer| {
-                    for ino in device.answer(unique, form, answer) {
-                        fs.submit(caller.clone(), FsRequest::Forget { ino, count: 1 }, |_| {});
-                    }
-                });
+                let device = self.device.clone();
+                let answer = move |answer| device.answer(unique, form, answer);
+                self.device.fs.submit(caller, request, answer);
             }
             What::Forget(items) => {
-                for (ino, count) in items {
-                    self.fs.submit(caller.clone(), FsRequest::Forget { ino, count }, |_| {});
-                }
+                items.into_iter().for_each(|(ino, count)| self.device.forget(ino, count));
             }
             What::Refuse(errno) => self.device.refuse(unique, errno),
             What::Destroy => {

@@ -2,18 +2,21 @@
 
 use crate::abi::{self, Body, ENTRY_OUT, OUT_HEADER};
 use crate::request::Form;
-use client::{Answer, Attr, DirEntry, Entry};
+use client::{Answer, Attr, Caller, DirEntry, Entry, Fs, FsRequest};
 use rustix::io::{IoSlice, writev};
 use std::os::fd::OwnedFd;
 use stdx::Bufs;
 
-/// The kernel's end of the mount: takes answers and notices.
-#[derive(Debug)]
-pub(crate) struct Device(pub(crate) OwnedFd);
+/// The kernel's end of the mount, which takes answers.
+pub(crate) struct Device {
+    pub(crate) fd: OwnedFd,
+    /// Takes references back that the kernel does not get.
+    pub(crate) fs: Fs,
+}
 
 impl Device {
-    /// Answers a request. Returns the inodes of entries that had no space: the kernel never sees them.
-    pub(crate) fn answer(&self, unique: u64, form: Form, answer: Result<Answer, client::Errno>) -> Vec<u64> {
+    /// Answers a request.
+    pub(crate) fn answer(&self, unique: u64, form: Form, answer: Result<Answer, client::Errno>) {
         let mut unseen = Vec::new();
         match answer.map(|answer| encode(form, answer, &mut unseen)) {
             Ok(Ok(Content::Body(body))) => self.send(unique, 0, &[&body.0]),
@@ -24,7 +27,14 @@ impl Device {
             Ok(Err(errno)) => self.refuse(unique, errno),
             Err(errno) => self.refuse(unique, errno.get()),
         }
-        unseen
+        for ino in unseen {
+            self.forget(ino, 1);
+        }
+    }
+
+    /// Gives references to an inode back.
+    pub(crate) fn forget(&self, ino: u64, count: u64) {
+        self.fs.submit(Caller::default(), FsRequest::Forget { ino, count }, |_| {});
     }
 
     /// Answers a request with an error.
@@ -41,7 +51,7 @@ impl Device {
         let mut slices = vec![IoSlice::new(&head)];
         slices.extend(parts.iter().map(|part| IoSlice::new(part)));
         // The caller has gone, or the mount has.
-        let _ = writev(&self.0, &slices);
+        let _ = writev(&self.fd, &slices);
     }
 }
 

@@ -58,94 +58,71 @@ fn what(op: u32, node: u64, f: &mut Fields<'_>) -> Option<What> {
         opcode::DESTROY => return Some(What::Destroy),
         opcode::GETXATTR | opcode::LISTXATTR => return xattr(op, node, f),
         opcode::READDIR | opcode::READDIRPLUS => return readdir(op, f),
-        // Seven is no request.
-        7 => return Some(What::Refuse(libc::ENOSYS)),
-        opcode::LOOKUP..=opcode::LINK => of_name(op, node, f)?,
-        opcode::RENAME2 => {
-            let (new_parent, flags, _) = (f.u64()?, f.u32()?, f.u32()?);
-            rename(node, new_parent, flags, f)?
-        }
-        opcode::STATFS => FsRequest::Statfs,
-        opcode::SETXATTR => {
-            let (size, flags) = (f.u32()?, f.u32()?);
-            let name = f.name()?;
-            FsRequest::Setxattr { ino: node, name, value: f.bytes(size as usize)?.to_vec(), flags }
-        }
-        opcode::REMOVEXATTR => FsRequest::Removexattr { ino: node, name: f.name()? },
-        opcode::LSEEK => {
-            let (fh, offset, whence) = (f.u64()?, f.u64()?, f.u32()?);
-            if offset > i64::MAX as u64 {
-                return Some(What::Refuse(libc::ENXIO));
-            }
-            FsRequest::Lseek { fh, offset, whence }
-        }
-        _ => match of_file(op, node, f) {
-            Some(request) => request?,
-            // Interrupts too: the kernel then sends no more of them.
-            None => return Some(What::Refuse(libc::ENOSYS)),
-        },
-    };
-    Some(What::Ask(request, Form::Plain))
-}
-
-/// Requests about names and attributes.
-fn of_name(op: u32, node: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
-    Some(match op {
+        opcode::LSEEK => return lseek(f),
         opcode::LOOKUP => FsRequest::Lookup { parent: node, name: f.name()? },
         opcode::GETATTR => FsRequest::Getattr { ino: node },
         opcode::SETATTR => FsRequest::Setattr { ino: node, set: set_attr(f)? },
         opcode::READLINK => FsRequest::Readlink { ino: node },
         opcode::SYMLINK => FsRequest::Symlink { parent: node, name: f.name()?, target: f.name()? },
-        opcode::MKNOD => {
-            let (mode, rdev, umask, _) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
-            FsRequest::Mknod { parent: node, name: f.name()?, mode: mode & !umask, rdev }
-        }
-        opcode::MKDIR => {
-            let (mode, umask) = (f.u32()?, f.u32()?);
-            FsRequest::Mkdir { parent: node, name: f.name()?, mode: mode & !umask }
-        }
+        opcode::MKNOD => mknod(node, f)?,
+        opcode::MKDIR => mkdir(node, f)?,
         opcode::UNLINK => FsRequest::Unlink { parent: node, name: f.name()? },
         opcode::RMDIR => FsRequest::Rmdir { parent: node, name: f.name()? },
-        opcode::RENAME => {
-            let new_parent = f.u64()?;
-            rename(node, new_parent, 0, f)?
-        }
+        opcode::RENAME | opcode::RENAME2 => rename(op, node, f)?,
         opcode::LINK => FsRequest::Link { ino: f.u64()?, new_parent: node, new_name: f.name()? },
-        _ => return None,
-    })
+        opcode::OPEN => FsRequest::Open { ino: node, flags: f.u32()? },
+        opcode::CREATE => create(node, f)?,
+        opcode::READ => FsRequest::Read { fh: f.u64()?, offset: f.u64()?, len: f.u32()? },
+        opcode::WRITE => write(f)?,
+        opcode::FLUSH => flush(f)?,
+        opcode::RELEASE => release(f)?,
+        opcode::FSYNC => fsync(f)?,
+        opcode::OPENDIR => FsRequest::Opendir { ino: node },
+        opcode::RELEASEDIR => FsRequest::Releasedir { fh: f.u64()? },
+        opcode::FSYNCDIR => FsRequest::Fsyncdir { fh: f.u64()? },
+        opcode::STATFS => FsRequest::Statfs,
+        opcode::SETXATTR => set_xattr(node, f)?,
+        opcode::REMOVEXATTR => FsRequest::Removexattr { ino: node, name: f.name()? },
+        opcode::GETLK | opcode::SETLK | opcode::SETLKW => lock(op, f)?,
+        opcode::FALLOCATE => fallocate(f)?,
+        // Interrupts too: the kernel then sends no more of them.
+        _ => return Some(What::Refuse(libc::ENOSYS)),
+    };
+    Some(What::Ask(request, Form::Plain))
 }
 
-fn rename(parent: u64, new_parent: u64, flags: u32, f: &mut Fields<'_>) -> Option<FsRequest> {
+fn mknod(parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (mode, rdev, umask, _) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
+    Some(FsRequest::Mknod { parent, name: f.name()?, mode: mode & !umask, rdev })
+}
+
+fn mkdir(parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (mode, umask) = (f.u32()?, f.u32()?);
+    Some(FsRequest::Mkdir { parent, name: f.name()?, mode: mode & !umask })
+}
+
+fn rename(op: u32, parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+    let new_parent = f.u64()?;
+    let (flags, _) = if op == opcode::RENAME2 { (f.u32()?, f.u32()?) } else { (0, 0) };
     Some(FsRequest::Rename { parent, name: f.name()?, new_parent, new_name: f.name()?, flags })
 }
 
-/// Requests about open files and directories: `None` if the operation is not known, and within it if the
-/// request is cut off.
-fn of_file(op: u32, node: u64, f: &mut Fields<'_>) -> Option<Option<FsRequest>> {
-    Some(match op {
-        opcode::OPEN => f.u32().map(|flags| FsRequest::Open { ino: node, flags }),
-        opcode::OPENDIR => Some(FsRequest::Opendir { ino: node }),
-        opcode::CREATE => create(node, f),
-        opcode::READ => read(f),
-        opcode::WRITE => write(f),
-        opcode::RELEASE => release(f),
-        opcode::RELEASEDIR => f.u64().map(|fh| FsRequest::Releasedir { fh }),
-        opcode::FLUSH => flush(f),
-        opcode::FSYNC => fsync(f),
-        opcode::FSYNCDIR => f.u64().map(|fh| FsRequest::Fsyncdir { fh }),
-        opcode::GETLK | opcode::SETLK | opcode::SETLKW => lock(op, f),
-        opcode::FALLOCATE => fallocate(f),
-        _ => return None,
-    })
+fn set_xattr(ino: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (size, flags) = (f.u32()?, f.u32()?);
+    Some(FsRequest::Setxattr { ino, name: f.name()?, value: f.bytes(size as usize)?.to_vec(), flags })
+}
+
+fn lseek(f: &mut Fields<'_>) -> Option<What> {
+    let (fh, offset, whence) = (f.u64()?, f.u64()?, f.u32()?);
+    if offset > i64::MAX as u64 {
+        return Some(What::Refuse(libc::ENXIO));
+    }
+    Some(What::Ask(FsRequest::Lseek { fh, offset, whence }, Form::Plain))
 }
 
 fn create(parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
     let (flags, mode, umask, _) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
     Some(FsRequest::Create { parent, name: f.name()?, mode: mode & !umask, flags })
-}
-
-fn read(f: &mut Fields<'_>) -> Option<FsRequest> {
-    Some(FsRequest::Read { fh: f.u64()?, offset: f.u64()?, len: f.u32()? })
 }
 
 fn write(f: &mut Fields<'_>) -> Option<FsRequest> {
