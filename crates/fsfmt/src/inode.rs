@@ -55,8 +55,8 @@ sparse_structs! {
         pub time_warp_seq: u32,
         /// Counts changes, for NFS.
         pub change_attr: u64,
-        /// The largest size that any client was ever allowed to write up to: a purge removes objects up to
-        /// it.
+        /// The end of what writers may have written, as far as they have not told: a purge removes objects up
+        /// to it.
         pub max_size_ever: u64,
         /// Clients that may write, or hold a file lock.
         pub ranges: BTreeMap<u64, ClientRange>,

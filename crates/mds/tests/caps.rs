@@ -135,12 +135,21 @@ fn a_change_of_mode_is_seen_by_a_client_that_had_it_cached() {
     assert_eq!(stat.mode & 0o777, 0o600);
 }
 
+/// A has written ten bytes and says so.
+fn tell_of_a_write(w: &mut World, f: u64) {
+    let client = w.clients.get_mut(&A).expect("a");
+    assert!(client.write_to(f, 10));
+    let (tid, told) = client.update(f);
+    w.send(A, tid, told);
+}
+
 #[test]
 fn an_open_unlinked_file_lives_until_its_last_cap_is_gone() {
     let mut w = two_clients(8);
     let f = ino(&w.call(A, create("f", 2)));
     let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
     w.objects.insert(object.clone(), world::Object { data: vec![1; 10], ..Default::default() });
+    tell_of_a_write(&mut w, f);
     assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
     w.quiet();
     assert!(w.objects.contains_key(&object), "A has it open");
@@ -152,6 +161,32 @@ fn an_open_unlinked_file_lives_until_its_last_cap_is_gone() {
     let mut gone = request(MdsOp::GETATTR, "");
     gone.path.ino = f;
     assert_eq!(w.call(A, gone).result, wire::Errno::ESTALE.to_result_code());
+}
+
+#[test]
+fn objects_beyond_what_every_writer_has_told_are_not_looked_for() {
+    for (size, releases) in [(0, false), (777, false), (0, true), (777, true)] {
+        let mut w = two_clients(15);
+        let f = ino(&w.call(A, create("f", 2)));
+        let client = w.clients.get_mut(&A).expect("a");
+        if size > 0 {
+            assert!(client.write_to(f, size));
+        }
+        let held = client.held.get_mut(&f).expect("held");
+        let kept = if releases { held.caps } else { held.caps & (cap::PIN | cap::ANY_SHARED) };
+        (held.wanted, held.caps) = (0, kept);
+        let (tid, told) = client.update(f);
+        w.send(A, tid, told);
+        w.quiet();
+        let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
+        w.objects.insert(object.clone(), world::Object::default());
+        assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
+        let h = w.clients.get_mut(&A).expect("a").held.remove(&f).expect("held");
+        let item = msgs::CapReleaseItem { ino: f, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq };
+        w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
+        w.quiet();
+        assert_eq!(w.objects.contains_key(&object), size == 0, "{size} bytes were written");
+    }
 }
 
 #[test]
@@ -354,6 +389,7 @@ fn an_open_unlinked_file_outlives_a_restart() {
     let f = ino(&w.call(A, create("f", 2)));
     let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
     w.objects.insert(object.clone(), world::Object { data: vec![1; 10], ..Default::default() });
+    tell_of_a_write(&mut w, f);
     w.call(B, request(MdsOp::UNLINK, "f"));
     w.crash(&[A, B]);
     assert!(w.objects.contains_key(&object), "it is open: A has come back and says so");

@@ -79,6 +79,7 @@ impl Caps {
             let Some(c) = cap_of(cache, ino, client, *cap_id) else { continue };
             if *seq >= c.issue_seq {
                 self.remove(env, cache, sessions, ino, client);
+                remove_range(env, cache, sessions, ino, client);
                 continue;
             }
             // A newer answer with the capability is on its way to the client: only what came before that is
@@ -172,6 +173,10 @@ fn remove_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: 
     }
     let mut data = inode.data.clone();
     data.ranges.remove(&client.0);
+    if data.ranges.is_empty() && data.truncate_from == 0 {
+        // Every writer has told how far it wrote: a purge need not look for objects beyond.
+        data.max_size_ever = data.size;
+    }
     // Its client need not know: it holds nothing of what the record is for.
     commit_inode(env, cache, sessions, Some(client), "remove range", data, Vec::new());
 }
