@@ -23,11 +23,12 @@ impl Handshake {
 
 impl Filesystem for Handshake {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each is an optimisation: an older kernel that lacks it is served without.
+        // Each is an optimisation: an older kernel that lacks it is served without. Entries come with their
+        // attributes always: `READDIRPLUS_AUTO` brings them for the first page only, if a program lists a
+        // directory before it looks at the files.
         let wanted = InitFlags::FUSE_POSIX_LOCKS
             | InitFlags::FUSE_ASYNC_READ
             | InitFlags::FUSE_DO_READDIRPLUS
-            | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_ASYNC_DIO
             | InitFlags::FUSE_ATOMIC_O_TRUNC;
