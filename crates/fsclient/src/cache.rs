@@ -1,10 +1,13 @@
 //! Inodes and names: learning from replies, forgetting, and which inodes need attention.
 
+mod snapped;
+
 use crate::api::{Attr, Entry, Ino};
 use crate::buffer::BufferTotal;
 use crate::inode::{Inode, ListingRight};
 use crate::key::{InodeKey, OpId};
 use crate::names::{Name, Names};
+use crate::numbers::Numbers;
 use crate::partition::Partition;
 use crate::realms::Realms;
 use maps::MdsRank;
@@ -24,6 +27,7 @@ use stdx::{FastMap, Now};
 #[derive(Debug)]
 pub(crate) struct Cache {
     inodes: FastMap<InodeKey, Inode>,
+    numbers: Numbers,
     names: Names,
     partition: Partition,
     buffer: BufferTotal,
@@ -53,6 +57,7 @@ impl Cache {
     pub(crate) fn new(idle_limit: usize, buffer_limit: u64) -> Self {
         Self {
             inodes: FastMap::default(),
+            numbers: Numbers::default(),
             names: Names::default(),
             partition: Partition::default(),
             buffer: BufferTotal::new(buffer_limit),
@@ -149,7 +154,7 @@ impl Cache {
 
     /// Takes everything that a reply of `rank` says of dentry and inode.
     pub(crate) fn learn(&mut self, now: Now, rank: MdsRank, reply: &ClientReply) {
-        self.realms.learn(&reply.snap_trace);
+        self.learn_realms(&reply.snap_trace);
         let target = reply.trace.target.as_ref().map(|target| self.learn_inode(rank, target));
         if let Some(dentry) = &reply.trace.dentry {
             let dir = self.learn_inode(rank, &dentry.dir);
@@ -162,7 +167,8 @@ impl Cache {
     pub(crate) fn learn_inode(&mut self, rank: MdsRank, stat: &InodeStat) -> InodeKey {
         let key = InodeKey::new(stat.ino, stat.snapid);
         self.use_counter += 1;
-        let inode = self.inodes.entry(key).or_insert_with(|| Inode::new(key));
+        let Self { inodes, numbers, .. } = self;
+        let inode = inodes.entry(key).or_insert_with(|| Inode::new(key, numbers.give(key)));
         inode.set_used_at(self.use_counter);
         self.releases.extend(inode.update(rank, stat));
         self.inode_changed(key);
@@ -171,7 +177,7 @@ impl Cache {
 
     /// Takes a message about snapshot realms.
     pub(crate) fn snap_message(&mut self, msg: &ClientSnap) {
-        self.realms.learn(&msg.trace);
+        self.learn_realms(&msg.trace);
         if msg.op != snap_op::SPLIT {
             return;
         }
@@ -300,7 +306,7 @@ impl Cache {
 
     /// A local caller gives references back.
     pub(crate) fn forget_lookups(&mut self, ino: Ino, count: u64) {
-        let key = InodeKey::head(ino);
+        let key = self.key(ino);
         if let Some(inode) = self.inodes.get_mut(&key) {
             inode.forget_lookups(count);
             if inode.is_idle() && inode.attrs().nlink() == 0 {
@@ -360,6 +366,7 @@ impl Cache {
     pub(crate) fn drop_inode(&mut self, key: InodeKey) {
         let Some(inode) = self.inodes.remove(&key) else { return };
         assert!(inode.is_idle(), "inode {key:?} is dropped while it is in use");
+        self.numbers.take_back(inode.number());
         self.recount_as((inode.data().counted_bytes(), 0));
         self.buffer.note_clean(key);
         self.releases.extend(release_of(&inode));

@@ -18,6 +18,7 @@ use crate::services::{ServiceEvent, Services};
 use crate::session::State;
 use crate::sessions::{Env, SessionEvent, Sessions};
 use crate::settle::Settling;
+use crate::snapshots::{self, Snapshots};
 use crate::sync;
 use crate::window::Window;
 use monc::{MoncConfig, Stuck, Told};
@@ -118,7 +119,7 @@ impl Client {
 
     fn fs_step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         use FsRequest as R;
-        let Self { services, sessions, cache, handles, .. } = self;
+        let Self { config, services, sessions, cache, handles, .. } = self;
         match request {
             R::Read { .. } | R::Write { .. } | R::Fallocate { .. } => {
                 FileData { cache, handles, sessions, services }.step(attempt, request)
@@ -138,6 +139,10 @@ impl Client {
                 Stage::New => objects::statfs(services, attempt, sessions.map().data_pools.first().copied()),
                 stage => attempt.wait_at(stage),
             },
+            _ if snapshots::concerns(cache, &config.options.snapdir, request) => {
+                let snapdir = config.options.snapdir.as_bytes();
+                Snapshots { cache, handles, sessions, snapdir }.step(attempt, request)
+            }
             _ => {
                 let osd_epoch = services.osdmap().epoch;
                 Namespace { cache, handles, sessions, osd_epoch }.step(attempt, request)
@@ -355,6 +360,9 @@ mod data_tests;
 #[cfg(test)]
 #[path = "client_ranks_tests.rs"]
 mod ranks_tests;
+#[cfg(test)]
+#[path = "client_snapshots_tests.rs"]
+mod snapshots_tests;
 #[cfg(test)]
 #[path = "client_tests.rs"]
 mod tests;

@@ -26,16 +26,20 @@ pub(crate) struct Realms {
 }
 
 impl Realms {
-    /// Takes the description of a realm and of those around it.
-    pub(crate) fn learn(&mut self, trace: &[SnapRealmInfo]) {
+    /// Takes the description of a realm and of those around it. Returns the snapshots that realms had and
+    /// have no more: they may have been removed.
+    pub(crate) fn learn(&mut self, trace: &[SnapRealmInfo]) -> Vec<SnapId> {
+        let mut gone = Vec::new();
         for info in trace {
             let realm = self.known.entry(info.ino).or_default();
             if info.seq >= realm.seq {
-                let snaps = info.snaps.iter().chain(&info.prior_parent_snaps).copied().collect();
+                let snaps: Vec<SnapId> = info.snaps.iter().chain(&info.prior_parent_snaps).copied().collect();
+                gone.extend(realm.snaps.iter().filter(|snap| !snaps.contains(snap)));
                 let (created, seq, parent_since) = (info.created, info.seq, info.parent_since);
                 *realm = Realm { created, seq, parent: info.parent, parent_since, snaps };
             }
         }
+        gone
     }
 
     /// True if an inode that is in realm `old` may move to `new`: not if it has moved on to a newer one.
@@ -88,12 +92,14 @@ mod tests {
     fn a_context_has_the_snapshots_of_all_realms_around_since_they_are() {
         let mut realms = Realms::default();
         assert_eq!(realms.context(7), SnapContext::default());
-        realms.learn(&[info(7, 5, 6, 8, &[8]), info(5, 1, 0, 9, &[9, 4]), info(1, 0, 0, 7, &[7, 3])]);
+        let none =
+            realms.learn(&[info(7, 5, 6, 8, &[8]), info(5, 1, 0, 9, &[9, 4]), info(1, 0, 0, 7, &[7, 3])]);
+        assert_eq!(none, []);
         assert_eq!(of(&realms.context(7)), (9, vec![9, 8, 7]));
         assert_eq!(of(&realms.context(5)), (9, vec![9, 7, 4, 3]));
-        realms.learn(&[info(5, 1, 0, 8, &[])]);
+        assert_eq!(realms.learn(&[info(5, 1, 0, 8, &[])]), []);
         assert_eq!(of(&realms.context(5)), (9, vec![9, 7, 4, 3]), "an older description");
-        realms.learn(&[info(5, 1, 0, 10, &[4])]);
+        assert_eq!(realms.learn(&[info(5, 1, 0, 10, &[4])]), [SnapId(9)], "it was removed");
         assert_eq!(of(&realms.context(7)), (10, vec![8, 7]));
     }
 

@@ -3,7 +3,7 @@
 use crate::api::Answer;
 use crate::inode::Attributes;
 use crate::op::{Step, done, fail};
-use wire::Errno;
+use wire::{Errno, Timespec};
 
 /// The value of an xattr.
 pub(crate) fn get(attrs: &Attributes, name: &[u8]) -> Step {
@@ -33,6 +33,10 @@ fn virtual_value(attrs: &Attributes, name: &[u8]) -> Option<String> {
         b"ceph.dir.files" if attrs.is_dir() => Some(files.to_string()),
         b"ceph.dir.subdirs" if attrs.is_dir() => Some(subdirs.to_string()),
         b"ceph.dir.rbytes" if attrs.is_dir() => Some(attrs.rbytes().to_string()),
+        b"ceph.snap.btime" if attrs.snap_btime() != Timespec::default() => {
+            let Timespec { sec, nsec } = attrs.snap_btime();
+            Some(format!("{sec}.{nsec:09}"))
+        }
         _ => None,
     }
 }

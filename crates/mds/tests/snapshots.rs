@@ -130,6 +130,7 @@ fn what_is_in_a_snapshot_cannot_be_changed() {
     fails(&mut w, mksnap("d", "s"), Errno::EEXIST);
     fails(&mut w, mksnap("d", "_s"), Errno::EINVAL);
     fails(&mut w, rmsnap("d", "t"), Errno::ENOENT);
+    fails(&mut w, rmsnap("d", "_s_1"), Errno::EINVAL);
     fails(&mut w, request(MdsOp::LOOKUPSNAP, "d//t"), Errno::ENOENT);
     ok(&mut w, request(MdsOp::UNLINK, "d/f"));
     fails(&mut w, request(MdsOp::RMDIR, "d"), Errno::ENOTEMPTY);

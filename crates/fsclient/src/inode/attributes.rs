@@ -32,7 +32,7 @@ pub(crate) struct Truncation {
 }
 
 /// Attributes. Invariant: `xattrs` is of `xattr_version`, and all file state is of `truncate_seq` or newer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes {
     version: u64,
     mode: u32,
@@ -56,6 +56,8 @@ pub(crate) struct Attributes {
     nfiles: u64,
     nsubdirs: u64,
     rbytes: u64,
+    /// The time at which the snapshot was made that this is a state of.
+    snap_btime: Timespec,
 }
 
 impl Attributes {
@@ -110,6 +112,17 @@ impl Attributes {
         self.rbytes
     }
 
+    /// The time at which its snapshot was made; zero for a live inode.
+    pub(crate) fn snap_btime(&self) -> Timespec {
+        self.snap_btime
+    }
+
+    /// Those of the directory of this directory's snapshots: owner, mode and times are the same.
+    pub(super) fn of_snapdir(&self) -> Self {
+        let emptied = Self { nfiles: 0, nsubdirs: 0, rbytes: 0, xattrs: BTreeMap::new(), ..self.clone() };
+        Self { layout: FileLayout::default(), nlink: 1, ..emptied }
+    }
+
     /// Takes a reply's description. `replaces`: no capability keeps an older version from being the newest.
     pub(super) fn update(&mut self, stat: &InodeStat, newer: NewerHere, replaces: bool, dirty: &mut Dirty) {
         if stat.version >= self.version || replaces {
@@ -119,6 +132,7 @@ impl Attributes {
             self.layout = stat.layout.with_ns(stat.pool_ns.clone());
             self.symlink.clone_from(&stat.symlink);
             self.change_attr = stat.change_attr;
+            self.snap_btime = stat.snap_btime;
             (self.nfiles, self.nsubdirs, self.rbytes) = (stat.nfiles, stat.nsubdirs, stat.rbytes);
         }
         if stat.xattr_version >= self.xattr_version
