@@ -1,5 +1,6 @@
 //! Inodes and names: learning from replies, forgetting, and which inodes need attention.
 
+mod quota;
 mod snapped;
 
 use crate::api::{Attr, Entry, Ino};
@@ -32,6 +33,8 @@ pub(crate) struct Cache {
     partition: Partition,
     buffer: BufferTotal,
     realms: Realms,
+    /// A directory with a quota was ever here.
+    has_quotas: bool,
     /// Inodes to be settled: written back, invalidated, reported to their MDS.
     unsettled: BTreeSet<InodeKey>,
     /// Inodes whose waiters may go on.
@@ -62,6 +65,7 @@ impl Cache {
             partition: Partition::default(),
             buffer: BufferTotal::new(buffer_limit),
             realms: Realms::default(),
+            has_quotas: false,
             unsettled: BTreeSet::new(),
             changed: BTreeSet::new(),
             woken: Vec::new(),
@@ -171,6 +175,7 @@ impl Cache {
         let inode = inodes.entry(key).or_insert_with(|| Inode::new(key, numbers.give(key)));
         inode.set_used_at(self.use_counter);
         self.releases.extend(inode.update(rank, stat));
+        self.has_quotas |= inode.attrs().quota().is_enabled();
         self.inode_changed(key);
         key
     }

@@ -14,6 +14,7 @@ use crate::locks::Locks;
 use crate::namespace::Namespace;
 use crate::objects::{self, Objects};
 use crate::op::{Attempt, Ops, Outs, Stage, Step, fail};
+use crate::quotas;
 use crate::services::{ServiceEvent, Services};
 use crate::session::State;
 use crate::sessions::{Env, SessionEvent, Sessions};
@@ -135,10 +136,13 @@ impl Client {
                 Directories { cache, handles, sessions }.step(attempt, request)
             }
             R::Sync => sync::sync_all(cache, sessions, attempt),
-            R::Statfs => match attempt.take_stage() {
-                Stage::New => objects::statfs(services, attempt, sessions.map().data_pools.first().copied()),
-                stage => attempt.wait_at(stage),
-            },
+            R::Statfs => quotas::statfs(cache, sessions, attempt).unwrap_or_else(|| {
+                let data_pool = sessions.map().data_pools.first().copied();
+                match attempt.take_stage() {
+                    Stage::Elsewhere => attempt.wait_at(Stage::Elsewhere),
+                    _ => objects::statfs(services, attempt, data_pool),
+                }
+            }),
             _ if snapshots::concerns(cache, &config.options.snapdir, request) => {
                 let snapdir = config.options.snapdir.as_bytes();
                 Snapshots { cache, handles, sessions, snapdir }.step(attempt, request)
@@ -357,6 +361,9 @@ impl Node for Client {
 #[cfg(test)]
 #[path = "client_data_tests.rs"]
 mod data_tests;
+#[cfg(test)]
+#[path = "client_quotas_tests.rs"]
+mod quotas_tests;
 #[cfg(test)]
 #[path = "client_ranks_tests.rs"]
 mod ranks_tests;

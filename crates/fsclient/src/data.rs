@@ -166,11 +166,16 @@ impl FileData<'_> {
         if file.appends() && !sized && !inode.knows_size() && !inode.caps().is_revoked() {
             return self.ask_size(attempt, key);
         }
-        let offset = if file.appends() { inode.attrs().size() } else { offset };
+        let size = inode.attrs().size();
+        let offset = if file.appends() { size } else { offset };
         let end = offset + data.len() as u64;
+        if end > size && self.cache.exceeds_bytes(key, end) {
+            return fail(Errno::EDQUOT);
+        }
         if end > self.sessions.map().max_file_size {
             return fail(Errno::EFBIG);
         }
+        let inode = self.cache.open_inode(key);
         if end > inode.caps().max_size() {
             inode.want_max_size(end + MAX_SIZE_STEP);
             return self.wait_for_inode(attempt, key, sized);
@@ -216,8 +221,11 @@ impl FileData<'_> {
         if end > self.sessions.map().max_file_size {
             return fail(Errno::EFBIG);
         }
+        let extends = mode & KEEP_SIZE == 0 && end > self.cache.open_inode(file.key()).attrs().size();
+        if extends && self.cache.exceeds_bytes(file.key(), end) {
+            return fail(Errno::EDQUOT);
+        }
         let inode = self.cache.open_inode(file.key());
-        let extends = mode & KEEP_SIZE == 0 && end > inode.attrs().size();
         if extends {
             inode.want_max_size(end);
         }

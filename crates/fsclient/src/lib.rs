@@ -8,7 +8,7 @@
 //! `objects.rs`.
 //!
 //! Absent: a cache of file data for reading (the kernel's page cache above is that, by the right of `Fc`),
-//! quotas, asynchronous creates, capabilities of several ranks on one inode.
+//! asynchronous creates, capabilities of several ranks on one inode.
 
 mod api;
 mod buffer;
@@ -30,6 +30,7 @@ mod numbers;
 mod objects;
 mod op;
 mod partition;
+mod quotas;
 mod realms;
 mod requests;
 mod services;

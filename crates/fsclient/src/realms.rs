@@ -6,6 +6,9 @@ use msgs::SnapRealmInfo;
 use rados::SnapContext;
 use std::collections::BTreeMap;
 
+/// The root's realm, which is around all others.
+const ROOT: Ino = 1;
+
 /// A realm as it was described last.
 #[derive(Debug, Default)]
 struct Realm {
@@ -46,6 +49,18 @@ impl Realms {
     pub(crate) fn may_move(&self, old: Ino, new: Ino) -> bool {
         let created = |realm| self.known.get(&realm).map_or(SnapId(0), |realm| realm.created);
         created(old) <= created(new)
+    }
+
+    /// A realm and those around it, the innermost first; the root's is the last.
+    pub(crate) fn around(&self, realm: Ino) -> Vec<Ino> {
+        let (mut around, mut at) = (Vec::new(), realm);
+        // An MDS that describes a circle gets one round.
+        while at != ROOT && around.len() <= self.known.len() {
+            around.push(at);
+            at = self.known.get(&at).map_or(ROOT, |realm| realm.parent);
+        }
+        around.push(ROOT);
+        around
     }
 
     /// The snapshots that a write to an inode of a realm must preserve.
@@ -97,6 +112,7 @@ mod tests {
         assert_eq!(none, []);
         assert_eq!(of(&realms.context(7)), (9, vec![9, 8, 7]));
         assert_eq!(of(&realms.context(5)), (9, vec![9, 7, 4, 3]));
+        assert_eq!((realms.around(7), realms.around(9)), (vec![7, 5, 1], vec![9, 1]));
         assert_eq!(realms.learn(&[info(5, 1, 0, 8, &[])]), []);
         assert_eq!(of(&realms.context(5)), (9, vec![9, 7, 4, 3]), "an older description");
         assert_eq!(realms.learn(&[info(5, 1, 0, 10, &[4])]), [SnapId(9)], "it was removed");
@@ -108,5 +124,6 @@ mod tests {
         let mut realms = Realms::default();
         realms.learn(&[info(7, 5, 0, 2, &[2]), info(5, 7, 0, 3, &[3])]);
         assert_eq!(of(&realms.context(7)), (3, vec![3, 2]));
+        assert_eq!(realms.around(7), [7, 5, 7, 1]);
     }
 }

@@ -5,7 +5,7 @@ use super::STAT_CAPS;
 use super::attributes::{Attributes, NewerHere};
 use super::capability::{Issued, Needs};
 use maps::MdsRank;
-use msgs::{CapReconnect, CapReleaseItem, Caps, ClientCaps, InodeStat, cap, cap_flag, cap_op};
+use msgs::{CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientQuota, InodeStat, cap, cap_flag, cap_op};
 
 impl Inode {
     fn newer_here(&self) -> NewerHere {
@@ -42,6 +42,11 @@ impl Inode {
     /// Makes this the directory of the snapshots of `dir`.
     pub(crate) fn follow_dir(&mut self, dir: &Attributes) {
         self.attrs = dir.of_snapdir();
+    }
+
+    /// Takes what the MDS tells of the tree below this directory, which has a quota.
+    pub(crate) fn take_quota(&mut self, msg: &ClientQuota) {
+        self.attrs.take_quota(msg);
     }
 
     fn take_cap(&mut self, rank: MdsRank, stat: &InodeStat) -> Option<(MdsRank, CapReleaseItem)> {
@@ -157,6 +162,9 @@ impl Inode {
         let revoked = self.caps.is_revoked();
         let due = self.caps.due(needs)?;
         let flushes = due.flushes != Caps::NONE;
+        if due.flushes.has_any(cap::FILE_WR) {
+            self.attrs.note_size_told();
+        }
         let max_size = self.caps.request_size(&due);
         let message = ClientCaps {
             op: if flushes { cap_op::FLUSH } else { cap_op::UPDATE },
