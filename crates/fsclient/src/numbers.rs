@@ -49,10 +49,8 @@ impl Numbers {
 
     /// The inode of a number; a number that was not given is a live inode's.
     pub(crate) fn key(&self, number: Ino) -> InodeKey {
-        match self.keys.get(&number) {
-            Some(key) if number & SNAPPED != 0 => *key,
-            _ => InodeKey::head(number),
-        }
+        let snapped = if number & SNAPPED == 0 { None } else { self.keys.get(&number) };
+        snapped.copied().unwrap_or(InodeKey::head(number))
     }
 }
 
