@@ -193,3 +193,29 @@ fn a_removed_snapshot_is_gone_at_once_and_its_open_files_say_so() {
     drop(open);
     assert_eq!(fs::read(tree.at_one.join("big")).expect("reads").len(), 5 << 20);
 }
+
+#[test]
+fn a_snapshot_above_another_one_keeps_what_is_written_below_that() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
+    let (deep, top) = (one.point().join("a/b/c"), two.point().join("a"));
+    fs::create_dir_all(&deep).expect("makes");
+    let file = fs::File::create(deep.join("f")).expect("makes");
+    file.write_all_at(b"first!", 0).expect("writes");
+    fs::create_dir(deep.join(".snap/below")).expect("makes a snapshot");
+    file.write_all_at(b"second", 0).expect("writes");
+    fs::create_dir(top.join(".snap/above")).expect("makes another around it");
+    // The file stays open: no answer of the server tells of the realms again.
+    file.write_all_at(b"third!", 0).expect("writes");
+    file.sync_all().expect("syncs");
+    for mount in [&one, &two] {
+        let a = mount.point().join("a");
+        let read = |path: PathBuf| fs::read_to_string(path).expect("reads");
+        assert_eq!(read(a.join(".snap/above/b/c/f")), "second");
+        assert_eq!(read(a.join("b/c/.snap/below/f")), "first!");
+        assert_eq!(read(a.join("b/c/f")), "third!");
+    }
+}

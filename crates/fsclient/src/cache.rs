@@ -186,6 +186,9 @@ impl Cache {
         if msg.op != snap_op::SPLIT {
             return;
         }
+        for realm in &msg.split_realms {
+            self.realms.move_below(*realm, msg.split);
+        }
         for ino in &msg.split_inos {
             let Some(inode) = self.inodes.get_mut(&InodeKey::head(*ino)) else { continue };
             if inode.caps().cap().is_some_and(|cap| self.realms.may_move(cap.realm(), msg.split)) {

@@ -267,3 +267,13 @@ fn an_object_that_is_missing_is_a_hole_only_while_the_snapshot_exists() {
     assert_eq!(answers(&rig.refused(tid, MdsOp::GETATTR, Errno::ENOENT)), [&Err(Errno::ESTALE)]);
     assert_eq!(answers(&rig.ask(FsRequest::Release { fh, lock_owner: 0 })), [&Ok(Answer::Done)]);
 }
+
+#[test]
+fn the_directory_of_snapshots_has_the_name_that_is_configured() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    rig.client.config.options.snapdir = "old".into();
+    assert_ne!(entry(&rig.ask(lookup(DIR, b"old"))).attr.ino, DIR);
+    assert_eq!(asked_mds(&rig.ask(lookup(DIR, b".snap"))), [MdsOp::LOOKUP]);
+    rig.client.config.options.snapdir.clear();
+    assert_eq!(asked_mds(&rig.ask(lookup(DIR, b"old"))), [MdsOp::LOOKUP]);
+}

@@ -45,6 +45,13 @@ impl Realms {
         gone
     }
 
+    /// A new realm has come between a realm and the one that was around it.
+    pub(crate) fn move_below(&mut self, realm: Ino, parent: Ino) {
+        if let Some(realm) = self.known.get_mut(&realm) {
+            realm.parent = parent;
+        }
+    }
+
     /// True if an inode that is in realm `old` may move to `new`: not if it has moved on to a newer one.
     pub(crate) fn may_move(&self, old: Ino, new: Ino) -> bool {
         let created = |realm| self.known.get(&realm).map_or(SnapId(0), |realm| realm.created);
@@ -117,6 +124,16 @@ mod tests {
         assert_eq!(of(&realms.context(5)), (9, vec![9, 7, 4, 3]), "an older description");
         assert_eq!(realms.learn(&[info(5, 1, 0, 10, &[4])]), [SnapId(9)], "it was removed");
         assert_eq!(of(&realms.context(7)), (10, vec![8, 7]));
+    }
+
+    #[test]
+    fn a_realm_that_comes_between_two_counts() {
+        let mut realms = Realms::default();
+        realms.learn(&[info(7, 1, 0, 5, &[5]), info(1, 0, 0, 3, &[3])]);
+        realms.learn(&[info(6, 1, 0, 8, &[8]), info(1, 0, 0, 3, &[3])]);
+        assert_eq!(of(&realms.context(7)), (5, vec![5, 3]));
+        realms.move_below(7, 6);
+        assert_eq!(of(&realms.context(7)), (8, vec![8, 5, 3]));
     }
 
     #[test]
