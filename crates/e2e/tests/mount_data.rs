@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn a_change_of_attributes_is_seen_at_once_by_a_mount_that_believes_older_ones() {
@@ -95,5 +96,43 @@ fn a_change_of_names_is_seen_at_once_by_a_mount_that_knew_older_ones() {
         assert!(!seen.join("e/f").exists() && seen.join("g/f").exists(), "the moved directory, round {n}");
         fs::rename(dir.join("g"), dir.join("e")).expect("renames it back");
         fs::remove_file(dir.join("e/f")).expect("removes");
+    }
+}
+
+#[test]
+fn names_that_the_kernel_believes_change_at_once_while_it_makes_others_beside_them() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
+    // Each directory is shared for the first time: names in it are believed until then.
+    for round in 0..30 {
+        let name = format!("d{round}");
+        let (dir, seen) = (one.point().join(&name), two.point().join(&name));
+        fs::create_dir(&seen).expect("makes a directory");
+        (0..10).for_each(|n| fs::write(seen.join(format!("k{n}")), "k").expect("writes"));
+        assert!((0..10).all(|n| seen.join(format!("k{n}")).exists()) && !seen.join("new").exists());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            for maker in 0..3 {
+                let (seen, stop) = (&seen, &stop);
+                threads.spawn(move || {
+                    let names = (0..).map(|n| seen.join(format!("m{maker}-{n}")));
+                    for path in names.take_while(|_| !stop.load(Ordering::Relaxed)) {
+                        fs::write(path, "m").expect("writes");
+                    }
+                });
+            }
+            fs::write(dir.join("new"), "n").expect("writes");
+            assert!(seen.join("new").exists(), "made by the other mount, round {round}");
+            for n in 0..5 {
+                fs::remove_file(dir.join(format!("k{n}"))).expect("removes");
+                assert!(!seen.join(format!("k{n}")).exists(), "removed by the other mount, round {round}");
+            }
+            fs::rename(dir.join("k5"), dir.join("k6")).expect("renames");
+            assert!(!seen.join("k5").exists(), "renamed by the other mount, round {round}");
+            stop.store(true, Ordering::Relaxed);
+        });
     }
 }

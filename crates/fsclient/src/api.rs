@@ -251,7 +251,7 @@ pub struct Attr {
 pub struct Entry {
     /// Attributes.
     pub attr: Attr,
-    /// The time for which the caller may believe the name; zero without a lease.
+    /// The time for which the caller may believe the name; zero without the directory's `Fs`.
     pub entry_valid: Duration,
     /// The time for which the caller may believe the attributes; zero without capabilities.
     pub attr_valid: Duration,
@@ -299,6 +299,9 @@ pub enum Answer {
     Done,
     /// Of `Lookup`, `Mknod`, `Mkdir`, `Symlink`, `Link`.
     Entry(Entry),
+    /// Of `Lookup`: the name does not exist, and the caller may believe that for a time. Without such a time
+    /// the answer is ENOENT.
+    Absent(Duration),
     /// Of `Getattr`, `Setattr`, with the time for which they may be believed.
     Attr(Attr, Duration),
     /// Of `Open`, `Opendir`; `keep_cache` if cached pages are still valid.
@@ -357,6 +360,7 @@ pub enum Invalidate {
     Inode { ino: Ino, offset: u64, len: u64 },
     /// Attributes of an inode, without its data.
     Attributes { ino: Ino },
-    /// A name.
-    Entry { parent: Ino, name: Vec<u8> },
+    /// Names in a directory, those that were told not to exist too. This may wait for operations that hold
+    /// the directory, so other invalidations must not wait for it.
+    Names { parent: Ino, names: Vec<Vec<u8>> },
 }

@@ -5,7 +5,7 @@ mod snapped;
 
 use crate::api::{Attr, Entry, Ino};
 use crate::buffer::BufferTotal;
-use crate::inode::{Inode, ListingRight};
+use crate::inode::{Inode, ListingRight, PATIENCE};
 use crate::key::{InodeKey, OpId};
 use crate::names::{Name, Names};
 use crate::numbers::Numbers;
@@ -19,7 +19,7 @@ use msgs::{
 use rados::SnapContext;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use stdx::{FastMap, Now};
+use stdx::{FastMap, Instant, Now};
 
 /// The inodes and names that the client knows.
 ///
@@ -48,6 +48,8 @@ pub(crate) struct Cache {
     /// Invalidations under way.
     invalidations: BTreeMap<u64, InodeKey>,
     last_invalidation: u64,
+    /// When withdrawals of names take too long.
+    overdue_at: BTreeSet<(Instant, u64)>,
     last_flush_tid: u64,
     use_counter: u64,
     idle_limit: usize,
@@ -73,6 +75,7 @@ impl Cache {
             forgotten_dirs: Vec::new(),
             invalidations: BTreeMap::new(),
             last_invalidation: 0,
+            overdue_at: BTreeSet::new(),
             last_flush_tid: 0,
             use_counter: 0,
             idle_limit,
@@ -293,15 +296,38 @@ impl Cache {
 
     // References and forgetting.
 
-    /// An inode for a local caller, who holds one more reference to it from now on.
-    pub(crate) fn entry(&mut self, key: InodeKey) -> Option<Entry> {
+    /// The inode of a name for a local caller, who holds one more reference to it from now on.
+    pub(crate) fn entry(&mut self, now: Now, dir: InodeKey, name: &[u8], key: InodeKey) -> Option<Entry> {
+        let is_of_name = self.names.last_known(dir, name) == Some(key);
         let inode = self.inodes.get_mut(&key)?;
         inode.add_lookup();
         self.use_counter += 1;
         inode.set_used_at(self.use_counter);
-        // Callers ask for a name again each time: that costs no message while the capability is here.
-        let attr_valid = inode.tell_attributes(false);
-        Some(Entry { attr: inode.attr(), entry_valid: Duration::ZERO, attr_valid })
+        let (attr, attr_valid) = (inode.attr(), inode.tell_attributes(false));
+        let entry_valid = if is_of_name { self.tell_name(now, dir, name) } else { Duration::ZERO };
+        Some(Entry { attr, entry_valid, attr_valid })
+    }
+
+    /// The time for which a local caller may believe the answer for a name.
+    pub(crate) fn tell_name(&mut self, now: Now, dir: InodeKey, name: &[u8]) -> Duration {
+        match self.inodes.get_mut(&dir) {
+            Some(dir) if self.names.is_under_right(dir, name) => dir.tell_name(now.mono, name),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Local callers have moved a name: they believe it at its new place for as long as at its old one.
+    pub(crate) fn move_told_name(
+        &mut self,
+        now: Now,
+        (dir, name): (InodeKey, &[u8]),
+        (new_dir, new_name): (InodeKey, &[u8]),
+    ) {
+        let is_told = self.inodes.get(&dir).is_some_and(|dir| dir.is_name_told(name));
+        if let Some(new) = self.inodes.get_mut(&new_dir).filter(|_| is_told) {
+            new.note_told_name(now.mono, new_name);
+            self.unsettled.insert(new_dir);
+        }
     }
 
     /// The attributes of an inode that a local caller has asked for by its number, and the time for which it
@@ -360,8 +386,8 @@ impl Cache {
             }
             let inode = self.inodes.get_mut(&key).expect("just listed");
             if inode.is_only_referenced() && inode.is_believed_above() {
-                // It goes back when it is recalled again, after the attributes that rest on it.
-                inode.withdraw_attributes();
+                // It goes back when it is recalled again, after what rests on it.
+                inode.withdraw_belief();
                 self.unsettled.insert(key);
             } else if inode.is_only_referenced() {
                 self.releases.extend(release_of(inode));
@@ -527,7 +553,38 @@ impl Cache {
         Some(self.last_invalidation)
     }
 
-    /// Local callers have dropped the pages of an invalidation, or the attributes of a withdrawal.
+    /// Begins to withdraw stale names in a directory. Returns the withdrawal, and the names.
+    pub(crate) fn start_name_withdrawal(&mut self, now: Now, dir: InodeKey) -> Option<(u64, Vec<Vec<u8>>)> {
+        let inode = self.inodes.get_mut(&dir).filter(|i| i.has_stale_names())?;
+        let id = self.last_invalidation + 1;
+        let names = inode.start_name_withdrawal(now.mono, id);
+        if names.is_empty() {
+            return None;
+        }
+        self.last_invalidation = id;
+        self.invalidations.insert(id, dir);
+        self.overdue_at.insert((now.mono + PATIENCE, id));
+        Some((id, names))
+    }
+
+    /// Lets revocations go on that have waited for long for names to be withdrawn.
+    pub(crate) fn end_patience(&mut self, now: Now) {
+        while let Some((_, id)) = self.overdue_at.first().copied().filter(|(at, _)| *at <= now.mono) {
+            self.overdue_at.pop_first();
+            let Some(key) = self.invalidations.get(&id).copied() else { continue };
+            if let Some(rest) = self.inodes.get_mut(&key).and_then(|i| i.name_withdrawal_overdue(id)) {
+                self.overdue_at.insert((now.mono + rest, id));
+            }
+            self.inode_changed(key);
+        }
+    }
+
+    /// The time of the next call of [`Self::end_patience`] that has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.overdue_at.first().map(|(at, _)| *at)
+    }
+
+    /// Local callers have forgotten what an invalidation or a withdrawal is about.
     pub(crate) fn finish_invalidation(&mut self, id: u64) {
         let Some(key) = self.invalidations.remove(&id) else { return };
         if self.inodes.get_mut(&key).is_some_and(|inode| inode.finish_invalidation(id)) {

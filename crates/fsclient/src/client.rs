@@ -276,6 +276,7 @@ impl Client {
         self.services.call(out, |cluster, outs| cluster.timer(now, outs));
         self.with_sessions(now, out, |sessions, env| sessions.timer(env));
         self.cache.write_back_old(now);
+        self.cache.end_patience(now);
     }
 
     /// Asserts the owners' invariants.
@@ -353,6 +354,7 @@ impl Node for Client {
             self.sessions.deadline(),
             self.stuck.deadline(),
             self.cache.buffer().deadline(),
+            self.cache.deadline(),
         ];
         parts.into_iter().flatten().min()
     }
@@ -361,6 +363,9 @@ impl Node for Client {
 #[cfg(test)]
 #[path = "client_data_tests.rs"]
 mod data_tests;
+#[cfg(test)]
+#[path = "client_names_tests.rs"]
+mod names_tests;
 #[cfg(test)]
 #[path = "client_quotas_tests.rs"]
 mod quotas_tests;

@@ -466,7 +466,7 @@ impl Rig {
     }
 
     /// The MDS answers that a name leads to `INO`; the directory comes with the capability `seq`, `bits`.
-    fn found(&mut self, tid: u64, name: &[u8], seq: u32, bits: u32) -> Outs {
+    pub(super) fn found(&mut self, tid: u64, name: &[u8], seq: u32, bits: u32) -> Outs {
         let dentry = msgs::ReplyDentry {
             dir: dir_stat(seq, bits),
             dir_stat: msgs::DirStat::default(),
@@ -478,7 +478,7 @@ impl Rig {
         self.mds_says(tid, ClientReply { op: MdsOp::LOOKUP, safe: true, trace, ..ClientReply::default() })
     }
 
-    fn revoke_dir(&mut self, seq: u32, bits: u32) -> Outs {
+    pub(super) fn revoke_dir(&mut self, seq: u32, bits: u32) -> Outs {
         let message = ClientCaps {
             op: cap_op::REVOKE,
             ino: DIR,

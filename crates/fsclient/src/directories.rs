@@ -9,6 +9,7 @@ use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
 use crate::sync;
 use msgs::{ClientReply, ClientRequest, FilePath, MdsOp, ReaddirArgs, ReaddirReply};
+use stdx::Now;
 use wire::{Errno, Reader};
 
 /// Entries asked for at once.
@@ -63,7 +64,14 @@ impl Directories<'_> {
             self.take_chunk(attempt, fh, &reply)?;
         }
         if let Some(end) = self.handles.dir_mut(fh)?.seek(offset) {
-            return Ok(done(Answer::Entries(self.entries(fh, offset, end, max_bytes, plus)?)));
+            return Ok(done(Answer::Entries(self.entries(
+                attempt.now(),
+                fh,
+                offset,
+                end,
+                max_bytes,
+                plus,
+            )?)));
         }
         let dir = self.handles.dir(fh)?;
         let (frag, last_name) = dir.position();
@@ -109,6 +117,7 @@ impl Directories<'_> {
     /// the reader comes back for more.
     fn entries(
         &mut self,
+        now: Now,
         fh: Fh,
         offset: u64,
         end: u64,
@@ -118,7 +127,7 @@ impl Directories<'_> {
         let mut entries = Vec::new();
         let mut bytes = 0;
         for n in offset..end {
-            let entry = if n < DOTS { self.dots(fh, n)? } else { self.entry_at(fh, n, plus)? };
+            let entry = if n < DOTS { self.dots(fh, n)? } else { self.entry_at(now, fh, n, plus)? };
             bytes += entry.name.len() + if plus { ENTRY_PLUS_HEADER } else { ENTRY_HEADER };
             entries.push(entry);
             if bytes >= max_bytes {
@@ -136,12 +145,13 @@ impl Directories<'_> {
         Ok(DirEntry { ino, kind: 0o040_000, next_offset: n + 1, name, entry: None })
     }
 
-    fn entry_at(&mut self, fh: Fh, n: u64, plus: bool) -> Result<DirEntry, Errno> {
-        let StreamEntry { key, mode, name } = self.handles.dir(fh)?.entry(n).clone();
+    fn entry_at(&mut self, now: Now, fh: Fh, n: u64, plus: bool) -> Result<DirEntry, Errno> {
+        let dir = self.handles.dir(fh)?;
+        let (parent, StreamEntry { key, mode, name }) = (dir.key(), dir.entry(n).clone());
         // Of an inode that was dropped meanwhile, or whose attributes are not ours to tell any more, only the
         // name is told.
         let is_believed = self.cache.inode(key).is_some_and(|i| i.may(STAT_CAPS));
-        let entry = if plus && is_believed { self.cache.entry(key) } else { None };
+        let entry = if plus && is_believed { self.cache.entry(now, parent, &name, key) } else { None };
         let ino = self.cache.number(key);
         Ok(DirEntry { ino, kind: mode & 0o170_000, next_offset: n + 1, name, entry })
     }

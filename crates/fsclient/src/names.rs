@@ -77,6 +77,14 @@ impl Names {
         self.dentries.get(&(dir, name.to_vec()))?.inode
     }
 
+    /// True if the table's answer for a name rests on the directory's `Fs`: it is right for as long as that
+    /// is held.
+    pub(crate) fn is_under_right(&self, dir: &Inode, name: &[u8]) -> bool {
+        let dentry = self.dentries.get(&(dir.key(), name.to_vec()));
+        let is_known = dentry.map_or(dir.names().is_complete(), |d| d.is_under_right(dir));
+        is_known && dir.may(cap::FILE_SHARED)
+    }
+
     /// The answer for a name without asking an MDS.
     pub(crate) fn lookup(&self, now: Now, dir: &Inode, name: &[u8]) -> Name {
         let shared = dir.may(cap::FILE_SHARED);
@@ -92,8 +100,12 @@ impl Names {
 
 impl Dentry {
     fn is_believed(&self, now: Now, dir: &Inode, shared: bool) -> bool {
-        let under_right = shared && self.shared_gen == dir.names().shared_gen();
-        under_right || now.mono < self.lease_until || believes_old_names()
+        shared && self.is_under_right(dir) || now.mono < self.lease_until || believes_old_names()
+    }
+
+    /// True if the name was learnt under the present grant of `Fs`.
+    fn is_under_right(&self, dir: &Inode) -> bool {
+        self.shared_gen == dir.names().shared_gen()
     }
 }
 

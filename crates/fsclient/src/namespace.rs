@@ -15,6 +15,7 @@ use crate::xattrs;
 use maps::Epoch;
 use msgs::{ClientReply, cap};
 use std::time::Duration;
+use stdx::{Instant, Now};
 use wire::Errno;
 
 /// The longest name of one component, as in Linux.
@@ -32,8 +33,10 @@ impl Namespace<'_> {
     /// Attempts an operation.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         if let Stage::Answered(reply) = attempt.take_stage() {
-            return self.answer(request, &reply, attempt.is_repeat());
+            self.note_change(attempt, request, Inode::change_ends);
+            return self.answer(attempt, request, &reply);
         }
+        self.note_change(attempt, request, Inode::change_begins);
         let refused_or_known = refuse(request)
             .or_else(|| quotas::refusal(self.cache, request))
             .map(fail)
@@ -57,13 +60,18 @@ impl Namespace<'_> {
     fn answer_from_cache(&mut self, attempt: &Attempt<'_>, request: &FsRequest) -> Option<Step> {
         match request {
             FsRequest::Lookup { parent, name } => {
-                match self.cache.lookup(attempt.now(), InodeKey::head(*parent), name) {
-                    Name::Absent => Some(fail(Errno::ENOENT)),
+                let (now, dir) = (attempt.now(), InodeKey::head(*parent));
+                match self.cache.lookup(now, dir, name) {
+                    Name::Absent => Some(self.absent(now, dir, name)),
                     Name::Inode(key) if self.cache.inode(key).is_some_and(|i| i.may(STAT_CAPS)) => {
-                        self.cache.entry(key).map(|entry| done(Answer::Entry(entry)))
+                        self.cache.entry(now, dir, name, key).map(|entry| done(Answer::Entry(entry)))
                     }
                     _ => None,
                 }
+            }
+            FsRequest::Getattr { ino } if self.known(*ino).is_some_and(Inode::is_guarded) => {
+                self.cache.open_inode(InodeKey::head(*ino)).wait(attempt.op());
+                Some(Step::Wait)
             }
             FsRequest::Getattr { ino } => {
                 self.known(*ino).filter(|i| i.may(STAT_CAPS))?;
@@ -127,6 +135,22 @@ impl Namespace<'_> {
         waits.then_some(Step::Wait)
     }
 
+    /// Notes a change of names in the directories that a request changes.
+    fn note_change(
+        &mut self,
+        attempt: &Attempt<'_>,
+        request: &FsRequest,
+        note: impl Fn(&mut Inode, Instant, u32),
+    ) {
+        for dir in changed_dirs(request).into_iter().flatten() {
+            let key = InodeKey::head(dir);
+            if let Some(inode) = self.cache.inode_mut(key) {
+                note(inode, attempt.now().mono, attempt.caller().pid);
+                self.cache.settle_later(key);
+            }
+        }
+    }
+
     /// Gives up `Ls` on an inode of which a name goes away: the answer does not tell the new number of links.
     fn give_up_link_count(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) {
         let (FsRequest::Unlink { parent: dir, name }
@@ -141,23 +165,25 @@ impl Namespace<'_> {
         }
     }
 
-    fn answer(&mut self, request: &FsRequest, reply: &ClientReply, is_repeat: bool) -> Step {
+    fn answer(&mut self, attempt: &Attempt<'_>, request: &FsRequest, reply: &ClientReply) -> Step {
         use FsRequest as R;
+        let (now, is_repeat) = (attempt.now(), attempt.is_repeat());
         if let Some(errno) = Errno::from_result_code(reply.result) {
             self.correct_names(request, errno);
             return fail(errno);
         }
         let target = reply.trace.target.as_ref().map(|t| InodeKey::new(t.ino, t.snapid));
         match request {
-            R::Lookup { .. } | R::Mknod { .. } | R::Symlink { .. } | R::Link { .. } => {
-                self.answer_entry(target)
-            }
-            R::Mkdir { .. } => {
+            R::Lookup { parent: dir, name }
+            | R::Mknod { parent: dir, name, .. }
+            | R::Symlink { parent: dir, name, .. }
+            | R::Link { new_parent: dir, new_name: name, .. } => self.answer_entry(now, *dir, name, target),
+            R::Mkdir { parent, name, .. } => {
                 // A directory that is new has no names. That of a repeated request may be old.
                 if let Some(inode) = target.and_then(|key| self.cache.inode_mut(key)).filter(|_| !is_repeat) {
                     inode.set_names_complete();
                 }
-                self.answer_entry(target)
+                self.answer_entry(now, *parent, name, target)
             }
             R::Unlink { parent, name } | R::Rmdir { parent, name } => {
                 // The reply tells what has the name now: it may have been made again since.
@@ -166,10 +192,10 @@ impl Namespace<'_> {
                 }
                 done(Answer::Done)
             }
-            R::Rename { .. } => self.renamed(request, target, is_repeat),
+            R::Rename { .. } => self.renamed(now, request, target, is_repeat),
             R::Open { ino, .. } if target != Some(InodeKey::head(*ino)) => fail(Errno::ESTALE),
             R::Open { ino, flags } => self.opened(*ino, *flags),
-            R::Create { flags, .. } => self.created(target, *flags),
+            R::Create { parent, name, flags, .. } => self.created(now, *parent, name, target, *flags),
             R::Getattr { ino } | R::Setattr { ino, .. } if target != Some(InodeKey::head(*ino)) => {
                 fail(Errno::ESTALE)
             }
@@ -201,18 +227,20 @@ impl Namespace<'_> {
         }
     }
 
-    fn renamed(&mut self, request: &FsRequest, target: Option<InodeKey>, is_repeat: bool) -> Step {
+    fn renamed(&mut self, now: Now, request: &FsRequest, target: Option<InodeKey>, is_repeat: bool) -> Step {
         let FsRequest::Rename { parent, name, new_parent, new_name, .. } = request else {
             return fail(Errno::EIO);
         };
+        let (from, to) = (InodeKey::head(*parent), InodeKey::head(*new_parent));
+        self.cache.move_told_name(now, (from, name), (to, new_name));
         if (new_parent, new_name) != (parent, name) {
             // Between two names of one inode a rename does nothing, and the first name stays.
             let inode = target.and_then(|key| self.cache.inode(key));
             let moved = inode.is_some_and(|i| i.attrs().is_dir() || i.attrs().nlink() == 1);
             if moved && !is_repeat {
-                self.cache.note_removed(InodeKey::head(*parent), name);
+                self.cache.note_removed(from, name);
             } else {
-                self.cache.forget_name(InodeKey::head(*parent), name);
+                self.cache.forget_name(from, name);
             }
         }
         done(Answer::Done)
@@ -230,9 +258,17 @@ impl Namespace<'_> {
         }
     }
 
-    fn answer_entry(&mut self, key: Option<InodeKey>) -> Step {
+    /// The answer that a name does not exist.
+    fn absent(&mut self, now: Now, dir: InodeKey, name: &[u8]) -> Step {
+        match self.cache.tell_name(now, dir, name) {
+            Duration::ZERO => fail(Errno::ENOENT),
+            valid => done(Answer::Absent(valid)),
+        }
+    }
+
+    fn answer_entry(&mut self, now: Now, dir: Ino, name: &[u8], key: Option<InodeKey>) -> Step {
         // A reply without the inode that it is about is a broken peer's.
-        match key.and_then(|key| self.cache.entry(key)) {
+        match key.and_then(|key| self.cache.entry(now, InodeKey::head(dir), name, key)) {
             Some(entry) => done(Answer::Entry(entry)),
             None => fail(Errno::EIO),
         }
@@ -259,7 +295,7 @@ impl Namespace<'_> {
         done(Answer::Opened { fh, keep_cache })
     }
 
-    fn created(&mut self, key: Option<InodeKey>, flags: u32) -> Step {
+    fn created(&mut self, now: Now, dir: Ino, name: &[u8], key: Option<InodeKey>, flags: u32) -> Step {
         let Some(inode) = key.and_then(|key| self.cache.inode(key)) else { return fail(Errno::EIO) };
         let key = inode.key();
         // Without `O_EXCL` the MDS returns what has the name. Only a file is opened: for others the caller
@@ -268,7 +304,9 @@ impl Namespace<'_> {
             self.cache.inode_changed(key);
             return fail(errno);
         }
-        let Some(entry) = self.cache.entry(key) else { return fail(Errno::EIO) };
+        let Some(entry) = self.cache.entry(now, InodeKey::head(dir), name, key) else {
+            return fail(Errno::EIO);
+        };
         let fh = self.add_handle(key, flags);
         done(Answer::Created { entry, fh })
     }
@@ -289,6 +327,24 @@ impl Namespace<'_> {
 /// The answer to a change of attributes. Linux does not notice if a withdrawal overtakes it.
 fn told_for_no_time(attr: Attr) -> Answer {
     Answer::Attr(attr, Duration::ZERO)
+}
+
+/// The directories whose names a request changes.
+fn changed_dirs(request: &FsRequest) -> [Option<Ino>; 2] {
+    use FsRequest as R;
+    match request {
+        R::Mknod { parent, .. }
+        | R::Mkdir { parent, .. }
+        | R::Unlink { parent, .. }
+        | R::Rmdir { parent, .. }
+        | R::Symlink { parent, .. }
+        | R::Create { parent, .. }
+        | R::Link { new_parent: parent, .. } => [Some(*parent), None],
+        R::Rename { parent, new_parent, .. } => {
+            [Some(*parent), (new_parent != parent).then_some(*new_parent)]
+        }
+        _ => [None; 2],
+    }
 }
 
 /// The error of a request that no MDS is asked.

@@ -30,7 +30,7 @@ impl Settling<'_> {
     pub(crate) fn settle(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
         self.write_back(now, key, out);
         self.cache.recount(key);
-        self.invalidate(key, out);
+        self.invalidate(now, key, out);
         self.sessions.send_cap_message(self.cache, key, out);
         self.cache.end_settling(key);
         self.sessions.send_releases(self.cache, out);
@@ -71,9 +71,9 @@ impl Settling<'_> {
         }
     }
 
-    /// Has local callers drop pages and attributes that may be stale: they go before the capability may that
-    /// they rest on.
-    fn invalidate(&mut self, key: InodeKey, out: &mut Outs) {
+    /// Has local callers drop pages, attributes and names that may be stale: they go before the capability
+    /// may that they rest on.
+    fn invalidate(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
         let ino = self.cache.number(key);
         if let Some(id) = self.cache.start_invalidation(key) {
             let what = Invalidate::Inode { ino, offset: 0, len: 0 };
@@ -81,6 +81,10 @@ impl Settling<'_> {
         }
         if let Some(id) = self.cache.start_withdrawal(key) {
             let what = Invalidate::Attributes { ino };
+            out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
+        }
+        if let Some((id, names)) = self.cache.start_name_withdrawal(now, key) {
+            let what = Invalidate::Names { parent: ino, names };
             out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
         }
     }

@@ -138,13 +138,13 @@ impl Snapshots<'_> {
     ) -> Result<Step, Errno> {
         if dir.is_head() {
             return match self.snapdir_of(attempt, dir, reply)? {
-                Ok(key) => Ok(self.entry(key)),
+                Ok(key) => Ok(self.entry(attempt, dir, name, key)),
                 Err(step) => Ok(step),
             };
         }
         if let Some(reply) = reply {
             let key = self.found(attempt, dir, name, reply)?;
-            return Ok(self.entry(key));
+            return Ok(self.entry(attempt, dir, name, key));
         }
         if dir.is_snapdir() {
             // Nothing tells us that a snapshot has been made or removed by another client.
@@ -153,14 +153,15 @@ impl Snapshots<'_> {
         match self.cache.lookup(attempt.now(), dir, name) {
             Name::Absent => Err(Errno::ENOENT),
             Name::Inode(key) if self.cache.inode(key).is_some_and(|i| i.may(STAT_CAPS)) => {
-                Ok(self.entry(key))
+                Ok(self.entry(attempt, dir, name, key))
             }
             _ => self.ask_by_name(attempt, MdsOp::LOOKUP, dir, name),
         }
     }
 
-    fn entry(&mut self, key: InodeKey) -> Step {
-        self.cache.entry(key).map_or_else(|| fail(Errno::ESTALE), |entry| done(Answer::Entry(entry)))
+    fn entry(&mut self, attempt: &Attempt<'_>, dir: InodeKey, name: &[u8], key: InodeKey) -> Step {
+        let entry = self.cache.entry(attempt.now(), dir, name, key);
+        entry.map_or_else(|| fail(Errno::ESTALE), |entry| done(Answer::Entry(entry)))
     }
 
     /// The directory of snapshots of a live directory, of which the MDS may have to be asked first.
@@ -216,7 +217,7 @@ impl Snapshots<'_> {
             return self.ask_by_name(attempt, MdsOp::MKSNAP, snapdir, name);
         };
         let key = self.found(attempt, snapdir, name, reply)?;
-        Ok(self.entry(key))
+        Ok(self.entry(attempt, snapdir, name, key))
     }
 
     fn remove(

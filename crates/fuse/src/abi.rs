@@ -69,6 +69,11 @@ pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
 /// Flag of `RELEASE`: the owner's BSD lock goes.
 pub(crate) const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 
+/// The notice that names in a directory are to be forgotten.
+pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
+/// Flag of that notice: Linux asks for the name again when it is used next, and keeps what is mounted on it.
+pub(crate) const EXPIRE_ONLY: u32 = 1;
+
 /// Takes a request apart.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -135,6 +140,20 @@ impl Body {
         let (name, attr) = (entry.entry_valid, entry.attr_valid);
         self.u64(entry.attr.ino).u64(0).u64(name.as_secs()).u64(attr.as_secs());
         self.u32(name.subsec_nanos()).u32(attr.subsec_nanos()).attr(&entry.attr)
+    }
+
+    /// `struct fuse_entry_out` of a name that does not exist.
+    pub(crate) fn absent(&mut self, valid: Duration) -> &mut Self {
+        let attr = Attr::default();
+        self.entry(&Entry { attr, entry_valid: valid, attr_valid: Duration::ZERO })
+    }
+
+    /// `struct fuse_notify_inval_entry_out` with its name.
+    pub(crate) fn expire(&mut self, parent: u64, name: &[u8]) -> &mut Self {
+        self.u64(parent).u32(name.len() as u32).u32(EXPIRE_ONLY);
+        self.0.extend_from_slice(name);
+        self.0.push(0);
+        self
     }
 
     /// `struct fuse_dirent`; `mode` tells the type.

@@ -2,12 +2,24 @@
 
 use fuser::{Filesystem, InitFlags, KernelConfig, Request};
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The size of writes and of read-ahead that we ask the kernel for, in bytes.
 pub(crate) const MAX_IO: u32 = 1 << 20;
 
 /// Answers the kernel's first request; all others are ours (`request.rs`).
-pub(crate) struct Handshake;
+#[derive(Clone, Default)]
+pub(crate) struct Handshake {
+    expires_names: Arc<AtomicBool>,
+}
+
+impl Handshake {
+    /// True if the kernel can be told to ask for a name again.
+    pub(crate) fn expires_names(&self) -> bool {
+        self.expires_names.load(Ordering::Relaxed)
+    }
+}
 
 impl Filesystem for Handshake {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -19,6 +31,8 @@ impl Filesystem for Handshake {
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_ASYNC_DIO
             | InitFlags::FUSE_ATOMIC_O_TRUNC;
+        let expires_names = config.capabilities().contains(InitFlags::FUSE_HAS_EXPIRE_ONLY);
+        self.expires_names.store(expires_names, Ordering::Relaxed);
         let _ = config.add_capabilities(wanted & config.capabilities());
         let _ = config.set_max_write(MAX_IO);
         let _ = config.set_max_readahead(MAX_IO);

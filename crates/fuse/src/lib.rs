@@ -11,15 +11,13 @@ mod handshake;
 mod reply;
 mod request;
 
-use client::{Answer, Cluster, Found, Fs, Invalidate};
+use client::{Answer, Cluster, Found, Invalidate};
 use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
 use handshake::{Handshake, MAX_IO};
 use reply::Device;
 use request::{Form, Request, What};
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
@@ -58,12 +56,13 @@ impl Mount {
             if options.read_only { MountOption::RO } else { MountOption::RW },
         ];
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-        let session = Session::new(Handshake, path, &config)?;
-        let fs = cluster.fs();
-        forget_on_notice(&fs, session.notifier())?;
+        let handshake = Handshake::default();
+        let session = Session::new(handshake.clone(), path, &config)?;
+        let (fs, expires_names) = (cluster.fs(), handshake.expires_names());
         let fd = session.as_fd().try_clone_to_owned()?;
         rustix::io::ioctl_fionbio(&fd, true)?;
-        let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs });
+        let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs, expires_names });
+        forget_on_notice(&device, session.notifier())?;
         let mut server = Server { device, buffer: vec![0; MAX_REQUEST] };
         let (tx, ended) = mpsc::channel();
         cluster.watch(fd, move |fd| {
@@ -84,27 +83,33 @@ impl Mount {
 }
 
 /// Hands the client's notices to the kernel. These may block on locks that requests hold, so they leave from
-/// a thread of their own.
-fn forget_on_notice(fs: &Fs, notifier: Notifier) -> io::Result<()> {
-    let (tx, rx) = mpsc::channel::<(Invalidate, client::Invalidated)>();
+/// threads of their own: names from one, since their requests may wait for what the other does.
+fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> {
+    let (inodes, to_forget) = mpsc::channel::<(u64, i64, i64, client::Invalidated)>();
     std::thread::Builder::new().name("fuse-notify".into()).spawn(move || {
-        for (what, done) in rx {
+        for (ino, offset, len, done) in to_forget {
             // The kernel refuses what it does not know: then there is nothing to forget.
-            let _ = match what {
-                Invalidate::Inode { ino, offset, len } => {
-                    notifier.inval_inode(INodeNo(ino), offset as i64, len as i64)
-                }
-                Invalidate::Attributes { ino } => notifier.inval_inode(INodeNo(ino), -1, 0),
-                Invalidate::Entry { parent, name } => {
-                    notifier.inval_entry(INodeNo(parent), OsStr::from_bytes(&name))
-                }
-            };
+            let _ = notifier.inval_inode(INodeNo(ino), offset, len);
             drop(done);
         }
     })?;
-    fs.on_invalidate(move |what, done| {
-        // The thread lives as long as the session; after that there is nothing to invalidate.
-        let _ = tx.send((what, done));
+    let (names, to_expire) = mpsc::channel::<(u64, Vec<Vec<u8>>, client::Invalidated)>();
+    let expiring = device.clone();
+    std::thread::Builder::new().name("fuse-names".into()).spawn(move || {
+        for (parent, names, done) in to_expire {
+            expiring.expire(parent, &names);
+            drop(done);
+        }
+    })?;
+    device.fs.on_invalidate(move |what, done| {
+        // The threads live as long as the session; after that there is nothing to forget.
+        let _ = match what {
+            Invalidate::Inode { ino, offset, len } => {
+                inodes.send((ino, offset as i64, len as i64, done)).is_ok()
+            }
+            Invalidate::Attributes { ino } => inodes.send((ino, -1, 0, done)).is_ok(),
+            Invalidate::Names { parent, names: gone } => names.send((parent, gone, done)).is_ok(),
+        };
     });
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::request::Form;
 use client::{Answer, Attr, Caller, DirEntry, Entry, Fs, FsRequest};
 use rustix::io::{IoSlice, writev};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 use stdx::Bufs;
 
 /// The kernel's end of the mount, which takes answers.
@@ -12,12 +13,16 @@ pub(crate) struct Device {
     pub(crate) fd: OwnedFd,
     /// Takes references back that the kernel does not get.
     pub(crate) fs: Fs,
+    /// The kernel can be told to ask for a name again (Linux 6.2). Another must not believe names: it could
+    /// only be told to drop them, with everything that is mounted on them.
+    pub(crate) expires_names: bool,
 }
 
 impl Device {
     /// Answers a request.
     pub(crate) fn answer(&self, unique: u64, form: Form, answer: Result<Answer, client::Errno>) {
         let mut unseen = Vec::new();
+        let answer = if self.expires_names { answer } else { answer.and_then(told_no_names) };
         match answer.map(|answer| encode(form, answer, &mut unseen)) {
             Ok(Ok(Content::Body(body))) => self.send(unique, 0, &[&body.0]),
             Ok(Ok(Content::Data(data))) => {
@@ -42,6 +47,14 @@ impl Device {
         self.send(unique, -errno, &[]);
     }
 
+    /// Has the kernel ask for names again. It waits for operations that hold the directory.
+    pub(crate) fn expire(&self, parent: u64, names: &[Vec<u8>]) {
+        for name in names {
+            // A notice is an answer to no request, with its kind in place of an error.
+            self.send(0, abi::NOTIFY_INVAL_ENTRY, &[&Body::default().expire(parent, name).0]);
+        }
+    }
+
     fn send(&self, unique: u64, error: i32, parts: &[&[u8]]) {
         let len = OUT_HEADER + parts.iter().map(|part| part.len()).sum::<usize>();
         let mut head = [0; OUT_HEADER];
@@ -50,9 +63,22 @@ impl Device {
         head[8..].copy_from_slice(&unique.to_ne_bytes());
         let mut slices = vec![IoSlice::new(&head)];
         slices.extend(parts.iter().map(|part| IoSlice::new(part)));
-        // The caller has gone, or the mount has.
+        // The caller has gone, or the mount has, or the kernel does not know the name.
         let _ = writev(&self.fd, &slices);
     }
+}
+
+/// The same answer, with names that are asked for each time.
+fn told_no_names(mut answer: Answer) -> Result<Answer, client::Errno> {
+    match &mut answer {
+        Answer::Absent(_) => return Err(client::Errno::ENOENT),
+        Answer::Entry(entry) | Answer::Created { entry, .. } => entry.entry_valid = Duration::ZERO,
+        Answer::Entries(entries) => {
+            entries.iter_mut().filter_map(|e| e.entry.as_mut()).for_each(|e| e.entry_valid = Duration::ZERO);
+        }
+        _ => {}
+    }
+    Ok(answer)
 }
 
 enum Content {
@@ -83,6 +109,7 @@ fn put_plain(body: &mut Body, answer: Answer) -> Result<(), i32> {
     match answer {
         Answer::Done => body,
         Answer::Entry(entry) => body.entry(&entry),
+        Answer::Absent(valid) => body.absent(valid),
         Answer::Attr(attr, valid) => body.attr_out(&attr, valid),
         Answer::Opened { fh, keep_cache } => {
             body.u64(fh).u32(if keep_cache { abi::OPEN_KEEP_CACHE } else { 0 }).u32(0)
@@ -149,6 +176,19 @@ mod tests {
         let (mut body, mut unseen) = (Body::default(), Vec::new());
         put_entries(&mut body, 2 * each + 5, true, &entries, &mut unseen);
         assert_eq!((body.0.len(), unseen), (2 * each, vec![8, 9]));
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_ask_again_is_told_no_names() {
+        let told = |mut e: DirEntry| {
+            e.entry = e.entry.map(|entry| Entry { entry_valid: Duration::from_secs(1), ..entry });
+            e
+        };
+        let entries = vec![entry(1, ".", false), told(entry(7, "a", true))];
+        let Ok(Answer::Entries(entries)) = told_no_names(Answer::Entries(entries)) else { panic!("entries") };
+        assert_eq!(entries[1].entry.expect("it has one").entry_valid, Duration::ZERO);
+        let absent = Answer::Absent(Duration::from_secs(1));
+        assert_eq!(told_no_names(absent), Err(client::Errno::ENOENT));
     }
 
     #[test]

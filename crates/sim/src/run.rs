@@ -356,7 +356,8 @@ impl Scenario {
         replies.extend(world.take_replies());
         let any = !replies.is_empty();
         for (host, id, reply) in replies {
-            if let Ok(Answer::Invalidate { id, .. }) = reply {
+            if let Ok(Answer::Invalidate { id, what }) = reply {
+                self.loads.iter_mut().for_each(|load| load.invalidated(host, &what));
                 world.request(host, Request::Invalidated { id });
                 continue;
             }

@@ -80,5 +80,6 @@ mutants! {
     mds_loses_revocation in Any within 400
         by "answers_everything" | "namespace_linearizable" | "files_linearizable";
     client_drops_dirty_data in Files within 200 by "files_linearizable";
+    client_forgets_what_it_told in Files within 200 by "namespace_linearizable" | "files_linearizable";
     client_believes_old_names in Any within 400 by "namespace_linearizable" | "files_linearizable";
 }

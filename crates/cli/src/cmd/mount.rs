@@ -113,12 +113,10 @@ fn unmount(path: &Path) -> Result<()> {
 
 /// Unmounts a mount point whose process was killed: it answers ENOTCONN to everything.
 fn clean_up_dead_mount(path: &Path) -> Result<()> {
-    const ENOTCONN: i32 = 107;
-    match std::fs::metadata(path) {
-        Err(e) if e.raw_os_error() == Some(ENOTCONN) => {
-            rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH)
-                .with_context(|| format!("{} is a dead mount and cannot be unmounted", path.display()))
-        }
+    // Attributes would come from Linux's cache for a while. It never answers this by itself.
+    match rustix::fs::statfs(path) {
+        Err(rustix::io::Errno::NOTCONN) => rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH)
+            .with_context(|| format!("{} is a dead mount and cannot be unmounted", path.display())),
         _ => Ok(()),
     }
 }

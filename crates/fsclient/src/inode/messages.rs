@@ -93,6 +93,7 @@ impl Inode {
         }
         self.pages.note_right(self.may_keep_pages());
         self.trust.note_right(self.may(STAT_CAPS));
+        self.told_names.note_right(self.may(cap::FILE_SHARED));
         if issued == Issued::SharedTurned {
             self.names.turned();
         }
@@ -107,7 +108,7 @@ impl Inode {
     pub(crate) fn lose_cap(&mut self) {
         self.caps.lose_cap();
         self.pages.note_right(false);
-        self.trust.note_right(false);
+        self.withdraw_belief();
         self.names.turned();
     }
 

@@ -5,6 +5,7 @@ mod capability;
 mod listing;
 mod messages;
 mod pages;
+mod told_names;
 mod trust;
 mod usage;
 mod write_back;
@@ -12,6 +13,7 @@ mod write_back;
 pub(crate) use attributes::{Attributes, Truncation};
 pub(crate) use capability::Capability;
 pub(crate) use listing::{ListingRight, NameRight};
+pub(crate) use told_names::PATIENCE;
 pub(crate) use usage::{Access, Usage};
 pub(crate) use write_back::WriteBack;
 
@@ -22,8 +24,9 @@ use msgs::{Caps, cap};
 use pages::Pages;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use stdx::{Bufs, Wall};
+use stdx::{Bufs, Instant, Wall};
 use striper::Striper;
+use told_names::ToldNames;
 use trust::Trust;
 use wire::Errno;
 
@@ -54,6 +57,7 @@ pub(crate) struct Inode {
     pages: Pages,
     trust: Trust,
     names: NameRight,
+    told_names: ToldNames,
     /// The directory and name where we last saw it.
     parent: Option<(InodeKey, Vec<u8>)>,
 }
@@ -170,12 +174,16 @@ impl Inode {
         if self.trust.delays_revocation(self.may(STAT_CAPS)) {
             bits |= cap::ANY_SHARED;
         }
+        if self.told_names.delays_revocation(self.may(cap::FILE_SHARED)) {
+            bits |= cap::FILE_SHARED;
+        }
         Caps(bits)
     }
 
     /// True if nothing local needs the inode: it may be forgotten.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_told = self.pages.is_invalidating() || self.trust.is_withdrawing();
+        let is_withdrawing = self.trust.is_withdrawing() || self.told_names.is_withdrawing();
+        let is_told = self.pages.is_invalidating() || is_withdrawing;
         self.usage.is_idle() && !self.has_unwritten() && !is_told
     }
 
@@ -217,17 +225,17 @@ impl Inode {
         self.usage.forget_lookups(count);
         if !self.usage.is_referenced() {
             self.trust.forget();
+            self.told_names.forget();
         }
     }
 
-    // Attributes believed above.
+    // Attributes and names believed above.
 
     /// The time for which local callers may believe the attributes that they are told now; `by_number` if
     /// they asked for this inode by its number.
     pub(crate) fn tell_attributes(&mut self, by_number: bool) -> Duration {
-        // Whoever looks at the mount point wants to know if it is served.
-        let is_mount_point = self.key == InodeKey::ROOT;
-        if is_mount_point || !self.may(STAT_CAPS) || self.trust.is_withdrawing() {
+        let is_withdrawing = self.trust.is_withdrawing() || self.told_names.is_withdrawing();
+        if !self.may(STAT_CAPS) || is_withdrawing {
             return Duration::ZERO;
         }
         match self.trust.tell(by_number) && !self.attrs.is_dir() {
@@ -236,14 +244,64 @@ impl Inode {
         }
     }
 
-    /// True if local callers believe attributes.
-    pub(crate) fn is_believed_above(&self) -> bool {
-        self.trust.is_told()
+    /// The time for which local callers may believe a name in this directory that is believed here under its
+    /// `Fs`.
+    pub(crate) fn tell_name(&mut self, now: Instant, name: &[u8]) -> Duration {
+        self.told_names.tell(now, name)
     }
 
-    /// The capability is about to be given up: attributes that are believed above have to be withdrawn first.
-    pub(crate) fn withdraw_attributes(&mut self) {
+    /// True if local callers may believe a name in this directory.
+    pub(crate) fn is_name_told(&self, name: &[u8]) -> bool {
+        self.told_names.has(name)
+    }
+
+    /// Local callers have moved a name that they believe into this directory.
+    pub(crate) fn note_told_name(&mut self, now: Instant, name: &[u8]) {
+        self.told_names.note(now, name);
+        self.told_names.note_right(self.may(cap::FILE_SHARED));
+    }
+
+    /// True if local callers believe attributes or names.
+    pub(crate) fn is_believed_above(&self) -> bool {
+        self.trust.is_told() || self.told_names.is_told()
+    }
+
+    /// The capability is about to be given up: what is believed above has to be withdrawn first.
+    pub(crate) fn withdraw_belief(&mut self) {
         self.trust.note_right(false);
+        self.told_names.note_right(false);
+    }
+
+    /// True if names in this directory are believed above that may be stale.
+    pub(crate) fn has_stale_names(&self) -> bool {
+        self.told_names.is_stale(self.may(cap::FILE_SHARED))
+    }
+
+    /// Begins withdrawal `id` of the names. Returns them; without any, there is no withdrawal.
+    pub(crate) fn start_name_withdrawal(&mut self, now: Instant, id: u64) -> Vec<Vec<u8>> {
+        self.told_names.start(now, id)
+    }
+
+    /// Withdrawal `id` of the names takes long. Returns the time after which that is to be noted again.
+    pub(crate) fn name_withdrawal_overdue(&mut self, id: u64) -> Option<Duration> {
+        let has_right = self.may(cap::FILE_SHARED);
+        self.told_names.overdue(id, has_right)
+    }
+
+    /// The local caller `pid` is about to change names in this directory.
+    pub(crate) fn change_begins(&mut self, now: Instant, pid: u32) {
+        self.told_names.change_begins(now, pid);
+    }
+
+    /// The local caller `pid` has changed names in this directory, or failed to.
+    pub(crate) fn change_ends(&mut self, now: Instant, pid: u32) {
+        self.told_names.change_ends(now, pid);
+    }
+
+    /// True if nobody may look a name up in this directory that local callers believe: its attributes are
+    /// kept back.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.told_names.is_guarded()
     }
 
     /// True if attributes are believed above that may be stale.
@@ -419,10 +477,11 @@ impl Inode {
         self.pages.start(id);
     }
 
-    /// Callers have dropped the pages of invalidation `id`. Returns false if that is not the one under way.
+    /// Callers have forgotten what invalidation `id` is about. Returns false if that is not the one under
+    /// way.
     pub(crate) fn finish_invalidation(&mut self, id: u64) -> bool {
         let may_keep = self.may_keep_pages();
-        self.trust.finish(id) || self.pages.finish(id, may_keep)
+        self.trust.finish(id) || self.told_names.finish(id) || self.pages.finish(id, may_keep)
     }
 
     /// A name in this directory is forgotten that may exist.
@@ -445,5 +504,6 @@ impl Inode {
         self.caps.check();
         self.pages.check();
         self.trust.check();
+        self.told_names.check();
     }
 }

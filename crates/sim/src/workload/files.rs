@@ -8,6 +8,7 @@
 //! A file's number determines its use ([`Use`]): otherwise few files would be used by several clients in the
 //! same way.
 
+use super::believed::Believed;
 use super::{ClientWorld, Load};
 use crate::host::HostId;
 use crate::oracle::contents::{self, CELL};
@@ -15,7 +16,9 @@ use crate::oracle::late::Told;
 use crate::oracle::linear::Judgement;
 use crate::oracle::namespace::{self, Action, Answer, ROOT};
 use crate::oracle::objects::filled;
-use fsclient::{Answer as FsAnswer, Caller, DirEntry, Entry, Errno, Fh, FsRequest, Reply, Request, SetAttr};
+use fsclient::{
+    Answer as FsAnswer, Caller, DirEntry, Entry, Errno, Fh, FsRequest, Invalidate, Reply, Request, SetAttr,
+};
 use node::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -80,6 +83,8 @@ pub struct FileLoad {
     /// True once the end has begun.
     finishing: bool,
     pending: BTreeMap<RequestId, usize>,
+    /// What the callers on each host believe.
+    believed: BTreeMap<HostId, Believed>,
     next_tag: u32,
 }
 
@@ -187,6 +192,7 @@ impl FileLoad {
             last_look: Vec::new(),
             finishing: false,
             pending: BTreeMap::new(),
+            believed: BTreeMap::new(),
             next_tag: 0,
         }
     }
@@ -259,6 +265,12 @@ impl FileLoad {
     }
 
     fn begin(&mut self, world: &mut ClientWorld, client: usize, work: Work) {
+        if let Work::Name(action) = &work
+            && let Some(answer) = self.believed(client).answer(world.now(), action)
+        {
+            let number = self.names.called(client, action.clone());
+            return self.names.returned(number, answer);
+        }
         let call = self.names.moment();
         let number = match &work {
             Work::Name(action) => self.names.called(client, action.clone()),
@@ -284,6 +296,10 @@ impl FileLoad {
         let listing = BTreeMap::new();
         self.clients[client].doing = Some(Doing { work, number, call, stage, listing, later: None, by_held });
         self.ask(world, client, request);
+    }
+
+    fn believed(&mut self, client: usize) -> &mut Believed {
+        self.believed.entry(self.clients[client].host).or_default()
     }
 
     fn ask(&mut self, world: &mut ClientWorld, client: usize, request: FsRequest) {
@@ -413,6 +429,7 @@ impl FileLoad {
             (Work::Name(Action::Readlink(_)), Ok(FsAnswer::Data(data))) => {
                 Outcome::Name(Answer::Target(number(&data.to_vec())))
             }
+            (Work::Name(_), Ok(FsAnswer::Absent(_))) => Outcome::Failed(Errno::ENOENT),
             (Work::Name(action), Ok(FsAnswer::Entry(entry))) => {
                 self.learn(client, entry);
                 let links = matches!(action, Action::Link(..));
@@ -662,16 +679,27 @@ impl Load for FileLoad {
 
     fn answered(&mut self, world: &mut ClientWorld, _: HostId, id: RequestId, reply: &Reply) -> bool {
         let Some(client) = self.pending.remove(&id) else { return false };
+        let doing = self.clients[client].doing.as_ref().expect("an answer to something");
+        if let (Stage::First, Work::Name(action)) = (doing.stage, doing.work.clone()) {
+            self.believed(client).take(world.now(), &action, reply);
+        }
         self.advance(world, client, reply);
         true
     }
 
     fn died(&mut self, host: HostId, _: Instant) {
         self.pending.retain(|_, client| self.clients[*client].host != host);
+        self.believed.remove(&host);
         for client in (0..self.clients.len()).filter(|client| self.clients[*client].host == host) {
             self.names.lost(client);
         }
         self.clients.iter_mut().filter(|c| c.host == host).for_each(ClientState::forget);
+    }
+
+    fn invalidated(&mut self, host: HostId, what: &Invalidate) {
+        if let (Some(believed), Invalidate::Names { parent, names }) = (self.believed.get_mut(&host), what) {
+            names.iter().for_each(|name| believed.forget(*parent, &String::from_utf8_lossy(name)));
+        }
     }
 
     fn heard(&mut self, host: HostId, told: &Told) {

@@ -1,5 +1,6 @@
 //! The clients' operations during a run, and the histories that the checkers judge.
 
+mod believed;
 mod commands;
 mod files;
 mod filling;
@@ -18,7 +19,7 @@ use crate::host::HostId;
 use crate::oracle::late::Told;
 use crate::oracle::linear::Judgement;
 use crate::world::World;
-use fsclient::{Reply, Request};
+use fsclient::{Invalidate, Reply, Request};
 use node::RequestId;
 use std::collections::BTreeSet;
 use stdx::Instant;
@@ -36,6 +37,8 @@ pub trait Load {
     fn answered(&mut self, world: &mut ClientWorld, host: HostId, id: RequestId, reply: &Reply) -> bool;
     /// Handles a client's death: its requests get no answer.
     fn died(&mut self, host: HostId, now: Instant);
+    /// A client's callers have to forget something.
+    fn invalidated(&mut self, _host: HostId, _what: &Invalidate) {}
     /// An event says this of a client that came late after a metadata server had restarted.
     fn heard(&mut self, _host: HostId, _told: &Told) {}
     /// The phase without faults begins.

@@ -1,0 +1,157 @@
+//! Names that local callers believe without asking.
+
+use super::tests::{DIR, DIR_CAPS, Rig, answers, asked_mds, cap_messages, requests};
+use super::*;
+use crate::api::Invalidate;
+use crate::key::InodeKey;
+use msgs::cap;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// What is left of the directory's bits when others change it.
+const NO_NAMES: u32 = DIR_CAPS & !cap::FILE_SHARED;
+
+/// The times for which the names in the answers may be believed.
+fn told(out: &Outs) -> Vec<Duration> {
+    let valid = |reply: &Reply| match reply {
+        Ok(Answer::Entry(entry)) => Some(entry.entry_valid),
+        Ok(Answer::Absent(valid)) => Some(*valid),
+        _ => None,
+    };
+    answers(out).into_iter().filter_map(valid).collect()
+}
+
+/// The withdrawal of names of the directory.
+fn withdrawal(out: &Outs) -> Option<(u64, Vec<Vec<u8>>)> {
+    out.iter().find_map(|o| match o {
+        Output::Reply {
+            reply: Ok(Answer::Invalidate { id, what: Invalidate::Names { parent: DIR, names } }),
+            ..
+        } => Some((*id, names.clone())),
+        _ => None,
+    })
+}
+
+impl Rig {
+    /// A directory in which callers were told of a name.
+    fn with_told_name() -> Self {
+        let mut rig = Self::with_dir(DIR_CAPS);
+        rig.client.cache.open_inode(InodeKey::head(DIR)).add_lookup();
+        let asked = requests(&rig.lookup(b"a"));
+        assert_eq!(told(&rig.found(asked[0].0, b"a", 2, DIR_CAPS)), [SECOND]);
+        rig
+    }
+
+    /// Others change the directory. Returns the withdrawal of its names.
+    fn withdraw(&mut self) -> u64 {
+        let out = self.revoke_dir(3, NO_NAMES);
+        assert!(cap_messages(&out).is_empty(), "the name is still believed");
+        let (id, names) = withdrawal(&out).expect("a withdrawal");
+        assert_eq!(names, [b"a"]);
+        id
+    }
+
+    fn withdrawn(&mut self, id: u64) -> Outs {
+        self.input(Input::Request { id: RequestId(0), request: Request::Invalidated { id } })
+    }
+
+    /// Time passes.
+    fn later(&mut self, time: Duration) -> Outs {
+        self.now.mono = self.now.mono + time;
+        self.input(Input::Timer)
+    }
+}
+
+#[test]
+fn names_believed_above_are_withdrawn_before_the_right_is_given_back() {
+    let mut rig = Rig::with_told_name();
+    let id = rig.withdraw();
+    let confirmed = cap_messages(&rig.withdrawn(id));
+    assert_eq!((confirmed.len(), confirmed[0].seq, confirmed[0].caps.0), (1, 3, NO_NAMES));
+}
+
+#[test]
+fn names_in_a_directory_that_others_change_are_told_for_no_time() {
+    let mut rig = Rig::with_told_name();
+    let id = rig.withdraw();
+    rig.withdrawn(id);
+    for (after, valid, seq) in [(4, Duration::ZERO, 4), (2, SECOND, 5)] {
+        rig.later(after * SECOND);
+        let asked = requests(&rig.lookup(b"b"));
+        assert_eq!(told(&rig.found(asked[0].0, b"b", seq, DIR_CAPS)), [valid], "{after} s later");
+        rig.client.cache.forget_name(InodeKey::head(DIR), b"b");
+    }
+}
+
+#[test]
+fn a_revocation_waits_a_moment_and_then_nobody_gets_past_the_directory() {
+    let mut rig = Rig::with_told_name();
+    let id = rig.withdraw();
+    let confirmed = cap_messages(&rig.later(Duration::from_millis(20)));
+    assert_eq!((confirmed.len(), confirmed[0].seq, confirmed[0].caps.0), (1, 3, NO_NAMES));
+    let out = rig.ask(FsRequest::Getattr { ino: DIR });
+    assert!(answers(&out).is_empty() && asked_mds(&out).is_empty(), "a look at the directory waits");
+    assert_eq!(asked_mds(&rig.withdrawn(id)), [msgs::MdsOp::GETATTR]);
+}
+
+#[test]
+fn a_look_at_a_directory_waits_no_longer_than_its_names_are_believed() {
+    let mut rig = Rig::with_told_name();
+    rig.withdraw();
+    rig.later(Duration::from_millis(20));
+    rig.ask(FsRequest::Getattr { ino: DIR });
+    assert!(asked_mds(&rig.later(SECOND)).is_empty());
+    assert_eq!(asked_mds(&rig.later(SECOND)), [msgs::MdsOp::GETATTR]);
+}
+
+#[test]
+fn the_directorys_own_attributes_are_told_for_no_time_during_a_withdrawal() {
+    let mut rig = Rig::with_told_name();
+    let valid = |out: &Outs| match answers(out)[..] {
+        [Ok(Answer::Attr(_, valid))] => *valid,
+        _ => panic!("attributes"),
+    };
+    assert_eq!(valid(&rig.ask(FsRequest::Getattr { ino: DIR })), SECOND);
+    let out = rig.revoke_dir(3, NO_NAMES);
+    let ids: Vec<u64> = out
+        .iter()
+        .filter_map(|o| match o {
+            Output::Reply { reply: Ok(Answer::Invalidate { id, .. }), .. } => Some(*id),
+            _ => None,
+        })
+        .collect();
+    let [attributes, names] = ids[..] else { panic!("attributes and names: {out:?}") };
+    rig.withdrawn(attributes);
+    rig.client.cache.learn_inode(maps::MdsRank(0), &super::tests::dir_stat(4, DIR_CAPS));
+    rig.input(Input::Timer);
+    assert_eq!(valid(&rig.ask(FsRequest::Getattr { ino: DIR })), Duration::ZERO);
+    rig.withdrawn(names);
+    assert_eq!(valid(&rig.ask(FsRequest::Getattr { ino: DIR })), SECOND);
+}
+
+#[test]
+fn a_moved_name_is_withdrawn_at_its_new_place() {
+    let mut rig = Rig::with_told_name();
+    let (name, new_name) = (b"a".to_vec(), b"b".to_vec());
+    let rename = FsRequest::Rename { parent: DIR, name, new_parent: DIR, new_name, flags: 0 };
+    let asked = requests(&rig.ask(rename));
+    rig.found(asked[0].0, b"b", 3, DIR_CAPS);
+    let (_, names) = withdrawal(&rig.revoke_dir(4, NO_NAMES)).expect("a withdrawal");
+    assert_eq!(names, [b"a", b"b"]);
+}
+
+#[test]
+fn a_name_that_cannot_exist_is_told_not_to() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    rig.client.cache.open_inode(InodeKey::head(DIR)).set_names_complete();
+    assert_eq!(told(&rig.lookup(b"a")), [SECOND]);
+    rig.withdraw();
+}
+
+#[test]
+fn names_that_have_run_out_delay_nobody() {
+    let mut rig = Rig::with_told_name();
+    rig.later(4 * SECOND);
+    let out = rig.revoke_dir(3, NO_NAMES);
+    assert_eq!((withdrawal(&out), cap_messages(&out).len()), (None, 1));
+}

@@ -1,0 +1,254 @@
+//! Names of a directory that local callers believe without asking, and taking that belief back.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+use stdx::Instant;
+
+/// The time for which a name is told.
+const TOLD_FOR: Duration = Duration::from_secs(1);
+/// Callers count from the moment in which they take an answer in: after this time nobody believes a name.
+const BELIEVED_AT_MOST: Duration = Duration::from_secs(2);
+/// The time in which no names are told in a directory that several change.
+const SHARED_FOR: Duration = Duration::from_secs(5);
+/// A change that follows another caller's so soon has waited for it.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// The time that a revocation waits for callers to forget names.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Names of one directory that were told for a time. They may be believed only under the directory's `Fs`;
+/// `has_right` says if it is held now.
+///
+/// Callers can forget a name only while no operation of theirs holds the directory, and such an operation may
+/// wait for the MDS, which waits for the revocation. So a revocation waits for a short time only. After that
+/// the directory is *guarded*: its attributes, without which no caller looks a name up in it, are not told
+/// until the names are forgotten or have run out.
+///
+/// An operation that holds the directory may itself ask for its attributes, if it has waited for another one
+/// that changed it. To keep it from waiting for a guard, no names are told in a directory that several
+/// callers change at once.
+///
+/// Invariant: `recent` and `older` hold every name that callers may believe and that is not being withdrawn.
+#[derive(Debug, Default)]
+pub(crate) struct ToldNames {
+    /// Names that were told since `turned_at`.
+    recent: BTreeSet<Vec<u8>>,
+    /// Names that were told in the [`BELIEVED_AT_MOST`] before `turned_at`, or longer ago.
+    older: BTreeSet<Vec<u8>>,
+    turned_at: Instant,
+    /// No names are told before this instant.
+    silent_until: Instant,
+    withdrawal: Option<Withdrawal>,
+    /// The last local caller (a thread) that has changed the directory, and when.
+    last_change: Option<(u32, Instant)>,
+    /// The right was lost since, although it may be back, or it is about to be given up.
+    unsure: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Withdrawal {
+    id: u64,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// A revocation of the right waits.
+    Patient,
+    /// The directory's attributes are not told.
+    Guarded,
+    /// The names have run out.
+    Lapsed,
+}
+
+impl ToldNames {
+    /// Tells a name that is believed here under the right. Returns the time for which callers may believe it.
+    pub(super) fn tell(&mut self, now: Instant, name: &[u8]) -> Duration {
+        if self.withdrawal.is_some() || self.unsure || now < self.silent_until {
+            return Duration::ZERO;
+        }
+        self.note(now, name);
+        TOLD_FOR
+    }
+
+    /// Notes that callers believe a name, because they have moved it here.
+    pub(super) fn note(&mut self, now: Instant, name: &[u8]) {
+        self.drop_expired(now);
+        self.recent.insert(name.to_vec());
+    }
+
+    /// Drops names that nobody believes any more, soon after their time.
+    fn drop_expired(&mut self, now: Instant) {
+        let age = now.since(self.turned_at);
+        if age >= BELIEVED_AT_MOST {
+            self.older = std::mem::take(&mut self.recent);
+            self.turned_at = now;
+        }
+        if age >= 2 * BELIEVED_AT_MOST {
+            self.older.clear();
+        }
+    }
+
+    /// True if callers may believe a name.
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        self.recent.contains(name) || self.older.contains(name)
+    }
+
+    /// The caller `pid` is about to change the directory.
+    pub(super) fn change_begins(&mut self, now: Instant, pid: u32) {
+        if self.last_change.is_some_and(|(last, at)| last != pid && now < at + AT_ONCE) {
+            self.silent_until = now + SHARED_FOR;
+            self.unsure |= self.is_told();
+        }
+    }
+
+    /// The caller `pid` has changed the directory, or failed to.
+    pub(super) fn change_ends(&mut self, now: Instant, pid: u32) {
+        self.last_change = Some((pid, now));
+    }
+
+    /// Callers have forgotten the directory, and with it every name in it.
+    pub(super) fn forget(&mut self) {
+        self.recent.clear();
+        self.older.clear();
+        self.unsure = false;
+    }
+
+    /// Notes that the right may have changed.
+    pub(super) fn note_right(&mut self, has_right: bool) {
+        self.unsure |= self.is_told() && !has_right;
+    }
+
+    /// True if callers may believe names.
+    pub(super) fn is_told(&self) -> bool {
+        !forgets_what_it_told() && (!self.recent.is_empty() || !self.older.is_empty())
+    }
+
+    /// True if names are believed that may be stale, and no withdrawal is under way.
+    pub(super) fn is_stale(&self, has_right: bool) -> bool {
+        self.is_told() && self.withdrawal.is_none() && (self.unsure || !has_right)
+    }
+
+    /// True if a revocation of the right has to wait.
+    pub(super) fn delays_revocation(&self, has_right: bool) -> bool {
+        let is_patient = self.withdrawal.is_some_and(|w| w.phase == Phase::Patient);
+        is_patient || self.is_told() && !has_right
+    }
+
+    pub(super) fn is_withdrawing(&self) -> bool {
+        self.withdrawal.is_some()
+    }
+
+    /// True if the directory's attributes may not be told at all.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.withdrawal.is_some_and(|w| w.phase == Phase::Guarded)
+    }
+
+    /// Begins withdrawal `id`. Returns the names that callers have to forget; without any, there is no
+    /// withdrawal.
+    pub(super) fn start(&mut self, now: Instant, id: u64) -> Vec<Vec<u8>> {
+        assert!(self.withdrawal.is_none(), "one withdrawal at a time");
+        self.drop_expired(now);
+        self.unsure = false;
+        let mut names = std::mem::take(&mut self.older);
+        names.append(&mut self.recent);
+        if !names.is_empty() {
+            self.withdrawal = Some(Withdrawal { id, phase: Phase::Patient });
+            self.silent_until = now + SHARED_FOR;
+        }
+        names.into_iter().collect()
+    }
+
+    /// Withdrawal `id` takes long: a revocation waits no more, and after that nobody believes the names any
+    /// more. Returns the time after which this is to be called again.
+    pub(super) fn overdue(&mut self, id: u64, has_right: bool) -> Option<Duration> {
+        let withdrawal = self.withdrawal.as_mut().filter(|w| w.id == id)?;
+        let (phase, rest) = match withdrawal.phase {
+            Phase::Patient if has_right => (Phase::Patient, Some(PATIENCE)),
+            Phase::Patient => (Phase::Guarded, Some(BELIEVED_AT_MOST)),
+            Phase::Guarded | Phase::Lapsed => (Phase::Lapsed, None),
+        };
+        withdrawal.phase = phase;
+        rest
+    }
+
+    /// Callers have forgotten the names of withdrawal `id`. Returns false if that is not the one under way.
+    pub(super) fn finish(&mut self, id: u64) -> bool {
+        let is_this = self.withdrawal.is_some_and(|w| w.id == id);
+        if is_this {
+            self.withdrawal = None;
+        }
+        is_this
+    }
+
+    /// Asserts the invariants.
+    pub(super) fn check(&self) {
+        assert!(self.is_told() || !self.unsure, "doubt about names that nobody believes");
+    }
+}
+
+/// A planted fault: names that callers believe are not withdrawn.
+fn forgets_what_it_told() -> bool {
+    stdx::mutants::is_active("client_forgets_what_it_told")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant(1_000_000_000_000) + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_name_is_remembered_for_as_long_as_it_may_be_believed() {
+        let mut told = ToldNames::default();
+        for ms in (0..20_000).step_by(100) {
+            assert_eq!(told.tell(at(ms), format!("{ms}").as_bytes()), TOLD_FOR);
+            let young = ms.saturating_sub(2000)..=ms;
+            assert!(young.step_by(100).all(|ms| told.has(format!("{ms}").as_bytes())), "at {ms}");
+            assert!(told.recent.len() + told.older.len() <= 41, "and not for ever");
+        }
+        let names = told.start(at(20_500), 1);
+        assert!(names.len() >= 15 && names.contains(&b"18500".to_vec()));
+        assert_eq!(told.tell(at(20_500), b"a"), Duration::ZERO, "not during a withdrawal");
+        assert!(told.finish(1) && !told.finish(1));
+        assert_eq!(told.tell(at(25_400), b"a"), Duration::ZERO, "nor soon after one");
+        assert_eq!(told.tell(at(25_500), b"a"), TOLD_FOR);
+        assert!(told.start(at(40_000), 2).is_empty() && !told.is_withdrawing(), "it has run out");
+    }
+
+    #[test]
+    fn a_revocation_waits_a_while_and_then_the_directory_is_guarded() {
+        let mut told = ToldNames::default();
+        told.tell(at(0), b"a");
+        told.note_right(false);
+        assert!(told.is_stale(true) && told.delays_revocation(false));
+        assert_eq!(told.start(at(1), 7), [b"a"]);
+        assert!(told.delays_revocation(false) && !told.is_guarded());
+        assert_eq!(told.overdue(6, false), None, "of another withdrawal");
+        assert_eq!(told.overdue(7, true), Some(PATIENCE), "nobody waits");
+        assert_eq!(told.overdue(7, false), Some(BELIEVED_AT_MOST));
+        assert!(!told.delays_revocation(false) && told.is_guarded());
+        assert_eq!(told.overdue(7, false), None);
+        assert!(!told.is_guarded() && told.is_withdrawing());
+        assert!(told.finish(7));
+    }
+
+    #[test]
+    fn names_are_withdrawn_from_a_directory_that_several_change_at_once() {
+        let mut told = ToldNames::default();
+        told.tell(at(0), b"a");
+        for (ms, pid) in [(1, 1), (2, 1), (8, 2), (9, 2)] {
+            told.change_begins(at(ms), pid);
+            told.change_ends(at(ms), pid);
+        }
+        assert!(!told.is_stale(true), "one after the other");
+        told.change_ends(at(10), 2);
+        told.change_begins(at(10), 1);
+        assert!(told.is_stale(true));
+        assert_eq!(told.start(at(10), 1), [b"a"]);
+        told.finish(1);
+        assert_eq!(told.tell(at(5009), b"a"), Duration::ZERO);
+        assert_eq!(told.tell(at(5010), b"a"), TOLD_FOR);
+    }
+}
