@@ -90,7 +90,10 @@ impl Options {
             mount: self.mount,
             hostname: self.hostname.clone(),
             mount_point: self.mount_point.clone(),
-            options: self.limits.clone(),
+            options: match conf.get(&self.name, "client_snapdir") {
+                Some(snapdir) => ClientOptions { snapdir, ..self.limits.clone() },
+                None => self.limits.clone(),
+            },
         })
     }
 

@@ -1,10 +1,14 @@
 //! Inodes and names: learning from replies, forgetting, and which inodes need attention.
 
+mod quota;
+mod snapped;
+
 use crate::api::{Attr, Entry, Ino};
 use crate::buffer::BufferTotal;
 use crate::inode::{Inode, ListingRight, PATIENCE};
 use crate::key::{InodeKey, OpId};
 use crate::names::{Name, Names};
+use crate::numbers::Numbers;
 use crate::partition::Partition;
 use crate::realms::Realms;
 use maps::MdsRank;
@@ -24,10 +28,13 @@ use stdx::{FastMap, Instant, Now};
 #[derive(Debug)]
 pub(crate) struct Cache {
     inodes: FastMap<InodeKey, Inode>,
+    numbers: Numbers,
     names: Names,
     partition: Partition,
     buffer: BufferTotal,
     realms: Realms,
+    /// A directory with a quota was ever here.
+    has_quotas: bool,
     /// Inodes to be settled: written back, invalidated, reported to their MDS.
     unsettled: BTreeSet<InodeKey>,
     /// Inodes whose waiters may go on.
@@ -55,10 +62,12 @@ impl Cache {
     pub(crate) fn new(idle_limit: usize, buffer_limit: u64) -> Self {
         Self {
             inodes: FastMap::default(),
+            numbers: Numbers::default(),
             names: Names::default(),
             partition: Partition::default(),
             buffer: BufferTotal::new(buffer_limit),
             realms: Realms::default(),
+            has_quotas: false,
             unsettled: BTreeSet::new(),
             changed: BTreeSet::new(),
             woken: Vec::new(),
@@ -152,7 +161,7 @@ impl Cache {
 
     /// Takes everything that a reply of `rank` says of dentry and inode.
     pub(crate) fn learn(&mut self, now: Now, rank: MdsRank, reply: &ClientReply) {
-        self.realms.learn(&reply.snap_trace);
+        self.learn_realms(&reply.snap_trace);
         let target = reply.trace.target.as_ref().map(|target| self.learn_inode(rank, target));
         if let Some(dentry) = &reply.trace.dentry {
             let dir = self.learn_inode(rank, &dentry.dir);
@@ -165,18 +174,23 @@ impl Cache {
     pub(crate) fn learn_inode(&mut self, rank: MdsRank, stat: &InodeStat) -> InodeKey {
         let key = InodeKey::new(stat.ino, stat.snapid);
         self.use_counter += 1;
-        let inode = self.inodes.entry(key).or_insert_with(|| Inode::new(key));
+        let Self { inodes, numbers, .. } = self;
+        let inode = inodes.entry(key).or_insert_with(|| Inode::new(key, numbers.give(key)));
         inode.set_used_at(self.use_counter);
         self.releases.extend(inode.update(rank, stat));
+        self.has_quotas |= inode.attrs().quota().is_enabled();
         self.inode_changed(key);
         key
     }
 
     /// Takes a message about snapshot realms.
     pub(crate) fn snap_message(&mut self, msg: &ClientSnap) {
-        self.realms.learn(&msg.trace);
+        self.learn_realms(&msg.trace);
         if msg.op != snap_op::SPLIT {
             return;
+        }
+        for realm in &msg.split_realms {
+            self.realms.move_below(*realm, msg.split);
         }
         for ino in &msg.split_inos {
             let Some(inode) = self.inodes.get_mut(&InodeKey::head(*ino)) else { continue };
@@ -326,7 +340,7 @@ impl Cache {
 
     /// A local caller gives references back.
     pub(crate) fn forget_lookups(&mut self, ino: Ino, count: u64) {
-        let key = InodeKey::head(ino);
+        let key = self.key(ino);
         if let Some(inode) = self.inodes.get_mut(&key) {
             inode.forget_lookups(count);
             if inode.is_idle() && inode.attrs().nlink() == 0 {
@@ -386,6 +400,7 @@ impl Cache {
     pub(crate) fn drop_inode(&mut self, key: InodeKey) {
         let Some(inode) = self.inodes.remove(&key) else { return };
         assert!(inode.is_idle(), "inode {key:?} is dropped while it is in use");
+        self.numbers.take_back(inode.number());
         self.recount_as((inode.data().counted_bytes(), 0));
         self.buffer.note_clean(key);
         self.releases.extend(release_of(&inode));

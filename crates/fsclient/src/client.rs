@@ -14,10 +14,12 @@ use crate::locks::Locks;
 use crate::namespace::Namespace;
 use crate::objects::{self, Objects};
 use crate::op::{Attempt, Ops, Outs, Stage, Step, fail};
+use crate::quotas;
 use crate::services::{ServiceEvent, Services};
 use crate::session::State;
 use crate::sessions::{Env, SessionEvent, Sessions};
 use crate::settle::Settling;
+use crate::snapshots::{self, Snapshots};
 use crate::sync;
 use crate::window::Window;
 use monc::{MoncConfig, Stuck, Told};
@@ -118,7 +120,7 @@ impl Client {
 
     fn fs_step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         use FsRequest as R;
-        let Self { services, sessions, cache, handles, .. } = self;
+        let Self { config, services, sessions, cache, handles, .. } = self;
         match request {
             R::Read { .. } | R::Write { .. } | R::Fallocate { .. } => {
                 FileData { cache, handles, sessions, services }.step(attempt, request)
@@ -134,10 +136,17 @@ impl Client {
                 Directories { cache, handles, sessions }.step(attempt, request)
             }
             R::Sync => sync::sync_all(cache, sessions, attempt),
-            R::Statfs => match attempt.take_stage() {
-                Stage::New => objects::statfs(services, attempt, sessions.map().data_pools.first().copied()),
-                stage => attempt.wait_at(stage),
-            },
+            R::Statfs => quotas::statfs(cache, sessions, attempt).unwrap_or_else(|| {
+                let data_pool = sessions.map().data_pools.first().copied();
+                match attempt.take_stage() {
+                    Stage::Elsewhere => attempt.wait_at(Stage::Elsewhere),
+                    _ => objects::statfs(services, attempt, data_pool),
+                }
+            }),
+            _ if snapshots::concerns(cache, &config.options.snapdir, request) => {
+                let snapdir = config.options.snapdir.as_bytes();
+                Snapshots { cache, handles, sessions, snapdir }.step(attempt, request)
+            }
             _ => {
                 let osd_epoch = services.osdmap().epoch;
                 Namespace { cache, handles, sessions, osd_epoch }.step(attempt, request)
@@ -358,8 +367,14 @@ mod data_tests;
 #[path = "client_names_tests.rs"]
 mod names_tests;
 #[cfg(test)]
+#[path = "client_quotas_tests.rs"]
+mod quotas_tests;
+#[cfg(test)]
 #[path = "client_ranks_tests.rs"]
 mod ranks_tests;
+#[cfg(test)]
+#[path = "client_snapshots_tests.rs"]
+mod snapshots_tests;
 #[cfg(test)]
 #[path = "client_tests.rs"]
 mod tests;

@@ -18,21 +18,23 @@ pub struct ClientConfig {
     pub hostname: String,
     /// The mount point for `session ls`.
     pub mount_point: String,
-    /// Limits.
+    /// Limits and names.
     pub options: ClientOptions,
 }
 
-/// Limits of one client.
+/// Limits and names of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
     /// The limit of buffered writes in bytes; beyond it writers wait.
     pub dirty_bytes: u64,
     /// The number of unused inodes that are kept for later.
     pub idle_inodes: usize,
+    /// The name in each directory of the directory of its snapshots; empty for none.
+    pub snapdir: String,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { dirty_bytes: 64 << 20, idle_inodes: 16_384 }
+        Self { dirty_bytes: 64 << 20, idle_inodes: 16_384, snapdir: ".snap".into() }
     }
 }

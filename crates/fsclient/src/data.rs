@@ -47,12 +47,14 @@ impl FileData<'_> {
                 attempt.wait_at(Stage::Transfer(transfer))
             }
             (Stage::Transfer(transfer), FsRequest::Read { fh, offset, .. }) => {
-                self.read_done(*fh, *offset, &transfer)
+                self.read_done(attempt, *fh, *offset, &transfer)
             }
             (Stage::Transfer(transfer), FsRequest::Fallocate { fh, .. }) => self.punched(*fh, &transfer),
             (Stage::Written { offset, len }, FsRequest::Write { fh, .. }) => {
                 self.written(attempt, *fh, Range { offset, len: u64::from(len) })
             }
+            (Stage::Confirmed(_, result), _) if result < 0 => fail(Errno::ESTALE),
+            (Stage::Confirmed(data, _), _) => done(Answer::Data(data)),
             (Stage::Answered(reply), _) if reply.result < 0 => {
                 fail(Errno::from_result_code(reply.result).unwrap_or(Errno::EIO))
             }
@@ -72,7 +74,9 @@ impl FileData<'_> {
         let Ok(file) = self.handles.reader(fh) else { return fail(Errno::EBADF) };
         let key = file.key();
         let Some(inode) = self.cache.inode_mut(key) else { return fail(Errno::EBADF) };
-        if !inode.may_do_io(cap::FILE_RD) {
+        // Of a snapshot there is nothing to wait for: nobody changes it.
+        let sized = sized || !key.is_head();
+        if key.is_head() && !inode.may_do_io(cap::FILE_RD) {
             return self.wait_for_cap(attempt, key, sized);
         }
         let size = inode.attrs().size();
@@ -124,13 +128,28 @@ impl FileData<'_> {
         }
     }
 
-    fn read_done(&mut self, fh: Fh, offset: u64, transfer: &Transfer) -> Step {
+    fn read_done(&mut self, attempt: &mut Attempt<'_>, fh: Fh, offset: u64, transfer: &Transfer) -> Step {
         let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
         let inode = self.cache.open_inode(file.key());
         inode.end_read();
         let data = inode.data().dirty().overlay(offset, transfer.assemble());
         self.cache.inode_changed(file.key());
-        transfer.error().map_or_else(|| done(Answer::Data(data)), fail)
+        match transfer.error() {
+            Some(errno) => fail(errno),
+            None if transfer.has_hole() && !file.key().is_head() => self.confirm(attempt, file.key(), data),
+            None => done(Answer::Data(data)),
+        }
+    }
+
+    /// An object of a snapshot does not exist: that is a hole in the file, or the snapshot was removed and
+    /// OSDs trim it. The MDS tells which.
+    fn confirm(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, data: Bufs) -> Step {
+        let Some(path) = self.cache.path(key) else { return fail(Errno::ESTALE) };
+        let args = GetattrArgs { mask: cap::PIN }.into();
+        let message = ClientRequest { op: MdsOp::GETATTR, path, args, ..ClientRequest::default() };
+        // The answer is waited for at a stage that keeps the data.
+        drop(self.sessions.ask(attempt, self.cache, message));
+        attempt.wait_at(Stage::Confirming(data))
     }
 
     fn write(&mut self, attempt: &mut Attempt<'_>, fh: Fh, offset: u64, data: &Bufs, sized: bool) -> Step {
@@ -147,11 +166,16 @@ impl FileData<'_> {
         if file.appends() && !sized && !inode.knows_size() && !inode.caps().is_revoked() {
             return self.ask_size(attempt, key);
         }
-        let offset = if file.appends() { inode.attrs().size() } else { offset };
+        let size = inode.attrs().size();
+        let offset = if file.appends() { size } else { offset };
         let end = offset + data.len() as u64;
+        if end > size && self.cache.exceeds_bytes(key, end) {
+            return fail(Errno::EDQUOT);
+        }
         if end > self.sessions.map().max_file_size {
             return fail(Errno::EFBIG);
         }
+        let inode = self.cache.open_inode(key);
         if end > inode.caps().max_size() {
             inode.want_max_size(end + MAX_SIZE_STEP);
             return self.wait_for_inode(attempt, key, sized);
@@ -197,8 +221,11 @@ impl FileData<'_> {
         if end > self.sessions.map().max_file_size {
             return fail(Errno::EFBIG);
         }
+        let extends = mode & KEEP_SIZE == 0 && end > self.cache.open_inode(file.key()).attrs().size();
+        if extends && self.cache.exceeds_bytes(file.key(), end) {
+            return fail(Errno::EDQUOT);
+        }
         let inode = self.cache.open_inode(file.key());
-        let extends = mode & KEEP_SIZE == 0 && end > inode.attrs().size();
         if extends {
             inode.want_max_size(end);
         }

@@ -1,6 +1,5 @@
 //! An open directory: the stream of its entries, as far as it was fetched.
 
-use crate::api::Ino;
 use crate::inode::ListingRight;
 use crate::key::InodeKey;
 use msgs::{ReaddirReply, readdir_flag};
@@ -11,7 +10,7 @@ pub(crate) const DOTS: u64 = 2;
 /// An entry of the stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamEntry {
-    pub(crate) ino: Ino,
+    pub(crate) key: InodeKey,
     pub(crate) mode: u32,
     pub(crate) name: Vec<u8>,
 }

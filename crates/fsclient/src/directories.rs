@@ -5,7 +5,6 @@ use crate::cache::Cache;
 use crate::dir_handle::{DOTS, StreamEntry};
 use crate::handles::Handles;
 use crate::inode::STAT_CAPS;
-use crate::key::InodeKey;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
 use crate::sync;
@@ -45,11 +44,12 @@ impl Directories<'_> {
 
     fn open(&mut self, ino: Ino) -> Step {
         // An inode that is not known, as the root at first, is the MDS's to judge.
-        let is_dir = self.cache.inode(InodeKey::head(ino)).is_none_or(|inode| inode.attrs().is_dir());
+        let key = self.cache.key(ino);
+        let is_dir = self.cache.inode(key).is_none_or(|inode| inode.attrs().is_dir());
         if !is_dir {
             return fail(Errno::ENOTDIR);
         }
-        done(Answer::Opened { fh: self.handles.open_dir(ino), keep_cache: false })
+        done(Answer::Opened { fh: self.handles.open_dir(key), keep_cache: false })
     }
 
     fn read(
@@ -78,8 +78,8 @@ impl Directories<'_> {
         let args = ReaddirArgs { frag, max_entries: CHUNK, max_bytes: 0, flags: 1, offset_hash: 0 };
         let caller = attempt.caller();
         let message = ClientRequest {
-            op: MdsOp::READDIR,
-            path: FilePath { ino: dir.key().ino(), path: Vec::new() },
+            op: if dir.key().is_snapdir() { MdsOp::LSSNAP } else { MdsOp::READDIR },
+            path: self.cache.path(dir.key()).ok_or(Errno::ESTALE)?,
             path2: FilePath { ino: 0, path: last_name.to_vec() },
             args: args.into(),
             caller_uid: caller.uid,
@@ -103,7 +103,7 @@ impl Directories<'_> {
         for entry in &listing.entries {
             let inode = self.cache.learn_inode(rank, &entry.inode);
             self.cache.learn_name(attempt.now(), key, &entry.name, Some(inode), &entry.lease);
-            chunk.push(StreamEntry { ino: inode.ino(), mode: entry.inode.mode, name: entry.name.clone() });
+            chunk.push(StreamEntry { key: inode, mode: entry.inode.mode, name: entry.name.clone() });
         }
         if dir.take_chunk(&listing, chunk, right)
             && let Some(inode) = self.cache.inode_mut(key)
@@ -141,17 +141,18 @@ impl Directories<'_> {
         let key = self.handles.dir(fh)?.key();
         let parent = self.cache.inode(key).and_then(|i| i.parent()).map_or(key, |(dir, _)| *dir);
         let (name, key) = if n == 0 { (b".".to_vec(), key) } else { (b"..".to_vec(), parent) };
-        Ok(DirEntry { ino: key.ino(), kind: 0o040_000, next_offset: n + 1, name, entry: None })
+        let ino = self.cache.number(key);
+        Ok(DirEntry { ino, kind: 0o040_000, next_offset: n + 1, name, entry: None })
     }
 
     fn entry_at(&mut self, now: Now, fh: Fh, n: u64, plus: bool) -> Result<DirEntry, Errno> {
         let dir = self.handles.dir(fh)?;
-        let (parent, StreamEntry { ino, mode, name }) = (dir.key(), dir.entry(n).clone());
+        let (parent, StreamEntry { key, mode, name }) = (dir.key(), dir.entry(n).clone());
         // Of an inode that was dropped meanwhile, or whose attributes are not ours to tell any more, only the
         // name is told.
-        let key = InodeKey::head(ino);
         let is_believed = self.cache.inode(key).is_some_and(|i| i.may(STAT_CAPS));
         let entry = if plus && is_believed { self.cache.entry(now, parent, &name, key) } else { None };
+        let ino = self.cache.number(key);
         Ok(DirEntry { ino, kind: mode & 0o170_000, next_offset: n + 1, name, entry })
     }
 }

@@ -1,6 +1,6 @@
 //! Open files and directories, and the file locks that their owners hold.
 
-use crate::api::{Fh, Ino};
+use crate::api::Fh;
 use crate::dir_handle::DirHandle;
 use crate::inode::Access;
 use crate::key::InodeKey;
@@ -88,9 +88,9 @@ impl Handles {
         self.file(fh).ok().filter(|f| f.access.writes).ok_or(Errno::EBADF)
     }
 
-    pub(crate) fn open_dir(&mut self, ino: Ino) -> Fh {
+    pub(crate) fn open_dir(&mut self, key: InodeKey) -> Fh {
         let fh = self.next();
-        self.dirs.insert(fh, DirHandle::new(InodeKey::head(ino)));
+        self.dirs.insert(fh, DirHandle::new(key));
         fh
     }
 

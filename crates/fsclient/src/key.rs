@@ -25,9 +25,14 @@ impl InodeKey {
     /// The root of the file system.
     pub(crate) const ROOT: Self = Self::head(1);
 
-    /// The inode itself, not a snapshot of it: all that local callers can name today.
+    /// The inode itself, not a state of it in a snapshot.
     pub(crate) const fn head(ino: Ino) -> Self {
         Self::new(ino, SnapId::HEAD)
+    }
+
+    /// The directory of snapshots of a directory.
+    pub(crate) const fn snapdir(ino: Ino) -> Self {
+        Self::new(ino, SnapId::DIR)
     }
 
     /// The inode as of a snapshot.
@@ -40,9 +45,19 @@ impl InodeKey {
         self.ino
     }
 
-    /// The snapshot, or [`SnapId::HEAD`].
+    /// The snapshot, or [`SnapId::HEAD`], or [`SnapId::DIR`].
     pub(crate) fn snap(self) -> SnapId {
         self.snap
+    }
+
+    /// True for the inode itself.
+    pub(crate) fn is_head(self) -> bool {
+        self.snap == SnapId::HEAD
+    }
+
+    /// True for a directory of snapshots.
+    pub(crate) fn is_snapdir(self) -> bool {
+        self.snap == SnapId::DIR
     }
 }
 
@@ -50,6 +65,7 @@ impl fmt::Debug for InodeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.snap {
             SnapId::HEAD => write!(f, "{:x}", self.ino),
+            SnapId::DIR => write!(f, "{:x}@snaps", self.ino),
             snap => write!(f, "{:x}@{snap}", self.ino),
         }
     }

@@ -4,11 +4,11 @@
 //! [`Client`] is one node with one table of operations (`client.rs`, `op.rs`). Its owners: `cache.rs` with
 //! `inode/` (inodes, names and the rights by which they are believed), `sessions/` (one session for each
 //! rank of the metadata cluster), `services.rs` (monitors and OSDs), `handles.rs` (open files). The
-//! operations: `namespace.rs`, `data.rs`, `directories.rs`, `locks.rs`, `sync.rs`, `objects.rs`.
+//! operations: `namespace.rs`, `snapshots.rs`, `data.rs`, `directories.rs`, `locks.rs`, `sync.rs`,
+//! `objects.rs`.
 //!
 //! Absent: a cache of file data for reading (the kernel's page cache above is that, by the right of `Fc`),
-//! reading snapshots (writes preserve them), quotas, asynchronous creates, capabilities of several ranks on
-//! one inode.
+//! asynchronous creates, capabilities of several ranks on one inode.
 
 mod api;
 mod buffer;
@@ -26,15 +26,18 @@ mod locks;
 mod mds_request;
 mod names;
 mod namespace;
+mod numbers;
 mod objects;
 mod op;
 mod partition;
+mod quotas;
 mod realms;
 mod requests;
 mod services;
 mod session;
 mod sessions;
 mod settle;
+mod snapshots;
 mod sync;
 mod transfer;
 mod window;

@@ -3,6 +3,7 @@
 use crate::api::{Answer, FileLock, FsRequest};
 use crate::cache::Cache;
 use crate::handles::{FileHandle, Handles};
+use crate::key::InodeKey;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
 use msgs::{ClientReply, ClientRequest, FileLockArgs, FilePath, MdsOp};
@@ -52,6 +53,9 @@ impl Locks<'_> {
         owner: u64,
     ) -> Step {
         let key = file.key();
+        if let Some(step) = lock_in_snapshot(key, request) {
+            return step;
+        }
         let all = FileLock { start: 0, end: u64::MAX, kind: F_UNLCK, pid: attempt.caller().pid };
         let ask = match request {
             FsRequest::Getlk { lock, .. } => Some((MdsOp::GETFILELOCK, lock_args(owner, lock, false, false))),
@@ -83,6 +87,17 @@ impl Locks<'_> {
             self.cache.open_inode(file.key()).closed(file.access());
             self.cache.inode_changed(file.key());
         }
+    }
+}
+
+/// Files in snapshots are opened for reading only, so no two of their locks conflict: the MDS is not asked.
+fn lock_in_snapshot(key: InodeKey, request: &FsRequest) -> Option<Step> {
+    match request {
+        _ if key.is_head() => None,
+        FsRequest::Getlk { lock, .. } => Some(done(Answer::Lock(FileLock { kind: F_UNLCK, ..*lock }))),
+        FsRequest::Setlk { lock, .. } if lock.kind == F_WRLCK => Some(fail(Errno::EROFS)),
+        FsRequest::Setlk { .. } => Some(done(Answer::Done)),
+        _ => None,
     }
 }
 

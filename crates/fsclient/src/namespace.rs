@@ -9,6 +9,7 @@ use crate::key::InodeKey;
 use crate::mds_request::{self, open_flag};
 use crate::names::Name;
 use crate::op::{Attempt, Stage, Step, done, fail};
+use crate::quotas;
 use crate::sessions::Sessions;
 use crate::xattrs;
 use maps::Epoch;
@@ -37,6 +38,7 @@ impl Namespace<'_> {
         }
         self.note_change(attempt, request, Inode::change_begins);
         let refused_or_known = refuse(request)
+            .or_else(|| quotas::refusal(self.cache, request))
             .map(fail)
             .or_else(|| self.answer_from_cache(attempt, request))
             .or_else(|| self.prepare(attempt, request));

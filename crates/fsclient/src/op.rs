@@ -45,6 +45,10 @@ pub(crate) enum Stage {
     Sized,
     /// File data are being read or zeroed.
     Transfer(Transfer),
+    /// These data of a snapshot were read; an MDS is asked if that still exists.
+    Confirming(Bufs),
+    /// The MDS has answered with this result.
+    Confirmed(Bufs, i32),
     /// This range was buffered; the writer waits for the buffer to shrink, or for its data to arrive.
     Written {
         /// Its first byte.
@@ -191,7 +195,10 @@ impl Ops {
         if let Some(entry) = self.ops.get_mut(&op) {
             entry.is_repeat |= is_repeat;
             entry.answered_by = rank;
-            entry.stage = Stage::Answered(reply);
+            entry.stage = match std::mem::take(&mut entry.stage) {
+                Stage::Confirming(data) => Stage::Confirmed(data, reply.result),
+                _ => Stage::Answered(reply),
+            };
             self.wake(op);
         }
     }

@@ -6,6 +6,9 @@ use msgs::SnapRealmInfo;
 use rados::SnapContext;
 use std::collections::BTreeMap;
 
+/// The root's realm, which is around all others.
+const ROOT: Ino = 1;
+
 /// A realm as it was described last.
 #[derive(Debug, Default)]
 struct Realm {
@@ -26,15 +29,26 @@ pub(crate) struct Realms {
 }
 
 impl Realms {
-    /// Takes the description of a realm and of those around it.
-    pub(crate) fn learn(&mut self, trace: &[SnapRealmInfo]) {
+    /// Takes the description of a realm and of those around it. Returns the snapshots that realms had and
+    /// have no more: they may have been removed.
+    pub(crate) fn learn(&mut self, trace: &[SnapRealmInfo]) -> Vec<SnapId> {
+        let mut gone = Vec::new();
         for info in trace {
             let realm = self.known.entry(info.ino).or_default();
             if info.seq >= realm.seq {
-                let snaps = info.snaps.iter().chain(&info.prior_parent_snaps).copied().collect();
+                let snaps: Vec<SnapId> = info.snaps.iter().chain(&info.prior_parent_snaps).copied().collect();
+                gone.extend(realm.snaps.iter().filter(|snap| !snaps.contains(snap)));
                 let (created, seq, parent_since) = (info.created, info.seq, info.parent_since);
                 *realm = Realm { created, seq, parent: info.parent, parent_since, snaps };
             }
+        }
+        gone
+    }
+
+    /// A new realm has come between a realm and the one that was around it.
+    pub(crate) fn move_below(&mut self, realm: Ino, parent: Ino) {
+        if let Some(realm) = self.known.get_mut(&realm) {
+            realm.parent = parent;
         }
     }
 
@@ -42,6 +56,18 @@ impl Realms {
     pub(crate) fn may_move(&self, old: Ino, new: Ino) -> bool {
         let created = |realm| self.known.get(&realm).map_or(SnapId(0), |realm| realm.created);
         created(old) <= created(new)
+    }
+
+    /// A realm and those around it, the innermost first; the root's is the last.
+    pub(crate) fn around(&self, realm: Ino) -> Vec<Ino> {
+        let (mut around, mut at) = (Vec::new(), realm);
+        // An MDS that describes a circle gets one round.
+        while at != ROOT && around.len() <= self.known.len() {
+            around.push(at);
+            at = self.known.get(&at).map_or(ROOT, |realm| realm.parent);
+        }
+        around.push(ROOT);
+        around
     }
 
     /// The snapshots that a write to an inode of a realm must preserve.
@@ -88,13 +114,26 @@ mod tests {
     fn a_context_has_the_snapshots_of_all_realms_around_since_they_are() {
         let mut realms = Realms::default();
         assert_eq!(realms.context(7), SnapContext::default());
-        realms.learn(&[info(7, 5, 6, 8, &[8]), info(5, 1, 0, 9, &[9, 4]), info(1, 0, 0, 7, &[7, 3])]);
+        let none =
+            realms.learn(&[info(7, 5, 6, 8, &[8]), info(5, 1, 0, 9, &[9, 4]), info(1, 0, 0, 7, &[7, 3])]);
+        assert_eq!(none, []);
         assert_eq!(of(&realms.context(7)), (9, vec![9, 8, 7]));
         assert_eq!(of(&realms.context(5)), (9, vec![9, 7, 4, 3]));
-        realms.learn(&[info(5, 1, 0, 8, &[])]);
+        assert_eq!((realms.around(7), realms.around(9)), (vec![7, 5, 1], vec![9, 1]));
+        assert_eq!(realms.learn(&[info(5, 1, 0, 8, &[])]), []);
         assert_eq!(of(&realms.context(5)), (9, vec![9, 7, 4, 3]), "an older description");
-        realms.learn(&[info(5, 1, 0, 10, &[4])]);
+        assert_eq!(realms.learn(&[info(5, 1, 0, 10, &[4])]), [SnapId(9)], "it was removed");
         assert_eq!(of(&realms.context(7)), (10, vec![8, 7]));
+    }
+
+    #[test]
+    fn a_realm_that_comes_between_two_counts() {
+        let mut realms = Realms::default();
+        realms.learn(&[info(7, 1, 0, 5, &[5]), info(1, 0, 0, 3, &[3])]);
+        realms.learn(&[info(6, 1, 0, 8, &[8]), info(1, 0, 0, 3, &[3])]);
+        assert_eq!(of(&realms.context(7)), (5, vec![5, 3]));
+        realms.move_below(7, 6);
+        assert_eq!(of(&realms.context(7)), (8, vec![8, 5, 3]));
     }
 
     #[test]
@@ -102,5 +141,6 @@ mod tests {
         let mut realms = Realms::default();
         realms.learn(&[info(7, 5, 0, 2, &[2]), info(5, 7, 0, 3, &[3])]);
         assert_eq!(of(&realms.context(7)), (3, vec![3, 2]));
+        assert_eq!(realms.around(7), [7, 5, 7, 1]);
     }
 }

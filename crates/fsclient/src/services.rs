@@ -267,6 +267,16 @@ impl Services {
         count
     }
 
+    /// All reads that OSDs were asked for end with this result.
+    pub(crate) fn end_reads(&mut self, result: &Result<Bufs, Errno>) {
+        let reads = self.tokens.extract_if(|_, token| matches!(token, Token::Piece { .. }));
+        let ended = reads.filter_map(|(_, token)| match token {
+            Token::Piece { op, piece } => Some(ServiceEvent::Piece { op, piece, result: result.clone() }),
+            Token::Flight { .. } | Token::Whole { .. } => None,
+        });
+        self.events.extend(ended);
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         !self.tokens.is_empty()
     }

@@ -74,16 +74,17 @@ impl Settling<'_> {
     /// Has local callers drop pages, attributes and names that may be stale: they go before the capability
     /// may that they rest on.
     fn invalidate(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
+        let ino = self.cache.number(key);
         if let Some(id) = self.cache.start_invalidation(key) {
-            let what = Invalidate::Inode { ino: key.ino(), offset: 0, len: 0 };
+            let what = Invalidate::Inode { ino, offset: 0, len: 0 };
             out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
         }
         if let Some(id) = self.cache.start_withdrawal(key) {
-            let what = Invalidate::Attributes { ino: key.ino() };
+            let what = Invalidate::Attributes { ino };
             out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
         }
         if let Some((id, names)) = self.cache.start_name_withdrawal(now, key) {
-            let what = Invalidate::Names { parent: key.ino(), names };
+            let what = Invalidate::Names { parent: ino, names };
             out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
         }
     }

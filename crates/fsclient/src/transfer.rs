@@ -14,6 +14,8 @@ pub(crate) struct Transfer {
     results: Vec<Option<Bufs>>,
     len: u64,
     error: Option<Errno>,
+    /// An object does not exist.
+    has_hole: bool,
     /// The buffered bytes when the read began: they may arrive at the OSDs, and leave the buffer, meanwhile.
     buffered: Snapshot,
 }
@@ -34,7 +36,7 @@ impl Transfer {
         });
         let objects = objects.collect();
         let results = vec![None; pieces.len()];
-        (Self { pieces, results, len, error: None, buffered: Snapshot::default() }, objects)
+        (Self { pieces, results, len, error: None, has_hole: false, buffered: Snapshot::default() }, objects)
     }
 
     /// The same, as a read of the range at `offset`: what is buffered now is laid over the OSDs' content.
@@ -49,12 +51,17 @@ impl Transfer {
 
     /// Takes the result of a piece. An object that does not exist is a hole.
     pub(crate) fn piece_done(&mut self, piece: usize, result: Result<Bufs, Errno>) {
-        if let Err(errno) = result
-            && errno != Errno::ENOENT
-        {
-            self.error = Some(errno);
+        match result {
+            Err(Errno::ENOENT) => self.has_hole = true,
+            Err(errno) => self.error = Some(errno),
+            Ok(_) => {}
         }
         self.results[piece] = Some(result.unwrap_or_default());
+    }
+
+    /// True if an object does not exist.
+    pub(crate) fn has_hole(&self) -> bool {
+        self.has_hole
     }
 
     pub(crate) fn error(&self) -> Option<Errno> {

@@ -3,7 +3,7 @@
 use crate::api::Answer;
 use crate::inode::Attributes;
 use crate::op::{Step, done, fail};
-use wire::Errno;
+use wire::{Errno, Timespec};
 
 /// The value of an xattr.
 pub(crate) fn get(attrs: &Attributes, name: &[u8]) -> Step {
@@ -21,7 +21,7 @@ pub(crate) fn list(attrs: &Attributes) -> Step {
 
 /// The value of an xattr that is computed.
 fn virtual_value(attrs: &Attributes, name: &[u8]) -> Option<String> {
-    let (layout, (files, subdirs)) = (attrs.layout(), attrs.entries());
+    let (layout, quota, (files, subdirs)) = (attrs.layout(), attrs.quota(), attrs.entries());
     match name {
         b"ceph.file.layout" | b"ceph.dir.layout" if !attrs.is_dir() || layout.stripe_unit > 0 => {
             Some(format!(
@@ -33,6 +33,18 @@ fn virtual_value(attrs: &Attributes, name: &[u8]) -> Option<String> {
         b"ceph.dir.files" if attrs.is_dir() => Some(files.to_string()),
         b"ceph.dir.subdirs" if attrs.is_dir() => Some(subdirs.to_string()),
         b"ceph.dir.rbytes" if attrs.is_dir() => Some(attrs.rbytes().to_string()),
+        b"ceph.dir.rfiles" if attrs.is_dir() => Some(attrs.recursive_counts().0.to_string()),
+        b"ceph.dir.rsubdirs" if attrs.is_dir() => Some(attrs.recursive_counts().1.to_string()),
+        b"ceph.dir.rentries" if attrs.is_dir() => Some(attrs.recursive_entries().to_string()),
+        b"ceph.quota" if quota.is_enabled() => {
+            Some(format!("max_bytes={} max_files={}", quota.max_bytes, quota.max_files))
+        }
+        b"ceph.quota.max_bytes" if quota.is_enabled() => Some(quota.max_bytes.to_string()),
+        b"ceph.quota.max_files" if quota.is_enabled() => Some(quota.max_files.to_string()),
+        b"ceph.snap.btime" if attrs.snap_btime() != Timespec::default() => {
+            let Timespec { sec, nsec } = attrs.snap_btime();
+            Some(format!("{sec}.{nsec:09}"))
+        }
         _ => None,
     }
 }

@@ -32,7 +32,7 @@ sparse_structs! {
         pub change_attr: u64,
     }
 
-    /// Limits of a subtree; 0 means none. Filled by quotas.
+    /// Limits of a subtree; 0 means none.
     pub struct Quota[v 1/1, u8] {
         /// Bytes.
         pub max_bytes: u64,
@@ -118,5 +118,12 @@ wire::wire_structs! {
         /// The directory's own ancestors, nearest first; they may have moved since. Filled by scrub and by
         /// discovery between ranks.
         pub ancestors: Vec<Ancestor>,
+    }
+}
+
+impl Quota {
+    /// True if there is a limit.
+    pub fn is_enabled(&self) -> bool {
+        self.max_bytes > 0 || self.max_files > 0
     }
 }

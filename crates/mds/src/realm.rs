@@ -1,7 +1,7 @@
 //! Snapshot realms: the sets of snapshots that cover inodes. A realm begins at a directory that has, or had,
-//! snapshots of its own, or that came from another realm; an inode belongs to the nearest realm above it. The
-//! files with several names are in a realm that all snapshots cover ([`Realm::GLOBAL`]): a superset costs
-//! clones that nobody reads, and is right wherever their names are.
+//! snapshots of its own or a quota, or that came from another realm; an inode belongs to the nearest realm
+//! above it. The files with several names are in a realm that all snapshots cover ([`Realm::GLOBAL`]): a
+//! superset costs clones that nobody reads, and is right wherever their names are.
 
 use crate::cache::{Cache, Inode};
 use fsfmt::{Ino, Realm};
@@ -23,12 +23,12 @@ pub struct SnapContext {
 impl Cache {
     /// The realm that an inode belongs to.
     pub fn realm_of(&self, inode: &Inode) -> Ino {
-        // Without snapshots all are alike. The first one tells clients of what is in other realms.
-        if !self.may_have_realms || self.snaps.last() == SnapId(0) {
+        if !self.may_have_realms {
             return Ino::ROOT;
         }
         if inode.data.realm != Ino(0) {
-            return inode.data.realm;
+            // Without snapshots that realm is like the root's. The first one tells clients what is in it.
+            return if self.snaps.last() == SnapId(0) { Ino::ROOT } else { inode.data.realm };
         }
         let mut at = Some(inode);
         while let Some(inode) = at {

@@ -126,10 +126,12 @@ fn what_is_in_a_snapshot_cannot_be_changed() {
     fails(&mut w, two(MdsOp::RENAME, "d/g", "d//s/f"), Errno::EROFS);
     fails(&mut w, setattr_mode("d//s/f", 0), Errno::EROFS);
     fails(&mut w, open("d//s/f", 1), Errno::EROFS);
-    ok(&mut w, open("d//s/f", 0));
+    let opened = w.call(A, open("d//s/f", 0));
+    assert_eq!(opened.trace.dentry.expect("by name, as it was asked").name, b"f");
     fails(&mut w, mksnap("d", "s"), Errno::EEXIST);
     fails(&mut w, mksnap("d", "_s"), Errno::EINVAL);
     fails(&mut w, rmsnap("d", "t"), Errno::ENOENT);
+    fails(&mut w, rmsnap("d", "_s_1"), Errno::EINVAL);
     fails(&mut w, request(MdsOp::LOOKUPSNAP, "d//t"), Errno::ENOENT);
     ok(&mut w, request(MdsOp::UNLINK, "d/f"));
     fails(&mut w, request(MdsOp::RMDIR, "d"), Errno::ENOTEMPTY);

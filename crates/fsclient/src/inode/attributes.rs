@@ -3,7 +3,7 @@
 use crate::api::{Attr, Ino, SetAttr};
 use crate::dirty::Dirty;
 use maps::FileLayout;
-use msgs::{CapFile, ClientCaps, InodeStat};
+use msgs::{CapFile, ClientCaps, ClientQuota, InodeStat, QuotaInfo};
 use std::collections::BTreeMap;
 use stdx::Wall;
 use wire::{Reader, Timespec};
@@ -23,6 +23,27 @@ pub(super) struct NewerHere {
     pub(super) file: bool,
 }
 
+/// Limits of the tree below a directory; 0 means none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Quota {
+    pub(crate) max_bytes: u64,
+    pub(crate) max_files: u64,
+}
+
+impl Quota {
+    /// True if there is a limit.
+    pub(crate) fn is_enabled(self) -> bool {
+        self.max_bytes > 0 || self.max_files > 0
+    }
+}
+
+impl From<&QuotaInfo> for Quota {
+    fn from(info: &QuotaInfo) -> Self {
+        let limit = |n: i64| u64::try_from(n).unwrap_or(0);
+        Self { max_bytes: limit(info.max_bytes), max_files: limit(info.max_files) }
+    }
+}
+
 /// The last truncation of a file: requests to OSDs carry it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Truncation {
@@ -32,7 +53,7 @@ pub(crate) struct Truncation {
 }
 
 /// Attributes. Invariant: `xattrs` is of `xattr_version`, and all file state is of `truncate_seq` or newer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes {
     version: u64,
     mode: u32,
@@ -41,6 +62,8 @@ pub(crate) struct Attributes {
     nlink: u32,
     rdev: u32,
     size: u64,
+    /// The size that the MDS knows.
+    told_size: u64,
     truncate_size: u64,
     truncate_seq: u32,
     time_warp_seq: u32,
@@ -56,6 +79,11 @@ pub(crate) struct Attributes {
     nfiles: u64,
     nsubdirs: u64,
     rbytes: u64,
+    rfiles: u64,
+    rsubdirs: u64,
+    quota: Quota,
+    /// The time at which the snapshot was made that this is a state of.
+    snap_btime: Timespec,
 }
 
 impl Attributes {
@@ -105,9 +133,40 @@ impl Attributes {
         (self.nfiles, self.nsubdirs)
     }
 
+    /// The size that the MDS knows, or is being told.
+    pub(crate) fn told_size(&self) -> u64 {
+        self.told_size
+    }
+
+    /// Limits of the tree below this directory.
+    pub(crate) fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// Files and directories below this directory; itself counts.
+    pub(crate) fn recursive_counts(&self) -> (u64, u64) {
+        (self.rfiles, self.rsubdirs)
+    }
+
+    /// Files and directories below this directory together.
+    pub(crate) fn recursive_entries(&self) -> u64 {
+        self.rfiles.saturating_add(self.rsubdirs)
+    }
+
     /// Bytes of all files below this directory.
     pub(crate) fn rbytes(&self) -> u64 {
         self.rbytes
+    }
+
+    /// The time at which its snapshot was made; zero for a live inode.
+    pub(crate) fn snap_btime(&self) -> Timespec {
+        self.snap_btime
+    }
+
+    /// Those of the directory of this directory's snapshots: owner, mode and times are the same.
+    pub(super) fn of_snapdir(&self) -> Self {
+        let emptied = Self { nfiles: 0, nsubdirs: 0, rbytes: 0, xattrs: BTreeMap::new(), ..self.clone() };
+        Self { layout: FileLayout::default(), quota: Quota::default(), nlink: 1, ..emptied }
     }
 
     /// Takes a reply's description. `replaces`: no capability keeps an older version from being the newest.
@@ -119,7 +178,10 @@ impl Attributes {
             self.layout = stat.layout.with_ns(stat.pool_ns.clone());
             self.symlink.clone_from(&stat.symlink);
             self.change_attr = stat.change_attr;
-            (self.nfiles, self.nsubdirs, self.rbytes) = (stat.nfiles, stat.nsubdirs, stat.rbytes);
+            self.snap_btime = stat.snap_btime;
+            (self.nfiles, self.nsubdirs) = (stat.nfiles, stat.nsubdirs);
+            (self.rbytes, self.rfiles, self.rsubdirs) = (stat.rbytes, stat.rfiles, stat.rsubdirs);
+            self.quota = Quota::from(&stat.quota);
         }
         if stat.xattr_version >= self.xattr_version
             && (!stat.xattrs.is_empty() || stat.xattr_version > self.xattr_version)
@@ -129,6 +191,17 @@ impl Attributes {
         let truncation = Truncation { seq: stat.truncate_seq, size: stat.truncate_size };
         self.update_size(stat.size, truncation, newer.file, dirty);
         self.update_times([stat.mtime, stat.atime, stat.ctime], stat.time_warp_seq, newer.file);
+    }
+
+    /// Takes what the MDS tells of a tree with a quota.
+    pub(super) fn take_quota(&mut self, msg: &ClientQuota) {
+        self.quota = Quota::from(&msg.quota);
+        (self.rbytes, self.rfiles, self.rsubdirs) = (msg.rbytes, msg.rfiles, msg.rsubdirs);
+    }
+
+    /// The MDS is told the size.
+    pub(super) fn note_size_told(&mut self) {
+        self.told_size = self.size;
     }
 
     /// Takes a grant's or revocation's description of everything but size and times.
@@ -175,9 +248,11 @@ impl Attributes {
             }
             // Data in flight were written before the truncation, which waited for them or cuts them off.
             self.size = size.max(dirty.waiting_end());
+            self.told_size = size;
         } else if truncation.seq == self.truncate_seq {
             // While we may write, only we know of growth; otherwise the MDS knows best.
             self.size = if newer_here { self.size.max(size) } else { size };
+            self.told_size = if newer_here { self.told_size.max(size) } else { size };
         }
         if truncation.seq >= self.truncate_seq {
             self.truncate_size = truncation.size;

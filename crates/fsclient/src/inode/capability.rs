@@ -111,6 +111,8 @@ pub(crate) struct Capability {
     wanted_max_size: u64,
     /// The last `max_size` that the MDS was asked for, so that each request is sent once.
     requested_max_size: u64,
+    /// The bits on a state of a snapshot. The MDS neither records nor revokes them.
+    unrecorded: Caps,
 }
 
 /// A message about the capability that is due.
@@ -143,8 +145,15 @@ impl Capability {
         match &self.cap {
             Some(c) if c.is_suspended && !c.issued.has_any(KEPT) => Caps(c.issued.0 & cap::PIN),
             Some(c) => c.issued,
-            None => Caps::NONE,
+            None => self.unrecorded,
         }
+    }
+
+    /// Takes the bits on a state of a snapshot.
+    pub(super) fn set_unrecorded(&mut self, bits: Caps) -> Issued {
+        let turned = (self.unrecorded.0 ^ bits.0) & cap::FILE_SHARED != 0;
+        self.unrecorded = bits;
+        if turned { Issued::SharedTurned } else { Issued::Taken }
     }
 
     /// Issued bits and those whose revocation is not confirmed yet.

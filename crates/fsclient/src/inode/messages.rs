@@ -2,10 +2,10 @@
 
 use super::Inode;
 use super::STAT_CAPS;
-use super::attributes::NewerHere;
+use super::attributes::{Attributes, NewerHere};
 use super::capability::{Issued, Needs};
 use maps::MdsRank;
-use msgs::{CapReconnect, CapReleaseItem, Caps, ClientCaps, InodeStat, cap, cap_flag, cap_op};
+use msgs::{CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientQuota, InodeStat, cap, cap_flag, cap_op};
 
 impl Inode {
     fn newer_here(&self) -> NewerHere {
@@ -22,11 +22,31 @@ impl Inode {
     pub(crate) fn update(&mut self, rank: MdsRank, stat: &InodeStat) -> Option<(MdsRank, CapReleaseItem)> {
         let (newer, replaces) = (self.newer_here(), self.caps.cap().is_none());
         self.attrs.update(stat, newer, replaces, self.data.dirty_mut());
+        if !self.key.is_head() {
+            self.take_bits_of_snapshot(Caps(stat.cap.caps));
+            return None;
+        }
         self.caps.set_max_size(stat.max_size);
         if stat.cap.cap_id == 0 || stat.cap.caps == 0 {
             return None;
         }
         self.take_cap(rank, stat)
+    }
+
+    /// Takes what is allowed of a state of a snapshot; nothing once that may have been removed.
+    pub(crate) fn take_bits_of_snapshot(&mut self, bits: Caps) {
+        let issued = self.caps.set_unrecorded(bits);
+        self.follow_issued(issued);
+    }
+
+    /// Makes this the directory of the snapshots of `dir`.
+    pub(crate) fn follow_dir(&mut self, dir: &Attributes) {
+        self.attrs = dir.of_snapdir();
+    }
+
+    /// Takes what the MDS tells of the tree below this directory, which has a quota.
+    pub(crate) fn take_quota(&mut self, msg: &ClientQuota) {
+        self.attrs.take_quota(msg);
     }
 
     fn take_cap(&mut self, rank: MdsRank, stat: &InodeStat) -> Option<(MdsRank, CapReleaseItem)> {
@@ -143,6 +163,9 @@ impl Inode {
         let revoked = self.caps.is_revoked();
         let due = self.caps.due(needs)?;
         let flushes = due.flushes != Caps::NONE;
+        if due.flushes.has_any(cap::FILE_WR) {
+            self.attrs.note_size_told();
+        }
         let max_size = self.caps.request_size(&due);
         let message = ClientCaps {
             op: if flushes { cap_op::FLUSH } else { cap_op::UPDATE },

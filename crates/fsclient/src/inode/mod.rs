@@ -17,7 +17,7 @@ pub(crate) use told_names::PATIENCE;
 pub(crate) use usage::{Access, Usage};
 pub(crate) use write_back::WriteBack;
 
-use crate::api::{Attr, SetAttr};
+use crate::api::{Attr, Ino, SetAttr};
 use crate::dirty::Flight;
 use crate::key::{InodeKey, OpId};
 use msgs::{Caps, cap};
@@ -48,6 +48,8 @@ pub(crate) const STAT_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
 #[derive(Debug, Default)]
 pub(crate) struct Inode {
     key: InodeKey,
+    /// The number by which local callers know it.
+    number: Ino,
     attrs: Attributes,
     caps: Capability,
     usage: Usage,
@@ -61,12 +63,17 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
-    pub(crate) fn new(key: InodeKey) -> Self {
-        Self { key, ..Self::default() }
+    pub(crate) fn new(key: InodeKey, number: Ino) -> Self {
+        Self { key, number, ..Self::default() }
     }
 
     pub(crate) fn key(&self) -> InodeKey {
         self.key
+    }
+
+    /// The number by which local callers know it.
+    pub(crate) fn number(&self) -> Ino {
+        self.number
     }
 
     pub(crate) fn attrs(&self) -> &Attributes {
@@ -109,7 +116,7 @@ impl Inode {
 
     /// The attributes for local callers.
     pub(crate) fn attr(&self) -> Attr {
-        self.attrs.attr(self.key.ino())
+        self.attrs.attr(self.number)
     }
 
     // Rights.

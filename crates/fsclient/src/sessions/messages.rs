@@ -37,7 +37,7 @@ impl Sessions {
                 }
             }
             Body::ClientSnap(snap) => env.cache.snap_message(&snap),
-            // Quotas have no user here yet.
+            Body::ClientQuota(quota) => env.cache.take_quota(&quota),
             _ => {}
         }
         self.send_releases(env.cache, env.out);

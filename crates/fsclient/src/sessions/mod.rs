@@ -185,7 +185,12 @@ impl Sessions {
     fn choose_rank(&self, cache: &Cache, request: &ClientRequest) -> MdsRank {
         let base = InodeKey::head(request.path.ino);
         let name = &request.path.path;
-        let by_name = if name.is_empty() { None } else { cache.partition().rank_of_name(base, name) };
+        // Of a path through a snapshot, only the live directory is known to have an authority.
+        let by_name = if name.is_empty() || name.contains(&b'/') {
+            None
+        } else {
+            cache.partition().rank_of_name(base, name)
+        };
         let by_cap = || Some(cache.inode(base)?.caps().cap()?.auth_rank());
         by_name.or_else(by_cap).filter(|rank| self.has_rank(*rank)).unwrap_or(self.map.root)
     }

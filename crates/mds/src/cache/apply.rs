@@ -100,7 +100,7 @@ impl Cache {
     }
 
     fn put_inode(&mut self, data: InodeData, place: Option<&Place>, origin: Origin) {
-        self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
+        self.note_kind(&data);
         match self.inodes.get_mut(&key_of(&data, place)) {
             Some(inode) => {
                 inode.data = data;
@@ -113,9 +113,14 @@ impl Cache {
         }
     }
 
+    fn note_kind(&mut self, data: &InodeData) {
+        self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
+        self.may_have_quotas |= data.quota.is_enabled();
+    }
+
     /// Adds an inode that is not cached.
     fn insert(&mut self, data: InodeData, place: Option<Place>, change: LastChange) {
-        self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
+        self.note_kind(&data);
         self.inodes.insert(key_of(&data, place.as_ref()), Inode::new(data, place, change));
     }
 

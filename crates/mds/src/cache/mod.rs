@@ -45,6 +45,8 @@ pub struct Cache {
     pub snaps: Snaps,
     /// True if an inode with a snapshot realm of its own was ever cached.
     pub may_have_realms: bool,
+    /// True if an inode with a quota was ever cached.
+    pub may_have_quotas: bool,
     /// Inodes by number and snapshot.
     pub inodes: FastMap<InodeKey, Inode>,
     /// Cached entries by fragment of a directory.
@@ -75,6 +77,7 @@ impl Cache {
             subtrees: SubtreeMap::new(rank),
             snaps: Snaps::default(),
             may_have_realms: false,
+            may_have_quotas: false,
             inodes: FastMap::default(),
             dirs: BTreeMap::new(),
             dirty_dirs: DirtyIndex::default(),

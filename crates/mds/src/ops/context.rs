@@ -257,6 +257,9 @@ impl<'a> Cx<'a> {
         let writes = self.request.op.writes() || open_flags::changes(self.request);
         let access = match self.request.op {
             MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => Access::Snapshot,
+            MdsOp::SETXATTR | MdsOp::RMXATTR if self.request.path2.path.starts_with(b"ceph.") => {
+                Access::SetPolicy
+            }
             _ if writes => Access::Write,
             _ => Access::Read,
         };

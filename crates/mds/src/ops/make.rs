@@ -3,6 +3,7 @@
 use super::context::Cx;
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
+use super::quota;
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeData, NestStat, mode};
 use maps::FileLayout;
@@ -71,6 +72,7 @@ pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u3
     if cx.dir(dir.inode())?.data.nlink == 0 {
         return Err(Errno::ENOENT.into());
     }
+    quota::check_files(cx, dir.inode())?;
     let mut draft = Draft::new(cx.cache, cx.now);
     draft.create(data);
     draft.dir_changed(dir, i64::from(!is_dir), i64::from(is_dir))?;

@@ -15,6 +15,7 @@ mod make;
 mod open;
 mod open_flags;
 mod plan;
+mod quota;
 mod readdir;
 mod rename;
 mod replayed;

@@ -198,6 +198,10 @@ pub(super) fn rename(cx: &Cx<'_>) -> Result<Plan, Stop> {
 }
 
 fn own_snap(cx: &Cx<'_>, dir: InodeKey, name: &[u8]) -> Result<SnapId, Stop> {
+    // The snapshot of a directory above is changed there.
+    if name.starts_with(b"_") {
+        return Err(Errno::EINVAL.into());
+    }
     let own = cx.dir(dir)?.data.own_realm.as_deref().ok_or(Errno::ENOENT)?;
     let found = own.snaps.iter().find(|(_, info)| info.name == name);
     found.map(|(snap, _)| *snap).ok_or(Errno::ENOENT.into())

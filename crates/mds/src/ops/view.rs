@@ -63,12 +63,15 @@ fn answer(view: View) -> Plan {
 
 fn lookup(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let Seen { snap, dentry, target } = resolve(cx)?;
-    let dentry = dentry.map(|(dir, name)| (dir, name.to_vec()));
-    let mut plan = answer(View { snap, dentry, target });
+    let mut plan = answer(View { snap, dentry: owned(dentry), target });
     if target.is_none() {
         plan.reply.result = Errno::ENOENT.to_result_code();
     }
     Ok(plan)
+}
+
+fn owned(dentry: Option<(InodeKey, &[u8])>) -> Option<(InodeKey, Vec<u8>)> {
+    dentry.map(|(dir, name)| (dir, name.to_vec()))
 }
 
 fn open(cx: &Cx<'_>) -> Result<Plan, Stop> {
@@ -76,12 +79,14 @@ fn open(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if flags & (flag::ACCESS | flag::TRUNC) != 0 {
         return Err(Errno::EROFS.into());
     }
-    let Seen { snap, target, .. } = resolve(cx)?;
+    let Seen { snap, dentry, target } = resolve(cx)?;
     let target = target.ok_or(Errno::ENOENT)?;
     if flags & flag::DIRECTORY != 0 && !cx.inode(target)?.data.is_dir() {
         return Err(Errno::ENOTDIR.into());
     }
-    Ok(answer(View { snap, dentry: None, target: Some(target) }))
+    // Linux opens by name, and takes an answer without the name for one that it does not exist.
+    let dentry = owned(dentry.filter(|_| cx.wants_dentry()));
+    Ok(answer(View { snap, dentry, target: Some(target) }))
 }
 
 /// Finds the state that the request's path leads to.

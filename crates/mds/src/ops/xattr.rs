@@ -1,8 +1,10 @@
-//! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; none can be set yet.
+//! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; of these only quotas
+//! can be set yet.
 
 use super::context::Cx;
 use super::draft::Draft;
 use super::plan::{Extra, Plan, Reply};
+use super::quota;
 use crate::types::Stop;
 use msgs::{SetxattrArgs, cap};
 use wire::Errno;
@@ -26,8 +28,12 @@ fn name_of<'a>(cx: &Cx<'a>) -> Result<&'a [u8], Stop> {
 }
 
 pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    let name = name_of(cx)?;
     let flags = cx.request.args.get::<SetxattrArgs>().flags;
+    if quota::is_name(&cx.request.path2.path) {
+        let value = cx.request.data.to_vec();
+        return quota::set(cx, &cx.request.path2.path, (flags & REMOVE == 0).then_some(&value));
+    }
+    let name = name_of(cx)?;
     if flags & REMOVE != 0 {
         return remove(cx);
     }
@@ -49,6 +55,9 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
 }
 
 pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    if quota::is_name(&cx.request.path2.path) {
+        return quota::set(cx, &cx.request.path2.path, None);
+    }
     let name = name_of(cx)?;
     let target = cx.resolve(&cx.request.path)?;
     if !cx.inode(target.ino)?.data.xattrs.contains_key(name) {

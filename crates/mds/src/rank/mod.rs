@@ -19,6 +19,7 @@ mod inputs;
 mod loader;
 mod locks;
 mod ops;
+mod quotas;
 mod reconnect;
 mod replay;
 mod sessions;
@@ -43,6 +44,7 @@ use fsfmt::{Ino, InodeKey};
 use loader::Loader;
 use maps::{Epoch, MdsRank};
 use ops::Ops;
+use quotas::Quotas;
 use reconnect::Reconnect;
 use replay::Replay;
 use sessions::Sessions;
@@ -67,6 +69,7 @@ pub struct Rank {
     strays: Strays,
     trimming: Trimming,
     accounting: Accounting,
+    quotas: Quotas,
     reconnect: Reconnect,
     client_replay: ClientReplay,
     ops: Ops,
@@ -91,6 +94,7 @@ impl Rank {
             strays: Strays::default(),
             trimming: Trimming::default(),
             accounting: Accounting::new(now.mono),
+            quotas: Quotas::default(),
             reconnect: Reconnect::default(),
             client_replay: ClientReplay::default(),
             ops: Ops::default(),
@@ -174,6 +178,7 @@ impl Rank {
             let takes_changes = self.write_back.takes_changes(env);
             self.trimming.advance(env, cache, sessions, takes_changes);
             self.write_back.advance(env, cache, sessions);
+            self.quotas.advance(env, cache, sessions);
             self.env.write_journal();
             if !self.run() {
                 break;
@@ -242,6 +247,7 @@ impl Rank {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         self.strays.note(&self.env, ino, inode);
         self.accounting.note(ino, inode);
+        self.quotas.note(ino, inode);
     }
 
     fn loaded(&mut self, loaded: &Loaded) {

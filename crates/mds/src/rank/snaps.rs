@@ -6,7 +6,6 @@ use crate::cache::Cache;
 use crate::ops::RealmChange;
 use crate::types::{ClientId, Lsn};
 use fsfmt::{Ino, Realm};
-use maps::SnapId;
 use msgs::{ClientSnap, snap_op};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +63,7 @@ fn split(cache: &Cache, sessions: &Sessions, client: ClientId, realm: Ino) -> Cl
 /// Tells a client that has returned of the realms of all that it holds: its predecessor may have died before
 /// it told of the last changes.
 pub(super) fn tell_again(env: &mut Env, cache: &Cache, sessions: &mut Sessions, client: ClientId) {
-    if cache.snaps.last() == SnapId(0) {
+    if !cache.may_have_realms {
         return;
     }
     let mut realms: BTreeMap<Ino, Vec<u64>> = BTreeMap::new();

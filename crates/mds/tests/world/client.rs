@@ -48,6 +48,8 @@ pub struct Client {
     pub realms: BTreeMap<u64, (u64, Vec<u64>)>,
     /// The realm of what it holds.
     pub realm_of: BTreeMap<u64, u64>,
+    /// What it was last told of trees with quotas.
+    pub quotas: BTreeMap<u64, msgs::ClientQuota>,
 }
 
 impl Client {
@@ -126,6 +128,10 @@ impl Client {
             Body::ClientCaps(m) => self.caps(tid, &m),
             Body::ClientSnap(m) => {
                 self.snap_told(&m);
+                Vec::new()
+            }
+            Body::ClientQuota(m) => {
+                self.quotas.insert(m.ino, *m);
                 Vec::new()
             }
             other => panic!("client gets {}", other.name()),

@@ -1,0 +1,142 @@
+//! Quotas of a tree, against scripted answers of an MDS.
+
+use super::tests::{DIR, DIR_CAPS, INO, Rig, answers, asked_mds, cap_messages, dir_stat, requests, stat};
+use super::*;
+use crate::api::{FsRequest, SetAttr, Statfs};
+use crate::key::InodeKey;
+use maps::{MdsRank, SnapId};
+use msgs::{ClientQuota, ClientSnap, InodeStat, MdsOp, QuotaInfo, SnapRealmInfo, snap_op};
+
+const RANK: MdsRank = MdsRank(0);
+/// A directory without a quota, outside of the one that has one.
+const OTHER: u64 = DIR + 1;
+
+/// A directory with a quota, in which the rig's file is; and one outside of it.
+fn rig(max_bytes: i64, max_files: i64) -> Rig {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    let realm = SnapRealmInfo {
+        ino: DIR,
+        created: SnapId(1),
+        parent: 1,
+        parent_since: SnapId(0),
+        seq: SnapId(1),
+        snaps: Vec::new(),
+        prior_parent_snaps: Vec::new(),
+    };
+    let split_inos = vec![DIR, INO];
+    let message = ClientSnap {
+        op: snap_op::SPLIT,
+        split: DIR,
+        split_inos,
+        trace: vec![realm],
+        ..ClientSnap::default()
+    };
+    rig.mds_says(0, message);
+    let mut other = InodeStat { ino: OTHER, ..dir_stat(1, DIR_CAPS) };
+    (other.cap.cap_id, other.cap.realm) = (6, 1);
+    rig.client.cache.learn_inode(RANK, &other);
+    used(&mut rig, 0, 2, QuotaInfo { max_bytes, max_files });
+    rig
+}
+
+fn used(rig: &mut Rig, rbytes: u64, rfiles: u64, quota: QuotaInfo) {
+    let told = ClientQuota { ino: DIR, rbytes, rfiles, rsubdirs: 1, quota, ..ClientQuota::default() };
+    rig.mds_says(0, told);
+}
+
+fn create(parent: u64) -> FsRequest {
+    FsRequest::Create { parent, name: b"new".to_vec(), mode: 0o644, flags: 0 }
+}
+
+#[test]
+fn a_file_grows_only_as_far_as_the_quota_allows() {
+    let mut rig = rig(10_000, 0);
+    assert_eq!(answers(&rig.write(0, 6000)), [&Ok(Answer::Written(6000))]);
+    assert_eq!(answers(&rig.write(6000, 6000)), [&Err(Errno::EDQUOT)], "what is not told yet counts");
+    assert_eq!(answers(&rig.write(0, 6000)), [&Ok(Answer::Written(6000))], "it does not grow");
+    let sized =
+        |size| FsRequest::Setattr { ino: INO, set: SetAttr { size: Some(size), ..SetAttr::default() } };
+    let out = rig.ask(sized(20_000));
+    assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(Errno::EDQUOT)], vec![]));
+    let fh = rig.fh;
+    let fallocate = FsRequest::Fallocate { fh, offset: 0, len: 20_000, mode: 0 };
+    assert_eq!(answers(&rig.ask(fallocate)), [&Err(Errno::EDQUOT)]);
+    // The MDS is told of the size, and then counts it.
+    rig.ask(FsRequest::Fsync { fh, data_only: false });
+    assert_eq!(cap_messages(&rig.writes_arrive())[0].file().size, 6000);
+    used(&mut rig, 6000, 2, QuotaInfo { max_bytes: 10_000, max_files: 0 });
+    assert_eq!(answers(&rig.write(6000, 4000)), [&Ok(Answer::Written(4000))], "nothing counts twice");
+    assert_eq!(answers(&rig.write(10_000, 1)), [&Err(Errno::EDQUOT)]);
+    used(&mut rig, 6000, 2, QuotaInfo::default());
+    assert_eq!(answers(&rig.write(10_000, 1)), [&Ok(Answer::Written(1))], "there is no quota any more");
+}
+
+#[test]
+fn no_more_names_are_made_than_the_quota_allows() {
+    let mut rig = rig(0, 4);
+    assert_eq!(asked_mds(&rig.ask(create(DIR))), [MdsOp::CREATE]);
+    used(&mut rig, 0, 3, QuotaInfo { max_bytes: 0, max_files: 4 });
+    let (parent, name) = (DIR, b"new".to_vec());
+    for request in [
+        create(DIR),
+        FsRequest::Mkdir { parent, name: name.clone(), mode: 0o755 },
+        FsRequest::Mknod { parent, name: name.clone(), mode: 0o100_644, rdev: 0 },
+        FsRequest::Symlink { parent, name: name.clone(), target: b"x".to_vec() },
+        FsRequest::Link { ino: INO, new_parent: DIR, new_name: name },
+    ] {
+        let out = rig.ask(request);
+        assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(Errno::EDQUOT)], vec![]));
+    }
+    assert_eq!(asked_mds(&rig.ask(create(OTHER))), [MdsOp::CREATE], "elsewhere");
+}
+
+#[test]
+fn what_moves_to_another_tree_has_to_be_copied() {
+    let mut rig = rig(1000, 0);
+    let to = |new_parent| FsRequest::Rename {
+        parent: DIR,
+        name: b"a".to_vec(),
+        new_parent,
+        new_name: b"b".to_vec(),
+        flags: 0,
+    };
+    assert_eq!(answers(&rig.ask(to(OTHER))), [&Err(Errno::EXDEV)]);
+    assert_eq!(asked_mds(&rig.ask(to(DIR))), [MdsOp::RENAME]);
+}
+
+#[test]
+fn quotas_are_xattrs() {
+    let mut rig = rig(1000, 20);
+    let get = |ino, name: &str| FsRequest::Getxattr { ino, name: name.as_bytes().to_vec() };
+    for (name, value) in [
+        ("ceph.quota", "max_bytes=1000 max_files=20"),
+        ("ceph.quota.max_bytes", "1000"),
+        ("ceph.quota.max_files", "20"),
+        ("ceph.dir.rentries", "3"),
+    ] {
+        let expected = Ok(Answer::Data(value.as_bytes().to_vec().into()));
+        assert_eq!(answers(&rig.ask(get(DIR, name))), [&expected], "{name}");
+    }
+    assert_eq!(answers(&rig.ask(get(OTHER, "ceph.quota"))), [&Err(Errno::ENODATA)]);
+}
+
+#[test]
+fn a_mount_whose_root_has_a_quota_is_as_large_as_that() {
+    let mut rig = rig(0, 0);
+    let quota = QuotaInfo { max_bytes: 100 << 20, max_files: 0 };
+    let root = |rbytes| {
+        let mut root = InodeStat { quota, rbytes, rfiles: 6, rsubdirs: 4, ..stat(1, 0o040_755) };
+        (root.cap.caps, root.cap.cap_id, root.cap.seq) = (DIR_CAPS, 3, 1);
+        root
+    };
+    rig.client.cache.learn_inode(RANK, &root(0));
+    let out = rig.ask(FsRequest::Statfs);
+    let (tid, asked) = requests(&out).pop().expect("the MDS is asked what is used");
+    assert_eq!((asked.op, asked.path.ino), (MdsOp::GETATTR, 1));
+    let target = Some(Box::new(root(101 << 20)));
+    let trace = msgs::ReplyTrace { dentry: None, target };
+    let told = msgs::ClientReply { op: MdsOp::GETATTR, safe: true, trace, ..Default::default() };
+    let expected = Statfs { block: 4 << 20, blocks: 25, free: 0, files: 10 };
+    assert_eq!(answers(&rig.mds_says(tid, told)), [&Ok(Answer::Statfs(expected))]);
+    assert!(rig.client.cache.inode(InodeKey::ROOT).is_some());
+}

@@ -1,0 +1,101 @@
+//! Inode numbers for local callers.
+//!
+//! A live inode has its own number. A state of a snapshot and a directory of snapshots have numbers of their
+//! own: the highest bit, which no live inode's number has, and 63 bits that follow from inode and snapshot.
+//! Thus a state has the same number in every mount and after every remount.
+
+use crate::api::Ino;
+use crate::key::InodeKey;
+use stdx::FastMap;
+
+/// The bit of numbers that are not live inodes'.
+const SNAPPED: Ino = 1 << 63;
+
+/// The inodes behind numbers that are not live inodes'.
+///
+/// Invariant: a number stands for one inode as long as that is here.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    keys: FastMap<Ino, InodeKey>,
+}
+
+impl Numbers {
+    /// The number of an inode: that which follows from its key, or if another inode has it, the next free
+    /// one. (Among a million states of snapshots this happens once in about 20 million times.)
+    pub(crate) fn of(&self, key: InodeKey) -> Ino {
+        if key.is_head() {
+            return key.ino();
+        }
+        let mut number = preferred(key);
+        while self.keys.get(&number).is_some_and(|other| *other != key) {
+            number = SNAPPED | number.wrapping_add(1);
+        }
+        number
+    }
+
+    /// Notes the number of an inode that is here now.
+    pub(crate) fn give(&mut self, key: InodeKey) -> Ino {
+        let number = self.of(key);
+        if !key.is_head() {
+            self.keys.insert(number, key);
+        }
+        number
+    }
+
+    /// The inode is gone.
+    pub(crate) fn take_back(&mut self, number: Ino) {
+        self.keys.remove(&number);
+    }
+
+    /// The inode of a number; a number that was not given is a live inode's.
+    pub(crate) fn key(&self, number: Ino) -> InodeKey {
+        let snapped = if number & SNAPPED == 0 { None } else { self.keys.get(&number) };
+        snapped.copied().unwrap_or(InodeKey::head(number))
+    }
+}
+
+fn preferred(key: InodeKey) -> Ino {
+    SNAPPED | spread(spread(key.ino()) ^ key.snap().0)
+}
+
+/// A permutation under which neighbouring numbers lie far apart.
+fn spread(n: u64) -> u64 {
+    let n = (n ^ n >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ n >> 29).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    n ^ n >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::SnapId;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn states_have_numbers_of_their_own_that_do_not_depend_on_what_else_is_here() {
+        let mut numbers = Numbers::default();
+        let mut seen = BTreeSet::new();
+        for ino in (1..100).chain((1 << 40)..(1 << 40) + 100) {
+            assert_eq!(numbers.give(InodeKey::head(ino)), ino);
+            for snap in [SnapId::DIR, SnapId(2), SnapId(3), SnapId(4)] {
+                let key = InodeKey::new(ino, snap);
+                let number = numbers.give(key);
+                assert!(seen.insert(number) && number & SNAPPED != 0);
+                assert_eq!((numbers.key(number), Numbers::default().of(key)), (key, number));
+            }
+        }
+        assert_eq!(numbers.key(7), InodeKey::head(7));
+    }
+
+    #[test]
+    fn a_number_that_is_taken_is_not_given_twice() {
+        let (first, second) = (InodeKey::new(5, SnapId(2)), InodeKey::new(6, SnapId(2)));
+        let mut numbers = Numbers::default();
+        numbers.keys.insert(preferred(second), first);
+        let number = numbers.give(second);
+        assert_ne!(number, preferred(second));
+        assert_eq!((numbers.key(number), numbers.give(second)), (second, number));
+        numbers.take_back(number);
+        assert_eq!(numbers.key(number), InodeKey::head(number), "nobody's");
+    }
+}
