@@ -5,13 +5,14 @@ mod snapped;
 
 use crate::api::{Attr, Entry, Ino};
 use crate::buffer::BufferTotal;
-use crate::inode::{Inode, ListingRight, PATIENCE};
+use crate::dir_handle::StreamEntry;
+use crate::inode::{Inode, ListingRight, PATIENCE, STAT_CAPS};
 use crate::key::{InodeKey, OpId};
 use crate::names::{Name, Names};
 use crate::numbers::Numbers;
 use crate::partition::Partition;
 use crate::realms::Realms;
-use maps::MdsRank;
+use maps::{MdsRank, ceph_str_hash_rjenkins};
 use msgs::{
     CapReconnect, CapReleaseItem, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat, cap_op,
     snap_op,
@@ -287,6 +288,21 @@ impl Cache {
         if let Some(parent) = self.inodes.get(&dir) {
             self.names.note_absent(parent, name);
         }
+    }
+
+    /// All entries of a directory in the order of an MDS's listing, if names and attributes are believed here.
+    pub(crate) fn listing(&self, dir: InodeKey) -> Option<Vec<StreamEntry>> {
+        const HASH_MASK: u32 = 0xff_ffff;
+        let dir = self.inodes.get(&dir).filter(|dir| dir.attrs().hashes_by_rjenkins())?;
+        let mut all = Vec::new();
+        for (name, key) in self.names.all_of(dir)? {
+            let inode = self.inodes.get(&key).filter(|inode| inode.may(STAT_CAPS))?;
+            let entry = StreamEntry { key, mode: inode.attrs().mode(), name: name.to_vec() };
+            all.push((ceph_str_hash_rjenkins(name) & HASH_MASK, entry));
+        }
+        // Names come in their own order, and stay in it where hashes are equal.
+        all.sort_by_key(|(hash, _)| *hash);
+        Some(all.into_iter().map(|(_, entry)| entry).collect())
     }
 
     /// The right that a listing of `dir` which arrives now rests on; `None` without `Fs`.

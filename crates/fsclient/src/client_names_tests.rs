@@ -155,3 +155,59 @@ fn names_that_have_run_out_delay_nobody() {
     let out = rig.revoke_dir(3, NO_NAMES);
     assert_eq!((withdrawal(&out), cap_messages(&out).len()), (None, 1));
 }
+
+/// A directory of which all names are known: 100 files.
+fn rig_with_all_names() -> Rig {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    let rank = maps::MdsRank(0);
+    let key = InodeKey::head(DIR);
+    let mut dir = super::tests::dir_stat(2, DIR_CAPS);
+    dir.dir_layout.hash = 2;
+    rig.client.cache.learn_inode(rank, &dir);
+    rig.client.cache.open_inode(key).add_lookup();
+    rig.client.cache.open_inode(key).set_names_complete();
+    for n in 0..100 {
+        let mut stat = super::tests::stat(0x200_0000_0000 + n, 0o100_644);
+        stat.cap = msgs::InodeStatCap { caps: DIR_CAPS, cap_id: 100 + n, seq: 1, ..Default::default() };
+        let file = rig.client.cache.learn_inode(rank, &stat);
+        rig.client.cache.open_inode(file).add_lookup();
+        let name = format!("f{n}").into_bytes();
+        rig.client.cache.learn_name(rig.now, key, &name, Some(file), &msgs::LeaseStat::default());
+    }
+    rig
+}
+
+impl Rig {
+    fn list(&mut self) -> Outs {
+        let out = self.ask(FsRequest::Opendir { ino: DIR });
+        let Ok(Answer::Opened { fh, .. }) = answers(&out)[0] else { panic!("opened") };
+        self.ask(FsRequest::Readdir { fh: *fh, offset: 2, max_bytes: 1 << 20, plus: true })
+    }
+}
+
+#[test]
+fn a_directory_of_which_all_is_known_is_listed_without_an_mds_in_its_order() {
+    let mut rig = rig_with_all_names();
+    let out = rig.list();
+    assert_eq!(asked_mds(&out), []);
+    let Ok(Answer::Entries(entries)) = answers(&out)[0] else { panic!("entries") };
+    assert_eq!(entries.len(), 100);
+    let hash = |entry: &crate::api::DirEntry| maps::ceph_str_hash_rjenkins(&entry.name) & 0xff_ffff;
+    assert!(entries.is_sorted_by_key(hash), "as the MDS lists them");
+    assert!(entries.iter().all(|e| e.entry.is_some_and(|e| e.entry_valid == SECOND)));
+    let offsets: Vec<u64> = entries.iter().map(|e| e.next_offset).collect();
+    assert_eq!(offsets, (3..103).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_listing_that_is_not_certain_is_fetched() {
+    let mut rig = rig_with_all_names();
+    rig.client.cache.open_inode(InodeKey::head(DIR)).lose_cap();
+    assert_eq!(asked_mds(&rig.list()), [msgs::MdsOp::READDIR], "others may change it");
+    let mut rig = rig_with_all_names();
+    rig.client.cache.forget_name(InodeKey::head(DIR), b"f7");
+    assert_eq!(asked_mds(&rig.list()), [msgs::MdsOp::READDIR], "a name is missing");
+    let mut rig = rig_with_all_names();
+    rig.client.cache.open_inode(InodeKey::head(0x200_0000_0000)).lose_cap();
+    assert_eq!(asked_mds(&rig.list()), [msgs::MdsOp::READDIR], "a file's attributes are");
+}

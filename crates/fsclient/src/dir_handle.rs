@@ -55,6 +55,18 @@ impl DirHandle {
         (self.frag, &self.last_name)
     }
 
+    /// True if nothing was fetched yet.
+    pub(crate) fn is_at_start(&self) -> bool {
+        let is_fetched = self.at_end || !self.chunk.is_empty() || self.first > DOTS;
+        !is_fetched && self.position() == (0, &[])
+    }
+
+    /// Takes all entries at once.
+    pub(crate) fn take_all(&mut self, entries: Vec<StreamEntry>) {
+        self.chunk = entries;
+        self.at_end = true;
+    }
+
     /// Has the listing not believed to be complete at its end.
     pub(crate) fn distrust(&mut self) {
         self.began = None;

@@ -63,7 +63,15 @@ impl Directories<'_> {
         if let Stage::Answered(reply) = attempt.take_stage() {
             self.take_chunk(attempt, fh, &reply)?;
         }
-        if let Some(end) = self.handles.dir_mut(fh)?.seek(offset) {
+        let dir = self.handles.dir_mut(fh)?;
+        let mut end = dir.seek(offset);
+        if dir.is_at_start()
+            && let Some(all) = self.cache.listing(dir.key())
+        {
+            dir.take_all(all);
+            end = dir.seek(offset);
+        }
+        if let Some(end) = end {
             return Ok(done(Answer::Entries(self.entries(
                 attempt.now(),
                 fh,

@@ -85,6 +85,24 @@ impl Names {
         is_known && dir.may(cap::FILE_SHARED)
     }
 
+    /// The names in a directory with their inodes, if all are known and rest on its `Fs`.
+    pub(crate) fn all_of(&self, dir: &Inode) -> Option<Vec<(&[u8], InodeKey)>> {
+        if !dir.names().is_complete() || !dir.may(cap::FILE_SHARED) {
+            return None;
+        }
+        let from = (dir.key(), Vec::new());
+        let in_dir = self.dentries.range(from..).take_while(|((of, _), _)| *of == dir.key());
+        let mut all = Vec::new();
+        for ((_, name), dentry) in in_dir {
+            match dentry.inode {
+                _ if !dentry.is_under_right(dir) => return None,
+                Some(key) => all.push((&name[..], key)),
+                None => {}
+            }
+        }
+        Some(all)
+    }
+
     /// The answer for a name without asking an MDS.
     pub(crate) fn lookup(&self, now: Now, dir: &Inode, name: &[u8]) -> Name {
         let shared = dir.may(cap::FILE_SHARED);

@@ -82,11 +82,19 @@ pub(crate) struct Attributes {
     rfiles: u64,
     rsubdirs: u64,
     quota: Quota,
+    /// The number of the function that orders a directory's names.
+    dir_hash: u8,
     /// The time at which the snapshot was made that this is a state of.
     snap_btime: Timespec,
 }
 
 impl Attributes {
+    /// True if an MDS lists this directory in the order of `rjenkins`, the default.
+    pub(crate) fn hashes_by_rjenkins(&self) -> bool {
+        const RJENKINS: u8 = 2;
+        self.dir_hash == RJENKINS
+    }
+
     pub(crate) fn mode(&self) -> u32 {
         self.mode
     }
@@ -182,6 +190,7 @@ impl Attributes {
             (self.nfiles, self.nsubdirs) = (stat.nfiles, stat.nsubdirs);
             (self.rbytes, self.rfiles, self.rsubdirs) = (stat.rbytes, stat.rfiles, stat.rsubdirs);
             self.quota = Quota::from(&stat.quota);
+            self.dir_hash = stat.dir_layout.hash;
         }
         if stat.xattr_version >= self.xattr_version
             && (!stat.xattrs.is_empty() || stat.xattr_version > self.xattr_version)
