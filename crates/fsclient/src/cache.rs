@@ -290,7 +290,8 @@ impl Cache {
         }
     }
 
-    /// All entries of a directory in the order of an MDS's listing, if names and attributes are believed here.
+    /// All entries of a directory in the order of an MDS's listing, if names and attributes are believed
+    /// here.
     pub(crate) fn listing(&self, dir: InodeKey) -> Option<Vec<StreamEntry>> {
         const HASH_MASK: u32 = 0xff_ffff;
         let dir = self.inodes.get(&dir).filter(|dir| dir.attrs().hashes_by_rjenkins())?;
