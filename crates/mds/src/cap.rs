@@ -172,6 +172,9 @@ pub const MIXED: u32 = cap::PIN
     | cap::FILE_LAZYIO;
 /// Bits that all may have of a directory: its entries and attributes do not change until revoked.
 pub const DIRECTORY: u32 = cap::PIN | cap::ANY_SHARED;
+/// Bits on a directory under which a client creates and unlinks in it without waiting for answers: the
+/// protocol's `DIR_CREATE` and `DIR_UNLINK`, which are the file bits for caching and reading.
+pub const DIR_OPS: u32 = cap::DIR_CREATE | cap::DIR_UNLINK;
 /// A client that wants one of these has the file open.
 const OPEN_WRITE: u32 = cap::FILE_WR | cap::FILE_BUFFER;
 const OPEN: u32 = OPEN_WRITE | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_LAZYIO;

@@ -296,6 +296,11 @@ pub fn is_replay(request: &ClientRequest) -> bool {
     request.flags & msgs::request_flag::REPLAY != 0
 }
 
+/// True if the client has already told its caller that the request succeeded.
+pub fn is_async(request: &ClientRequest) -> bool {
+    request.flags & msgs::request_flag::ASYNC != 0
+}
+
 /// The inode at which a path starts.
 pub fn base(path: &FilePath) -> InodeKey {
     if path.ino == 0 { Ino::ROOT.head() } else { Ino(path.ino).head() }

@@ -1,6 +1,6 @@
 //! MKNOD, MKDIR and SYMLINK, and the part that is common to all creations.
 
-use super::context::Cx;
+use super::context::{Cx, is_async};
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
 use crate::types::{Place, Stop};
@@ -13,6 +13,10 @@ use wire::Reader;
 
 /// A new inode in `dir`: owner from the request, group and layout from the directory if it sets them.
 pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<InodeData, Stop> {
+    if is_async(cx.request) && cx.request.ino != cx.ino_next {
+        // It names an inode that is not its to make: another may have the number.
+        return Err(Errno::EINVAL.into());
+    }
     let is_dir = mode & mode::FORMAT == mode::DIR;
     let mut gid = cx.request.owner_gid;
     if dir.mode & mode::SET_GID != 0 {

@@ -24,7 +24,7 @@ mod unlink;
 mod view;
 mod xattr;
 
-pub use context::{Cx, is_replay, max_size_step};
+pub use context::{Cx, is_async, is_replay, max_size_step};
 pub use draft::{Draft, shift};
 pub use plan::{Extra, LockChange, Plan, RealmChange, Reply, Snapped, View};
 

@@ -1,6 +1,6 @@
 //! OPEN and CREATE.
 
-use super::context::Cx;
+use super::context::{Cx, is_async};
 use super::draft::Draft;
 use super::make::{link_new, new_inode};
 use super::open_flags::{self as flag, wanted};
@@ -61,8 +61,9 @@ pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let args: OpenArgs = cx.request.args.get();
     let (dir, key) = cx.parent(&cx.request.path)?;
     if let Some(ino) = cx.entry(dir, &key)?.inode() {
-        if args.flags & flag::EXCL != 0 || cx.is_replay() {
-            // A client that was told that it made a file does not open another one instead.
+        if args.flags & flag::EXCL != 0 || cx.is_replay() || is_async(cx.request) {
+            // A client that was told, or has told its caller, that it made a file does not open another one
+            // instead.
             return Err(Errno::EEXIST.into());
         }
         return open_existing(cx, ino, Some((dir, key)));

@@ -176,7 +176,7 @@ impl Rank {
             return;
         }
         for r in &request.releases {
-            caps.release_embedded(env, cache, client, r);
+            caps.release_embedded(env, cache, sessions, client, r);
         }
         if ops.interrupt_lock(env, cache, sessions, caps, client, (tid, &request)) {
             return;

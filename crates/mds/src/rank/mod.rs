@@ -224,7 +224,7 @@ impl Rank {
             Due::Load(need, op) => self.loader.load(env, cache, need, op),
             Due::Loaded(loaded) => self.loaded(&loaded),
             Due::InodeNumbersUsed { next, segment } => self.write_back.use_inode_numbers(next, segment),
-            Due::Repeated(client, errno) => self.client_replay.ended(env, client, errno),
+            Due::Answered(client, tid, errno) => self.client_replay.ended(env, client, (tid, errno)),
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {
                     self.ops.wake_space_waiters();

@@ -47,6 +47,9 @@ impl Caps {
         let wanted = if may_write { m.wanted.0 } else { m.wanted.0 & !STRONG };
         let inode = cache.inodes.get_mut(&ino).expect("it has a capability");
         let is_file = inode.data.is_file();
+        if inode.data.is_dir() {
+            sessions.note_wanted_of_dir(client, wanted);
+        }
         let c = inode.caps.get_mut(client).expect("found above");
         c.confirm(m.seq, m.caps.0 | cap::PIN);
         if m.issue_seq == c.issue_seq {
@@ -95,6 +98,7 @@ impl Caps {
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
+        sessions: &mut Sessions,
         client: ClientId,
         r: &DentryRelease,
     ) {
@@ -102,7 +106,11 @@ impl Caps {
         if cap_of(cache, ino, client, r.cap_id).is_none() {
             return;
         }
-        let Some(c) = cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(client)) else { return };
+        let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        if inode.data.is_dir() {
+            sessions.note_wanted_of_dir(client, r.wanted);
+        }
+        let Some(c) = inode.caps.get_mut(client) else { return };
         c.confirm(r.seq, r.caps | cap::PIN);
         if r.issue_seq == c.issue_seq {
             c.wanted = r.wanted;

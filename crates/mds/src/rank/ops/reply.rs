@@ -4,12 +4,13 @@ use crate::cache::Cache;
 use crate::ops::{Extra, Reply, Snapped, View};
 use crate::rank::caps::Caps;
 use crate::rank::env::Env;
-use crate::rank::sessions::Sessions;
+use crate::rank::sessions::{DELEG_INO, Sessions};
 use crate::rank::stat;
 use crate::types::ClientId;
-use fsfmt::{Frag, Ino, InodeKey};
+use fsfmt::{Frag, Ino, InoRange, InodeKey};
+use maps::IntervalSet;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
-use msgs::{ClientReply, ClientRequest, InodeStat, MdsOp, ReplyDentry, ReplyTrace};
+use msgs::{ClientReply, ClientRequest, CreatedInode, InodeStat, MdsOp, ReplyDentry, ReplyTrace};
 use wire::Writer;
 
 /// An answer with only the result 0.
@@ -24,7 +25,7 @@ pub(super) fn build(
     sessions: &mut Sessions,
     caps: &mut Caps,
     client: ClientId,
-    (request, reply): (&ClientRequest, &Reply),
+    (request, reply, delegated): (&ClientRequest, &Reply, &[InoRange]),
 ) -> ClientReply {
     let mut trace = ReplyTrace::default();
     let realm = realm_of(cache, reply);
@@ -41,7 +42,7 @@ pub(super) fn build(
     }
     let extra = match &reply.extra {
         Extra::None => Vec::new(),
-        Extra::Created(ino) => Writer::encode(&ino.0),
+        Extra::Created(ino) => created(sessions, client, *ino, delegated),
         Extra::Bytes(bytes) => bytes.clone(),
         Extra::Listing { frag, entries, flags, max_bytes } => {
             let mut w = Writer::new();
@@ -65,6 +66,16 @@ pub(super) fn build(
         snap_trace: if has_inode { cache.realm_trace(realm) } else { Vec::new() },
         ..empty(env, request.op)
     }
+}
+
+/// The number of a created inode, with numbers for asynchronous creates if the client knows of such.
+fn created(sessions: &Sessions, client: ClientId, ino: Ino, delegated: &[InoRange]) -> Vec<u8> {
+    if !sessions.get(client).is_some_and(|s| s.has_feature(DELEG_INO)) {
+        return Writer::encode(&ino.0);
+    }
+    let mut set = IntervalSet::new();
+    delegated.iter().for_each(|range| set.insert(range.first.0, range.count));
+    Writer::encode(&CreatedInode { ino: ino.0, delegated: set })
 }
 
 /// The realm that an answer describes: that of its inode, or else of the directory.

@@ -56,7 +56,8 @@ impl Ops {
             env.take_snap_id();
         }
         match result {
-            Ok(plan) if env.cfg().full && grows(op.request.op, &plan) => {
+            // An asynchronous create has succeeded for its caller already: there is room enough for a few.
+            Ok(plan) if env.cfg().full && grows(op.request.op, &plan) && !ops::is_async(&op.request) => {
                 self.fail(env, cache, sessions, caps, op, (Errno::ENOSPC, seen));
             }
             Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen, ino_next)),
@@ -98,11 +99,12 @@ impl Ops {
         (errno, seen): (Errno, Lsn),
     ) {
         let (client, tid, kind) = (op.client, op.tid, op.request.op);
-        if ops::is_replay(&op.request) {
-            env.due(Due::Repeated(client, Some(errno)));
-        }
+        env.due(Due::Answered(client, tid, Some(errno)));
         if errno == Errno::EACCES {
             report_denied(env, sessions, client, &op.request);
+        }
+        if ops::is_async(&op.request) && !ops::is_replay(&op.request) {
+            report_async_failure(env, sessions, client, &op.request, errno);
         }
         self.end(env, cache, sessions, caps, op);
         let answer = ClientReply { result: errno.to_result_code(), ..reply::empty(env, kind) };
@@ -120,14 +122,17 @@ impl Ops {
     ) {
         assert!(plan.remote.is_empty(), "one rank has the authority over everything");
         let is_early = sessions.get(op.client).is_some_and(|s| early::allows(s, &op.request, &plan));
-        let mut own = None;
+        let (mut own, mut delegated) = (None, Vec::new());
         if !plan.local.is_empty() {
             seen = seen.max(early::replaced(cache, op.client, &plan.local));
             let mut updates = std::mem::take(&mut plan.local);
             updates.push(Update::Completed { client: op.client.0, tid: op.tid, ino: plan.created });
             if plan.created.0 != 0 {
                 seen = seen.max(sessions.reserved_by(op.client, plan.created));
-                updates.extend(sessions.refill(op.client, plan.created, ino_next));
+                let refill = sessions.refill(op.client, plan.created, ino_next);
+                seen = seen.max(refill.after);
+                updates.extend(refill.updates);
+                delegated = refill.delegated;
             }
             let name = op.request.op.name().unwrap_or("operation");
             let author = is_early.then_some(op.client);
@@ -139,11 +144,11 @@ impl Ops {
         if let (Some(change), Some(own)) = (plan.realm.take(), own) {
             snaps::tell(env, cache, sessions, own, change);
         }
+        env.due(Due::Answered(op.client, op.tid, None));
         let answer = if ops::is_replay(&op.request) {
-            env.due(Due::Repeated(op.client, None));
             reply::empty(env, op.request.op)
         } else {
-            reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply))
+            reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply, &delegated))
         };
         match own {
             Some(own) if is_early => sessions.answer_early(env, op.client, (seen, own), op.tid, answer),
@@ -177,9 +182,11 @@ impl Ops {
     }
 }
 
-/// The number of the inode that a request may create.
+/// The number of the inode that a request may create. A client that repeats a create, or creates
+/// asynchronously, names one that is reserved for it.
 fn number_for(session: &Session, request: &ClientRequest, ino_next: u64) -> u64 {
-    let asked = Some(Ino(request.ino)).filter(|ino| ops::is_replay(request) && session.has_reserved(*ino));
+    let names_one = ops::is_replay(request) || ops::is_async(request);
+    let asked = Some(Ino(request.ino)).filter(|ino| names_one && session.has_reserved(*ino));
     asked.or_else(|| session.next_number()).map_or(ino_next, |ino| ino.0)
 }
 
@@ -218,5 +225,19 @@ fn report_denied(env: &mut Env, sessions: &mut Sessions, client: ClientId, reque
     let (op, uid, gid) = (request.op, request.caller_uid, request.caller_gid);
     sessions.report_once(env, client, Level::Info, "request_denied", |who| {
         format!("{op} by {who} (uid {uid}, gid {gid}): its key does not allow it")
+    });
+}
+
+/// Logs an asynchronous request that fails, although its caller was told of success, once for each session.
+fn report_async_failure(
+    env: &mut Env,
+    sessions: &mut Sessions,
+    client: ClientId,
+    request: &ClientRequest,
+    errno: Errno,
+) {
+    let (op, why) = (request.op, errno.name().unwrap_or("an error"));
+    sessions.report_once(env, client, Level::Warn, "async_request_failed", |who| {
+        format!("{op} by {who} fails with {why}, but its caller was told that it succeeded")
     });
 }

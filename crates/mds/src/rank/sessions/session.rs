@@ -4,7 +4,7 @@ use super::outbox::Outbox;
 use crate::types::{ClientId, Lsn};
 use auth::MdsCap;
 use fsfmt::tables::SessionRecord;
-use fsfmt::{Ino, InodeKey};
+use fsfmt::{Ino, InoRange, InodeKey};
 use std::collections::BTreeSet;
 use stdx::Instant;
 use wire::AddrVec;
@@ -52,10 +52,15 @@ pub struct Session {
     /// The first of the inode numbers that it has reserved last, and the event that reserved them.
     pub(super) reserved_from: Ino,
     pub(super) reserved_by: Lsn,
+    /// The end of all inode numbers that it has ever reserved.
+    pub(super) reserved_end: u64,
+    /// True if it has shown that it creates files asynchronously: it is given numbers for that.
+    pub(super) creates_async: bool,
 }
 
 impl Session {
     pub(super) fn new(record: SessionRecord, auth: MdsCap, state: SessionState, now: Instant) -> Self {
+        let reserved_end = end_of(&record.preallocated);
         Self {
             record,
             auth,
@@ -67,6 +72,8 @@ impl Session {
             outbox: Outbox::default(),
             reserved_from: Ino(0),
             reserved_by: 0,
+            reserved_end,
+            creates_async: false,
         }
     }
 
@@ -87,6 +94,16 @@ impl Session {
     /// True if the client may be given anything.
     pub fn is_open(&self) -> bool {
         self.state == SessionState::Open
+    }
+
+    /// True if its client has a feature, by the feature's bit.
+    pub fn has_feature(&self, feature: u64) -> bool {
+        self.record.features.first().is_some_and(|word| word & feature != 0)
+    }
+
+    /// True if its client creates files asynchronously.
+    pub fn creates_async(&self) -> bool {
+        self.creates_async
     }
 
     /// Inodes that it has capabilities on.
@@ -117,6 +134,11 @@ impl Session {
             "messages_queued": self.outbox.len(),
         })
     }
+}
+
+/// The end of the last range.
+pub(super) fn end_of(ranges: &[InoRange]) -> u64 {
+    ranges.last().map_or(0, |range| range.first.0 + range.count)
 }
 
 /// Planted fault: a request that comes again is carried out again.
