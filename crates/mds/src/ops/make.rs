@@ -1,12 +1,13 @@
 //! MKNOD, MKDIR and SYMLINK, and the part that is common to all creations.
 
 use super::context::{Cx, is_async};
+use super::directory;
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeData, NestStat, mode};
 use maps::FileLayout;
-use msgs::{MdsOp, MkdirArgs, MknodArgs, cap};
+use msgs::{MdsOp, MkdirArgs, MknodArgs};
 use std::collections::BTreeMap;
 use wire::Errno;
 use wire::Reader;
@@ -77,10 +78,9 @@ pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u3
     }
     let mut draft = Draft::new(cx.cache, cx.now);
     draft.create(data);
-    draft.dir_changed(dir, i64::from(!is_dir), i64::from(is_dir))?;
+    directory::change(cx, &mut draft, dir, (i64::from(!is_dir), i64::from(is_dir)))?;
     draft.account(dir, ino)?;
     draft.put((dir, key.clone()), ino);
-    cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     let reply = Reply { dentry: Some((dir, key)), target: Some(ino), want, ..Reply::default() };
     cx.finish(Plan { local: draft.finish(), created: ino.ino, reply, ..Plan::default() })
 }
@@ -94,7 +94,9 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let data = match cx.request.op {
         MdsOp::MKDIR => {
             let bits = cx.request.args.get::<MkdirArgs>().mode & !mode::FORMAT;
-            new_inode(cx, parent, bits | mode::DIR)?
+            let mut data = new_inode(cx, parent, bits | mode::DIR)?;
+            directory::record(cx, &mut data, dir.inode());
+            data
         }
         MdsOp::SYMLINK => {
             let mut data = new_inode(cx, parent, 0o777 | mode::SYMLINK)?;

@@ -6,6 +6,7 @@
 //! and one another's helpers, never this file.
 
 mod context;
+mod directory;
 mod draft;
 mod getattr;
 mod link;

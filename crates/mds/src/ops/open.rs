@@ -3,7 +3,7 @@
 use super::context::{Cx, is_async};
 use super::draft::Draft;
 use super::make::{link_new, new_inode};
-use super::open_flags::{self as flag, wanted};
+use super::open_flags::{self as flag, wanted, wanted_by_create};
 use super::plan::{Extra, Plan, Reply};
 use super::setattr::truncate;
 use crate::types::{Place, Stop};
@@ -69,11 +69,12 @@ pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
         return open_existing(cx, ino, Some((dir, key)));
     }
     let mut data = new_inode(cx, &cx.dir(dir.inode())?.data, args.mode & !mode::FORMAT | mode::FILE)?;
-    let max_size = cx.max_size_for(0);
+    // One that creates asynchronously may have written up to the stripe unit.
+    let max_size = cx.max_size_for(0).max(data.layout.stripe_unit.into());
     data.ranges.insert(cx.client.0, ClientRange { max_size, ..ClientRange::default() });
     data.max_size_ever = max_size;
     let ino = data.ino;
-    let mut plan = link_new(cx, (dir, key), data, wanted(args.flags))?;
+    let mut plan = link_new(cx, (dir, key), data, wanted_by_create(cx.request))?;
     plan.reply.extra = Extra::Created(ino);
     Ok(plan)
 }

@@ -1,7 +1,7 @@
 //! An operation that was carried out before: only its answer is made again.
 
 use super::context::Cx;
-use super::open_flags::wanted;
+use super::open_flags::wanted_by_create;
 use super::plan::{Extra, Plan, Reply};
 use super::snap;
 use crate::types::{Place, Stop};
@@ -59,7 +59,7 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
         && matches!(op, MdsOp::CREATE | MdsOp::OPEN)
         && cx.inode(ino)?.data.is_file()
     {
-        reply.want = wanted(cx.request.args.get::<msgs::OpenArgs>().flags);
+        reply.want = wanted_by_create(cx.request);
     }
     Ok(reply)
 }

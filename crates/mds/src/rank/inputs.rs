@@ -63,6 +63,7 @@ impl Rank {
             sessions.recall(env, cache);
         }
         self.caps.revoke_unwanted(env, cache, sessions);
+        self.caps.end_sharing(env, cache);
         self.run();
         self.trim_thoroughly();
     }

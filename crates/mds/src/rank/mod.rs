@@ -136,7 +136,12 @@ impl Rank {
 
     /// Notes that the cluster, or a pool of the file system, is full or no longer full.
     pub fn set_full(&mut self, full: bool) {
+        let was_full = self.env.cfg().full;
         self.env.configure(|cfg| cfg.full = full);
+        if full && !was_full {
+            let Self { env, cache, sessions, caps, .. } = self;
+            caps.revoke_async(env, cache, sessions);
+        }
     }
 
     /// The addresses of a client that has a session.

@@ -175,7 +175,9 @@ fn remove_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: 
     let Some(inode) = cache.inodes.get(&ino) else { return };
     let holds = inode.caps.get(client).is_some_and(|c| (c.held() | c.wanted) & STRONG != 0);
     let locks = inode.locks.as_ref().is_some_and(|l| l.has_client(client));
-    if !inode.data.ranges.contains_key(&client.0) || holds || locks {
+    let Some(range) = inode.data.ranges.get(&client.0) else { return };
+    // The record of a directory goes with the next change by another client: this one may work in it again.
+    if holds || locks || range.bits != 0 {
         return;
     }
     let mut data = inode.data.clone();

@@ -3,13 +3,13 @@
 use super::op::{Op, interrupts};
 use super::{Ops, early, reply};
 use crate::cache::{Cache, Revocation};
-use crate::ops::{self, Cx, Plan};
+use crate::ops::{self, Cx, Extra, Plan};
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit_for;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
 use crate::rank::locks;
-use crate::rank::sessions::{Session, Sessions};
+use crate::rank::sessions::{Refill, Session, Sessions};
 use crate::rank::snaps;
 use crate::types::{ClientId, Lsn, Need, OpId, Stop};
 use fsfmt::{Ino, Update};
@@ -47,6 +47,7 @@ impl Ops {
         let number = number_for(session, &op.request, ino_next);
         let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
             .with_session(session.auth(), done)
+            .with_async(session.creates_async())
             .with_snapshots(snap_id, has_absent)
             .at(env.stamp());
         let result = ops::prepare(&cx);
@@ -122,21 +123,24 @@ impl Ops {
     ) {
         assert!(plan.remote.is_empty(), "one rank has the authority over everything");
         let is_early = sessions.get(op.client).is_some_and(|s| early::allows(s, &op.request, &plan));
-        let (mut own, mut delegated) = (None, Vec::new());
+        let mut own = None;
+        let mut refill = Refill::default();
         if !plan.local.is_empty() {
             seen = seen.max(early::replaced(cache, op.client, &plan.local));
             let mut updates = std::mem::take(&mut plan.local);
             updates.push(Update::Completed { client: op.client.0, tid: op.tid, ino: plan.created });
             if plan.created.0 != 0 {
                 seen = seen.max(sessions.reserved_by(op.client, plan.created));
-                let refill = sessions.refill(op.client, plan.created, ino_next);
+                let tells = matches!(plan.reply.extra, Extra::Created(_)) && !ops::is_replay(&op.request);
+                refill = sessions.refill(op.client, plan.created, ino_next, tells);
                 seen = seen.max(refill.after);
-                updates.extend(refill.updates);
-                delegated = refill.delegated;
+                updates.append(&mut refill.updates);
             }
             let name = op.request.op.name().unwrap_or("operation");
             let author = is_early.then_some(op.client);
-            own = Some(commit_for(env, cache, sessions, author, name, updates));
+            let lsn = commit_for(env, cache, sessions, author, name, updates);
+            own = Some(lsn);
+            seen = if refill.is_news { lsn } else { seen };
         }
         if let Some(lock) = plan.lock {
             locks::set(env, cache, op.client, lock);
@@ -148,7 +152,7 @@ impl Ops {
         let answer = if ops::is_replay(&op.request) {
             reply::empty(env, op.request.op)
         } else {
-            reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply, &delegated))
+            reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply, &refill.delegated))
         };
         match own {
             Some(own) if is_early => sessions.answer_early(env, op.client, (seen, own), op.tid, answer),

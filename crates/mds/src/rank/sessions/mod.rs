@@ -10,6 +10,7 @@ mod outbox;
 mod ranges;
 mod session;
 
+pub(super) use numbers::Refill;
 pub use session::{ClientPeer, Session, SessionState};
 
 use super::effect::{Effect, Stage};

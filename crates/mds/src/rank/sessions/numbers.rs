@@ -34,6 +34,8 @@ pub(in crate::rank) struct Refill {
     pub delegated: Vec<InoRange>,
     /// The event that must be durable before the client learns of them.
     pub after: Lsn,
+    /// True if the create's own event reserves some of them: it must be durable too.
+    pub is_news: bool,
 }
 
 impl Session {
@@ -55,30 +57,30 @@ impl Sessions {
         self.map.get(&client).filter(|s| ino >= s.reserved_from).map_or(0, |s| s.reserved_by)
     }
 
-    /// The updates by which a client that uses `ino` keeps enough reserved and delegated numbers; the numbers
-    /// from `ino_next` on are free.
-    pub fn refill(&self, client: ClientId, ino: Ino, ino_next: u64) -> Refill {
+    /// The updates by which a client that uses `ino` keeps enough reserved numbers, and delegated ones if the
+    /// answer tells it of them; the numbers from `ino_next` on are free.
+    pub fn refill(&self, client: ClientId, ino: Ino, ino_next: u64, tells: bool) -> Refill {
         let Some(session) = self.map.get(&client) else { return Refill::default() };
         let SessionRecord { preallocated, delegated, .. } = &session.record;
         let (mut preallocated, mut delegated) = (preallocated.clone(), delegated.clone());
         remove(&mut preallocated, ino);
         remove(&mut delegated, ino);
-        let mut refill = Refill::default();
-        if session.creates_async && count(&delegated) < DELEGATED_LOW {
-            refill.delegated = take(&mut preallocated, DELEGATED - count(&delegated));
-            delegated.extend(&refill.delegated);
-            let reserved_by =
-                |range: &InoRange| self.reserved_by(client, Ino(range.first.0 + range.count - 1));
-            refill.after = refill.delegated.iter().map(reserved_by).max().unwrap_or(0);
-        }
+        let missing = DELEGATED - count(&delegated).min(DELEGATED);
+        let delegates = tells && session.creates_async && missing > DELEGATED - DELEGATED_LOW;
         let mut next = ino_next.max(ino.0 + 1);
-        let reserves = count(&preallocated) < LOW;
+        let needed = if delegates { missing } else { 0 };
+        let reserves = count(&preallocated) < LOW.max(needed);
         if reserves {
             preallocated.push(fresh(next));
             next += RESERVED_AT_ONCE;
         }
-        refill.updates.push(Update::InoNext { next });
-        if reserves || !refill.delegated.is_empty() {
+        let mut refill = Refill { updates: vec![Update::InoNext { next }], ..Refill::default() };
+        refill.delegated = take(&mut preallocated, needed);
+        delegated.extend(&refill.delegated);
+        let last = refill.delegated.iter().map(|range| range.first.0 + range.count - 1).max().unwrap_or(0);
+        refill.after = self.reserved_by(client, Ino(last));
+        refill.is_news = last >= session.reserved_end;
+        if reserves || delegates {
             refill.updates.push(Update::InoRanges { client: client.0, preallocated, delegated });
         }
         refill
