@@ -154,6 +154,11 @@ impl Rank {
         self.sessions.describe()
     }
 
+    /// Counts of requests since the start.
+    pub fn counters(&self) -> serde_json::Value {
+        self.ops.counters()
+    }
+
     /// Running operations, with what each waits for.
     pub fn op_list(&self) -> Vec<serde_json::Value> {
         self.ops.describe()

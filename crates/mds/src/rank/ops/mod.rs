@@ -2,6 +2,7 @@
 //! fails or has a plan. What it lacks is fetched and it starts again from scratch. A plan is carried out at
 //! once: its event is journaled and applied, its reply queued behind the event.
 
+mod counters;
 mod early;
 mod op;
 mod reply;
@@ -14,6 +15,7 @@ use super::env::{Env, Loaded};
 use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::types::{ClientId, Need, OpId};
+use counters::Counters;
 use fsfmt::InodeKey;
 use msgs::ClientRequest;
 use op::Op;
@@ -34,11 +36,13 @@ pub(super) struct Ops {
     /// True if operations wait for absent clients.
     waits_for_absent: bool,
     last_id: u64,
+    counters: Counters,
 }
 
 impl Ops {
     /// Starts a client's request.
     pub fn start(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
+        self.counters.count(&request);
         self.last_id += 1;
         let id = OpId(self.last_id);
         self.ops.insert(id, Op::new(id, client, tid, request));
@@ -162,6 +166,11 @@ impl Ops {
     /// True if no operation is under way.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
+    }
+
+    /// Counts of requests for people.
+    pub fn counters(&self) -> serde_json::Value {
+        self.counters.to_json()
     }
 
     /// Operations for people, with their needs.
