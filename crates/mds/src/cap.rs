@@ -172,8 +172,8 @@ pub const MIXED: u32 = cap::PIN
     | cap::FILE_LAZYIO;
 /// Bits that all may have of a directory: its entries and attributes do not change until revoked.
 pub const DIRECTORY: u32 = cap::PIN | cap::ANY_SHARED;
-/// Bits of a client that works in a directory alone: it creates and unlinks there without waiting for answers.
-/// They are given and revoked together.
+/// Bits of a client that works in a directory alone: it creates and unlinks there without waiting for
+/// answers. They are given and revoked together.
 pub const DIR_ASYNC: u32 = cap::FILE_EXCL | DIR_OPS;
 /// Bits that Linux's client takes for granted on a file that it creates asynchronously.
 pub const ASYNC_FILE: u32 = cap::PIN

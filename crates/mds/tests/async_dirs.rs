@@ -119,6 +119,7 @@ fn an_asynchronous_create_makes_what_its_client_has_assumed() {
     let made = early.trace.target.expect("the file");
     assert!(!early.safe && early.result == 0);
     assert_eq!((made.ino, made.cap.caps & TAKEN, made.cap.wanted & TAKEN), (number, TAKEN, TAKEN));
+    assert_eq!(made.cap.cap_id, 1, "Linux may have had it before");
     assert!(made.max_size >= u64::from(made.layout.stripe_unit));
     assert_eq!(early.trace.dentry.expect("the name").lease.mask, 4, "the primary name");
     assert_eq!(caps(&w, A, d) & ALONE, ALONE);
@@ -379,4 +380,36 @@ fn times_that_a_client_sets_in_its_directory_are_kept() {
     let stat = w.call(B, getattr("d", cap::FILE_SHARED)).trace.target.expect("the directory");
     assert_eq!(stat.mtime.sec, 77);
     assert_eq!(w.call(B, ClientRequest { path: at_root("d"), ..lookup("d") }).result, 0);
+}
+
+#[test]
+fn later_requests_find_earlier_asynchronous_ones_done() {
+    let (mut w, _) = alone(30);
+    let (tid, _) = start_create(&mut w, "d/f");
+    assert_eq!(w.reply(A, tid).result, 0);
+    assert_eq!(w.call(B, lookup("d/f")).result, 0);
+    w.call(A, lookup("d/f"));
+    w.clients.get_mut(&B).expect("b").stubborn = true;
+    // B keeps the first from being carried out: it has the file's link count cached.
+    let d = ino(&w.call(A, lookup("d")));
+    let named = |name: &[u8]| msgs::FilePath { ino: d, path: name.to_vec() };
+    let unlink = |name: &[u8]| ClientRequest { path: named(name), ..request(MdsOp::UNLINK, "") };
+    let first = w.start(A, asynchronous(unlink(b"f")));
+    let second = w.start(A, asynchronous(unlink(b"first")));
+    let rmdir = w.start(A, request(MdsOp::RMDIR, "d"));
+    let looks = w.start(A, ClientRequest { path: named(b"f"), ..lookup("") });
+    w.quiet();
+    for tid in [first, second, rmdir, looks] {
+        assert!(!w.clients[&A].replies.contains_key(&tid));
+    }
+    w.clients.get_mut(&B).expect("b").stubborn = false;
+    for ino in std::mem::take(&mut w.clients.get_mut(&B).expect("b").unconfirmed) {
+        let (tid, update) = w.clients.get_mut(&B).expect("b").update(ino);
+        w.send(B, tid, update);
+    }
+    w.quiet();
+    for tid in [first, second, rmdir] {
+        assert_eq!(w.reply(A, tid).result, 0);
+    }
+    assert_eq!(w.reply(A, looks).result, code(Errno::ENOENT));
 }

@@ -1,5 +1,6 @@
 //! An operation's view: its request, and reads of the cache that record the newest event they depend on.
 
+use super::flags::is_replay;
 use super::open_flags;
 use super::plan::Plan;
 use crate::authority::Auth;
@@ -7,7 +8,7 @@ use crate::cache::{Cache, Dir, Inode, SlotLink};
 use crate::cap::DIR_ASYNC;
 use crate::config::RankConfig;
 use crate::page::Page;
-use crate::types::{ClientId, Holder, LastChange, Lsn, Need, Place, Stop};
+use crate::types::{ClientId, Holder, LastChange, Lsn, Need, OpId, Place, Stop};
 use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use maps::SnapId;
@@ -40,6 +41,7 @@ pub struct Cx<'a> {
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
     creates_async: bool,
+    earlier: &'a [(Option<InodeKey>, OpId)],
     seen: Cell<Lsn>,
     snap_id: Option<Result<SnapId, Errno>>,
     used_snap_id: Cell<bool>,
@@ -79,6 +81,7 @@ impl<'a> Cx<'a> {
             pages,
             auth: None,
             creates_async: false,
+            earlier: &[],
             seen: Cell::new(0),
             snap_id: None,
             used_snap_id: Cell::new(false),
@@ -94,9 +97,9 @@ impl<'a> Cx<'a> {
         self
     }
 
-    /// Adds whether the client works asynchronously where it may.
-    pub fn with_async(mut self, creates_async: bool) -> Self {
-        self.creates_async = creates_async;
+    /// Adds whether the client works asynchronously where it may, and its earlier requests of that kind.
+    pub fn with_async(mut self, creates_async: bool, earlier: &'a [(Option<InodeKey>, OpId)]) -> Self {
+        (self.creates_async, self.earlier) = (creates_async, earlier);
         self
     }
 
@@ -180,8 +183,11 @@ impl<'a> Cx<'a> {
     }
 
     /// Stops unless nobody else works asynchronously in a directory: its names are not known here until that
-    /// client has given it up.
+    /// client has given it up. What the asking client has done there is carried out first.
     pub fn check_alone(&self, dir: InodeKey) -> Result<(), Stop> {
+        if let Some((_, id)) = self.earlier.iter().find(|(at, _)| at.is_none_or(|at| at == dir)) {
+            return Err(Need::Earlier(*id).into());
+        }
         let is_dir = self.cache.inodes.get(&dir).is_some_and(|inode| inode.data.is_dir());
         let except = Some(self.client.into());
         match self.cache.revocation(dir, except, DIR_ASYNC).filter(|_| is_dir) {
@@ -322,17 +328,6 @@ impl<'a> Cx<'a> {
             need => need.into(),
         }
     }
-}
-
-/// True if a client repeats a request that it has an early answer to, because a crash of the rank may have
-/// lost what it did.
-pub fn is_replay(request: &ClientRequest) -> bool {
-    request.flags & msgs::request_flag::REPLAY != 0
-}
-
-/// True if the client has already told its caller that the request succeeded.
-pub fn is_async(request: &ClientRequest) -> bool {
-    request.flags & msgs::request_flag::ASYNC != 0
 }
 
 /// The inode at which a path starts.

@@ -1,8 +1,9 @@
 //! MKNOD, MKDIR and SYMLINK, and the part that is common to all creations.
 
-use super::context::{Cx, is_async};
+use super::context::Cx;
 use super::directory;
 use super::draft::Draft;
+use super::flags::is_async;
 use super::plan::{Plan, Reply};
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeData, NestStat, mode};

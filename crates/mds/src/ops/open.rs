@@ -1,7 +1,8 @@
 //! OPEN and CREATE.
 
-use super::context::{Cx, is_async};
+use super::context::Cx;
 use super::draft::Draft;
+use super::flags::is_async;
 use super::make::{link_new, new_inode};
 use super::open_flags::{self as flag, wanted, wanted_by_create};
 use super::plan::{Extra, Plan, Reply};
@@ -75,6 +76,7 @@ pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
     data.max_size_ever = max_size;
     let ino = data.ino;
     let mut plan = link_new(cx, (dir, key), data, wanted_by_create(cx.request))?;
+    plan.reply.is_assumed = is_async(cx.request);
     plan.reply.extra = Extra::Created(ino);
     Ok(plan)
 }

@@ -1,6 +1,6 @@
 //! The flags of an open, by Ceph's numbers, and what they ask for.
 
-use super::context::is_async;
+use super::flags::is_async;
 use crate::cap::{ASYNC_FILE, wanted_by_open};
 use msgs::{ClientRequest, MdsOp, OpenArgs};
 

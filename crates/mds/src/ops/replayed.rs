@@ -1,6 +1,7 @@
 //! An operation that was carried out before: only its answer is made again.
 
 use super::context::Cx;
+use super::flags::is_async;
 use super::open_flags::wanted_by_create;
 use super::plan::{Extra, Plan, Reply};
 use super::snap;
@@ -60,6 +61,7 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
         && cx.inode(ino)?.data.is_file()
     {
         reply.want = wanted_by_create(cx.request);
+        reply.is_assumed = created.0 != 0 && is_async(cx.request);
     }
     Ok(reply)
 }

@@ -62,6 +62,7 @@ impl ClientReplay {
     /// A client has come back with `said`: takes the requests that it repeats, and returns the others.
     pub fn add(
         &mut self,
+        sessions: &mut Sessions,
         client: ClientId,
         said: Vec<Said>,
         claims: Vec<(InodeKey, CapReconnect)>,
@@ -74,6 +75,7 @@ impl ClientReplay {
                 body => rest.push((tid, body)),
             }
         }
+        sessions.keep_numbers(client);
         one.requests.make_contiguous().sort_by_key(|(tid, _)| *tid);
         self.clients.insert(client, one);
         rest
@@ -164,6 +166,11 @@ impl ClientReplay {
     pub fn drop_client(&mut self, client: ClientId) {
         self.clients.remove(&client);
         self.others.retain(|(other, _)| *other != client);
+    }
+
+    /// True if requests of clients are being repeated.
+    pub fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
     }
 
     /// True if nothing waits.

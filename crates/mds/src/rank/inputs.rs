@@ -226,7 +226,7 @@ impl Rank {
         let Some(client) = self.reconnect.next_reconnected() else { return false };
         let Self { env, cache, sessions, .. } = self;
         let Resumed { said, held, missing } = self.reconnect.resume(env, cache, sessions, client);
-        let said = self.client_replay.add(client, said, missing);
+        let said = self.client_replay.add(sessions, client, said, missing);
         self.take_messages(client, said);
         if self.env.stage() == Stage::Active {
             held.into_iter().for_each(|ino| self.env.due(Due::CapsChanged(ino)));

@@ -180,7 +180,9 @@ impl Rank {
             }
             let Self { env, cache, sessions, .. } = self;
             self.reconnect.check_window(env, cache, sessions);
-            self.strays.advance(env, cache, sessions, self.reconnect.has_absent());
+            // Clients whose requests are being repeated claim what these make only afterwards.
+            let has_unclaimed = self.reconnect.has_absent() || self.client_replay.has_clients();
+            self.strays.advance(env, cache, sessions, has_unclaimed);
             let takes_changes = self.write_back.takes_changes(env);
             self.trimming.advance(env, cache, sessions, takes_changes);
             self.write_back.advance(env, cache, sessions);

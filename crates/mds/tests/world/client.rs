@@ -44,6 +44,8 @@ pub struct Client {
     pub flushing: BTreeMap<u64, ClientCaps>,
     /// Gives nothing back.
     pub stubborn: bool,
+    /// What a stubborn one was to give up.
+    pub unconfirmed: std::collections::BTreeSet<u64>,
     /// Knows nothing of delegated numbers.
     pub is_old: bool,
     pub recalled: Option<u32>,
@@ -178,6 +180,9 @@ impl Client {
                     h.size = m.file().size;
                 }
                 assert_eq!(m.op == cap_op::REVOKE, revoked != 0, "a revocation takes something");
+                if revoked != 0 && self.stubborn {
+                    self.unconfirmed.insert(m.ino);
+                }
                 if revoked == 0 || self.stubborn {
                     return Vec::new();
                 }

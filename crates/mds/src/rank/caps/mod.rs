@@ -19,6 +19,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
 
+/// The number that Linux's client assumes for its capability on a file that it creates asynchronously. It is
+/// the first on that file, and no other capability has it.
+const ASSUMED_ID: u64 = 1;
 /// Bits that a client gets unasked, because they save it a round trip and cost nobody anything.
 const UNASKED_BITS: u32 = cap::PIN | cap::ANY_SHARED;
 /// Bits under which a client keeps a file's data.
@@ -54,6 +57,16 @@ impl Caps {
         self.last_id = self.last_id.max(id);
     }
 
+    /// A client has a capability on an inode that it has made asynchronously, under the number that it
+    /// assumes for it.
+    pub fn assume(&self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey, client: ClientId) {
+        let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        inode.caps.get_or_insert_with(client, || {
+            sessions.hold(client, ino);
+            Cap::new(ASSUMED_ID)
+        });
+    }
+
     /// Grants `client` its bits of an inode, in a reply, and returns the inode as the client will see it.
     /// `want` are bits that it wants from now on. Conflicting bits of others are revoked first.
     pub fn issue(
@@ -67,7 +80,7 @@ impl Caps {
     ) -> InodeStat {
         let inode = cache.inodes.get_mut(&ino).expect("replies are about cached inodes");
         let cap = inode.caps.get_or_insert_with(client, || {
-            self.last_id += 1;
+            self.last_id = self.last_id.max(ASSUMED_ID) + 1;
             sessions.hold(client, ino);
             Cap::new(self.last_id)
         });

@@ -7,6 +7,7 @@ mod early;
 mod op;
 mod reply;
 mod run;
+mod under_way;
 
 pub(super) use reply::empty as empty_reply;
 
@@ -22,6 +23,7 @@ use op::Op;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
+use under_way::UnderWay;
 
 /// Operations under way.
 ///
@@ -35,6 +37,7 @@ pub(super) struct Ops {
     space_waiters: BTreeSet<OpId>,
     /// True if operations wait for absent clients.
     waits_for_absent: bool,
+    under_way: UnderWay,
     last_id: u64,
     counters: Counters,
 }
@@ -45,7 +48,9 @@ impl Ops {
         self.counters.count(&request);
         self.last_id += 1;
         let id = OpId(self.last_id);
-        self.ops.insert(id, Op::new(id, client, tid, request));
+        let op = Op::new(id, client, tid, request);
+        self.under_way.begin(&op);
+        self.ops.insert(id, op);
         self.ready.push_back(id);
     }
 
@@ -138,6 +143,9 @@ impl Ops {
     /// Ends an operation that was taken out of the table.
     fn end(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, caps: &mut Caps, op: Op) {
         self.space_waiters.remove(&op.id);
+        for waiter in self.under_way.end(&op) {
+            self.satisfy(waiter, |need| *need == Need::Earlier(op.id));
+        }
         sessions.end_request(op.client, op.tid);
         caps.end_revocations(env, cache, sessions, op.id, op.touched);
     }
@@ -182,6 +190,7 @@ impl Ops {
     pub fn check(&self) {
         assert!(self.ready.is_empty(), "what can run has run");
         assert!(self.space_waiters.len() <= self.ops.len(), "what waits for space is under way");
+        assert!(self.under_way.len() <= self.ops.len(), "asynchronous requests are among them");
     }
 
     /// Asserts the rest by a walk over all operations.

@@ -42,6 +42,9 @@ pub(super) fn build(
         trace.dentry = Some(Box::new(ReplyDentry { dir, dir_stat, name: key.name.clone(), lease }));
     }
     if let Some(ino) = reply.target {
+        if reply.is_assumed {
+            caps.assume(cache, sessions, ino, client);
+        }
         trace.target = Some(Box::new(caps.issue(env, cache, sessions, ino, client, reply.want)));
     }
     let extra = match &reply.extra {
@@ -52,8 +55,8 @@ pub(super) fn build(
             let mut w = Writer::new();
             w.put(&stat::dir_stat(*frag));
             let dir = DirFrag { ino: reply.target.map_or(Ino(0), |key| key.ino), frag: *frag };
-            let part = (dir, entries.as_slice(), *flags, *max_bytes);
-            listing(env, cache, sessions, caps, (client, realm), part, &mut w);
+            let part = (entries.as_slice(), *flags, *max_bytes);
+            listing(env, cache, sessions, caps, (client, realm, dir), part, &mut w);
             w.into_vec()
         }
         Extra::Snapped { frag, entries, flags, max_bytes } => {
@@ -138,8 +141,8 @@ fn listing(
     cache: &mut Cache,
     sessions: &mut Sessions,
     caps: &mut Caps,
-    (client, realm): (ClientId, Ino),
-    (dir, entries, flags, max_bytes): (DirFrag, &[(Vec<u8>, InodeKey)], u16, usize),
+    (client, realm, dir): (ClientId, Ino, DirFrag),
+    (entries, flags, max_bytes): (&[(Vec<u8>, InodeKey)], u16, usize),
     w: &mut Writer,
 ) {
     let with_inodes = entries.iter().map(|(name, ino)| {

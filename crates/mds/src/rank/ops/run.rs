@@ -45,9 +45,10 @@ impl Ops {
         let done = session.completed(op.tid);
         let snap_id = env.snap_id(cache.snaps.last());
         let number = number_for(session, &op.request, ino_next);
+        let earlier = self.under_way.before(&op);
         let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
             .with_session(session.auth(), done)
-            .with_async(session.creates_async())
+            .with_async(session.creates_async(), &earlier)
             .with_snapshots(snap_id, has_absent)
             .at(env.stamp());
         let result = ops::prepare(&cx);
@@ -80,6 +81,9 @@ impl Ops {
             op.pages.clear();
         }
         for need in &needs {
+            if let Need::Earlier(earlier) = need {
+                self.under_way.wait(op.id, *earlier);
+            }
             if let Need::Revoke { ino, .. } | Need::Truncated(ino) | Need::Lock(ino) = need {
                 op.touched.insert(*ino);
             }
@@ -187,11 +191,14 @@ impl Ops {
 }
 
 /// The number of the inode that a request may create. A client that repeats a create, or creates
-/// asynchronously, names one that is reserved for it.
+/// asynchronously, names one that is reserved for it. It may use the others in the same way, so nothing else
+/// is given those then.
 fn number_for(session: &Session, request: &ClientRequest, ino_next: u64) -> u64 {
-    let names_one = ops::is_replay(request) || ops::is_async(request);
-    let asked = Some(Ino(request.ino)).filter(|ino| names_one && session.has_reserved(*ino));
-    asked.or_else(|| session.next_number()).map_or(ino_next, |ino| ino.0)
+    let number = match ops::is_replay(request) || ops::is_async(request) {
+        true => Some(Ino(request.ino)).filter(|ino| session.has_reserved(*ino)),
+        false => session.next_number(),
+    };
+    number.map_or(ino_next, |ino| ino.0)
 }
 
 /// Fetches or revokes what an operation lacks.
@@ -210,8 +217,8 @@ fn fetch(
                 caps.revoke_for(env, cache, sessions, id, (ino, Revocation { except, mask }));
             }
             Need::SnapId => env.effect(Effect::TakeSnapId),
-            // Each return or eviction of an absent client wakes them.
-            Need::Absent => {}
+            // Each return or eviction of an absent client, or the end of the earlier request, wakes them.
+            Need::Absent | Need::Earlier(_) => {}
             Need::Remote(..) | Need::Thaw(_) | Need::Prepared(_) => {
                 unreachable!("one rank has the authority over everything, and migrates nothing")
             }

@@ -66,7 +66,8 @@ impl Sessions {
         remove(&mut preallocated, ino);
         remove(&mut delegated, ino);
         let missing = DELEGATED - count(&delegated).min(DELEGATED);
-        let delegates = tells && session.creates_async && missing > DELEGATED - DELEGATED_LOW;
+        let may_use_more = session.creates_async && !session.is_repeating;
+        let delegates = tells && may_use_more && missing > DELEGATED - DELEGATED_LOW;
         let mut next = ino_next.max(ino.0 + 1);
         let needed = if delegates { missing } else { 0 };
         let reserves = count(&preallocated) < LOW.max(needed);
@@ -86,8 +87,19 @@ impl Sessions {
         refill
     }
 
+    /// A client repeats requests from before a restart, which use the numbers that it had then. It is
+    /// delegated no others until [`Self::drop_numbers`].
+    pub fn keep_numbers(&mut self, client: ClientId) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.is_repeating = true;
+        }
+    }
+
     /// Gives up the numbers that a client has reserved.
     pub fn drop_numbers(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.is_repeating = false;
+        }
         let has_some = |s: &Session| !s.record.preallocated.is_empty() || !s.record.delegated.is_empty();
         if self.map.get(&client).is_some_and(has_some) {
             let (preallocated, delegated) = (Vec::new(), Vec::new());

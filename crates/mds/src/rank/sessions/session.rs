@@ -56,6 +56,8 @@ pub struct Session {
     pub(super) reserved_end: u64,
     /// True if it has shown that it creates files asynchronously: it is given numbers for that.
     pub(super) creates_async: bool,
+    /// True while requests from before a restart are repeated: its numbers are given up after that.
+    pub(super) is_repeating: bool,
 }
 
 impl Session {
@@ -74,6 +76,7 @@ impl Session {
             reserved_by: 0,
             reserved_end,
             creates_async: false,
+            is_repeating: false,
         }
     }
 
