@@ -42,6 +42,8 @@ pub struct Cx<'a> {
     auth: Option<&'a MdsCap>,
     creates_async: bool,
     earlier: &'a [(Option<InodeKey>, OpId)],
+    /// The directory that was last found to be nobody else's alone.
+    checked: Cell<Option<InodeKey>>,
     seen: Cell<Lsn>,
     snap_id: Option<Result<SnapId, Errno>>,
     used_snap_id: Cell<bool>,
@@ -82,6 +84,7 @@ impl<'a> Cx<'a> {
             auth: None,
             creates_async: false,
             earlier: &[],
+            checked: Cell::new(None),
             seen: Cell::new(0),
             snap_id: None,
             used_snap_id: Cell::new(false),
@@ -185,6 +188,10 @@ impl<'a> Cx<'a> {
     /// Stops unless nobody else works asynchronously in a directory: its names are not known here until that
     /// client has given it up. What the asking client has done there is carried out first.
     pub fn check_alone(&self, dir: InodeKey) -> Result<(), Stop> {
+        // A listing asks for each of its names.
+        if self.checked.get() == Some(dir) {
+            return Ok(());
+        }
         if let Some((_, id)) = self.earlier.iter().find(|(at, _)| at.is_none_or(|at| at == dir)) {
             return Err(Need::Earlier(*id).into());
         }
@@ -192,7 +199,10 @@ impl<'a> Cx<'a> {
         let except = Some(self.client.into());
         match self.cache.revocation(dir, except, DIR_ASYNC).filter(|_| is_dir) {
             Some(need) => Err(need.into()),
-            None => Ok(()),
+            None => {
+                self.checked.set(Some(dir));
+                Ok(())
+            }
         }
     }
 

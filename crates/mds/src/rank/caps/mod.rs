@@ -32,7 +32,7 @@ const UNWANTED_FOR: Duration = Duration::from_secs(5);
 
 /// The time for which a directory counts as shared after a client that worked in it alone had to give it up:
 /// clients that use a directory in turn are not worth a revocation each time.
-const SHARED_FOR: Duration = Duration::from_secs(5);
+const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// Capability numbers, and deferred work on capabilities. The capabilities themselves are in the cached
 /// inodes.
