@@ -413,3 +413,16 @@ fn later_requests_find_earlier_asynchronous_ones_done() {
     }
     assert_eq!(w.reply(A, looks).result, code(Errno::ENOENT));
 }
+
+#[test]
+fn linux_has_a_directory_alone_from_its_beginning() {
+    let mut w = World::new(31, MdsOptions::default());
+    w.connect_client(Client { is_linux: true, ..Client::new(A) }, "allow *");
+    let d = ino(&w.call(A, mkdir("d")));
+    assert_eq!(caps(&w, A, d) & ALONE, ALONE);
+    w.call(A, create("d/f", 2));
+    assert!(!w.clients[&A].delegated.is_empty());
+    w.crash(&[A]);
+    w.call(A, create("d/g", 2));
+    assert!(!w.clients[&A].delegated.is_empty(), "its successor knows");
+}

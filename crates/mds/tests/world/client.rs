@@ -46,6 +46,8 @@ pub struct Client {
     pub stubborn: bool,
     /// What a stubborn one was to give up.
     pub unconfirmed: std::collections::BTreeSet<u64>,
+    /// Says that it is Linux's.
+    pub is_linux: bool,
     /// Knows nothing of delegated numbers.
     pub is_old: bool,
     pub recalled: Option<u32>,

@@ -108,13 +108,16 @@ impl World {
 
     /// A client in a state of its own.
     pub fn connect_client(&mut self, client: Client, caps: &str) {
-        let (id, is_old) = (client.id, client.is_old);
+        let (id, is_old, is_linux) = (client.id, client.is_old, client.is_linux);
         self.clients.insert(id, client);
         let caps = auth::MdsCap::parse(caps).expect("caps");
         let peer = ClientPeer { caps, name: format!("client.{id}"), ..ClientPeer::default() };
         self.rank.client_connected(ClientId(id), peer);
         let mut open = msgs::ClientSession::of(msgs::session_op::REQUEST_OPEN, 0);
         open.features = msgs::ClientSession::feature_bytes(if is_old { 0x1bff } else { 0x7ffff });
+        if is_linux {
+            open.metadata.insert("kernel_version".into(), "6.12.0".into());
+        }
         self.send(id, 0, open);
         self.quiet();
         assert!(self.clients[&id].open, "session of {id} is open");

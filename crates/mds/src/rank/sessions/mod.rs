@@ -11,6 +11,7 @@ mod ranges;
 mod session;
 
 pub(super) use numbers::Refill;
+pub(super) use session::DELEG_INO;
 pub use session::{ClientPeer, Session, SessionState};
 
 use super::effect::{Effect, Stage};
@@ -29,8 +30,6 @@ use wire::{DecodeError, Reader, Timespec, Writer};
 /// Session features that we offer: up to 9 (versioned replies), lazy wanted caps, several reconnect messages,
 /// delegated inode numbers.
 const FEATURES: u64 = 0x1bff | DELEG_INO;
-/// Clients with this feature take delegated inode numbers from answers to creates.
-pub(super) const DELEG_INO: u64 = 1 << 13;
 
 /// The write-back of sessions: records to set and keys to remove.
 pub(super) type SessionChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);

@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use stdx::Instant;
 use wire::AddrVec;
 
+/// Clients with this feature take delegated inode numbers from answers to creates.
+pub const DELEG_INO: u64 = 1 << 13;
+
 /// The states of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionState {
@@ -54,7 +57,7 @@ pub struct Session {
     pub(super) reserved_by: Lsn,
     /// The end of all inode numbers that it has ever reserved.
     pub(super) reserved_end: u64,
-    /// True if it has shown that it creates files asynchronously: it is given numbers for that.
+    /// True if it creates files asynchronously, as far as is known: it is given numbers for that.
     pub(super) creates_async: bool,
     /// True while requests from before a restart are repeated: its numbers are given up after that.
     pub(super) is_repeating: bool,
@@ -63,6 +66,9 @@ pub struct Session {
 impl Session {
     pub(super) fn new(record: SessionRecord, auth: MdsCap, state: SessionState, now: Instant) -> Self {
         let reserved_end = end_of(&record.preallocated);
+        // Linux's client. It shows whether it does so only with the first change in a directory that it
+        // knows, and gains nothing there from the bits that it gets then.
+        let creates_async = record.metadata.contains_key("kernel_version") && has_feature(&record, DELEG_INO);
         Self {
             record,
             auth,
@@ -75,7 +81,7 @@ impl Session {
             reserved_from: Ino(0),
             reserved_by: 0,
             reserved_end,
-            creates_async: false,
+            creates_async,
             is_repeating: false,
         }
     }
@@ -101,7 +107,7 @@ impl Session {
 
     /// True if its client has a feature, by the feature's bit.
     pub fn has_feature(&self, feature: u64) -> bool {
-        self.record.features.first().is_some_and(|word| word & feature != 0)
+        has_feature(&self.record, feature)
     }
 
     /// True if its client creates files asynchronously.
@@ -137,6 +143,10 @@ impl Session {
             "messages_queued": self.outbox.len(),
         })
     }
+}
+
+fn has_feature(record: &SessionRecord, feature: u64) -> bool {
+    record.features.first().is_some_and(|word| word & feature != 0)
 }
 
 /// The end of the last range.
