@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Instant, Now};
 
+/// Bits of a lease that say that it is one.
+const LEASE_VALID: u16 = 3;
+
 /// A name in a directory.
 #[derive(Clone, Debug)]
 struct Dentry {
@@ -42,7 +45,7 @@ impl Names {
         lease: &LeaseStat,
     ) {
         let lease_until = now.mono + Duration::from_millis(u64::from(lease.duration_ms));
-        let lease_until = if lease.mask == 0 { Instant(0) } else { lease_until };
+        let lease_until = if lease.mask & LEASE_VALID == 0 { Instant(0) } else { lease_until };
         let dentry = Dentry { inode, lease_until, shared_gen: dir.names().shared_gen() };
         self.dentries.insert((dir.key(), name.to_vec()), dentry);
     }

@@ -139,7 +139,7 @@ updates! {
         /// Their global ids.
         clients: Vec<u64>,
     }
-    /// The inode numbers that a client's session has. Filled by delegated inode numbers.
+    /// The inode numbers that a client's session has.
     11 = InoRanges {
         /// Its global id.
         client: u64,

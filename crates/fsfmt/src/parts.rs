@@ -76,8 +76,7 @@ wire::wire_structs! {
         pub max_size: u64,
         /// The newest snapshot that it knew; filled by snapshots.
         pub follows: u64,
-        /// Capability bits that it may hold on a directory: to create and unlink in it. Filled by
-        /// asynchronous creates.
+        /// Capability bits that it may hold on a directory: to create and unlink in it without asking.
         pub bits: u32,
     }
 

@@ -22,9 +22,9 @@ sparse_structs! {
         pub flushed: BTreeSet<u64>,
         /// The rank went on without it after a restart: its cached shared state may be stale.
         pub was_absent: bool,
-        /// Inode numbers reserved for its creates; filled by delegated inode numbers.
+        /// Inode numbers reserved for its creates.
         pub preallocated: Vec<InoRange>,
-        /// Inode numbers that it may use for asynchronous creates; filled by delegated inode numbers.
+        /// Inode numbers that it may use for asynchronous creates.
         pub delegated: Vec<InoRange>,
         /// Its file locks by inode; filled by locks that survive a restart of the rank.
         pub locks: BTreeMap<Ino, Vec<LockRecord>>,

@@ -140,6 +140,8 @@ pub enum Need {
     SnapId,
     /// Clients that have not returned since the restart: what they may write is not known.
     Absent,
+    /// An earlier asynchronous request of the same client must have been carried out.
+    Earlier(OpId),
     /// Another rank has the authority over a fragment: a replica of it, or the client asks that rank. Never
     /// with one rank, as the next two are.
     Remote(MdsRank, DirFrag),

@@ -82,6 +82,12 @@ impl MdsCap {
         self.grants.iter().any(|g| g.in_fs(fsname) && g.covers(path) && g.write)
     }
 
+    /// True if every user of this key may write at `path`.
+    pub fn lets_all_write(&self, fsname: &str, path: &str) -> bool {
+        let is_for_all = |g: &MdsGrant| g.uid.is_none() && g.gids.is_empty() && !g.root_squash;
+        self.grants.iter().any(|g| g.in_fs(fsname) && g.covers(path) && g.write && is_for_all(g))
+    }
+
     /// The directory that a mount must start at or below, if every grant has a path.
     pub fn root_paths(&self, fsname: &str) -> Vec<&str> {
         self.grants.iter().filter(|g| g.in_fs(fsname)).map(|g| g.path.as_deref().unwrap_or("")).collect()

@@ -1,12 +1,13 @@
 //! A cached inode.
 
 use super::Holders;
-use crate::cap::{STRONG, conflicts, policy};
+use crate::cap::{DIR_OPS, STRONG, conflicts, policy};
 use crate::filelock::FileLocks;
 use crate::types::{ClientId, Holder, LastChange, OpId, Place};
 use fsfmt::InodeData;
 use msgs::cap;
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::Instant;
 
 /// Bits that a running operation revokes from holders and withholds until it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +33,9 @@ pub struct Inode {
     pub revocations: BTreeMap<OpId, Vec<Revocation>>,
     /// Operations that wait for caps to come back, or for its truncation or lock.
     pub waiters: BTreeSet<OpId>,
+    /// On a directory: the last time that a client had to give up the right to work in it alone. For a while
+    /// it counts as shared, and nobody is given that right.
+    pub shared_at: Option<Instant>,
     /// POSIX and flock locks, if any.
     pub locks: Option<Box<FileLocks>>,
     /// Removal or truncation of its data objects, if in progress.
@@ -71,6 +75,7 @@ impl Inode {
             caps: Holders::default(),
             revocations: BTreeMap::new(),
             waiters: BTreeSet::new(),
+            shared_at: None,
             locks: None,
             data_work: None,
         }
@@ -104,12 +109,27 @@ impl Inode {
         if self.data.truncate_from > 0 || matches!(self.data_work, Some(DataWork::Truncate { .. })) {
             bits &= !(cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL | cap::FILE_CACHE | cap::FILE_RD);
         }
-        bits | cap::PIN
+        if self.shared_at.is_some() {
+            bits &= !cap::FILE_EXCL;
+        }
+        self.whole(bits | cap::PIN)
+    }
+
+    /// The part of `bits` that is of use: on a directory, those to work in it asynchronously only with
+    /// `FILE_EXCL`.
+    fn whole(&self, bits: u32) -> u32 {
+        if self.data.is_dir() && bits & cap::FILE_EXCL == 0 { bits & !DIR_OPS } else { bits }
     }
 
     /// True if the inode records that `client` may hold write and exclusive bits.
     pub fn is_recorded(&self, client: ClientId) -> bool {
-        self.data.ranges.get(&client.0).is_some_and(|r| r.max_size > 0)
+        self.data.ranges.get(&client.0).is_some_and(|r| r.max_size > 0 || r.bits != 0)
+    }
+
+    /// True if `client` could be given a directory to work in it alone, once the inode records that.
+    pub fn may_be_exclusive(&self, client: ClientId) -> bool {
+        let others = self.held_by_others(Some(client.into()));
+        self.data.is_dir() && self.allowed(client) & !conflicts(others) & cap::FILE_EXCL != 0
     }
 
     /// Bits that `client` could be granted now, including those it holds.
@@ -120,7 +140,7 @@ impl Inode {
 
     /// The part of `bits` that `client` may have, as recorded in the inode.
     pub fn unless_unrecorded(&self, client: ClientId, bits: u32) -> u32 {
-        if self.is_recorded(client) { bits } else { bits & !STRONG }
+        self.whole(if self.is_recorded(client) { bits } else { bits & !STRONG })
     }
 
     /// True if nothing else in memory depends on it.

@@ -462,6 +462,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
+    ("perf dump", "counts of requests"),
     ("session ls", "clients"),
     ("status", "who this is and how far it is"),
     ("version", "the version of this program"),
@@ -525,6 +526,10 @@ impl Mds {
                 }))
             }
             Some("session ls") => text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into()),
+            Some("perf dump") => {
+                let counters = self.rank.as_ref().map(Rank::counters).unwrap_or_default();
+                text(serde_json::json!({ "mds_server": counters }))
+            }
             Some("ops" | "dump_ops_in_flight") => {
                 let list = self.rank.as_ref().map(Rank::op_list).unwrap_or_default();
                 text(serde_json::json!({ "num_ops": list.len(), "ops": list }))

@@ -1,12 +1,14 @@
 //! An operation's view: its request, and reads of the cache that record the newest event they depend on.
 
+use super::flags::is_replay;
 use super::open_flags;
 use super::plan::Plan;
 use crate::authority::Auth;
 use crate::cache::{Cache, Dir, Inode, SlotLink};
+use crate::cap::DIR_ASYNC;
 use crate::config::RankConfig;
 use crate::page::Page;
-use crate::types::{ClientId, Holder, LastChange, Lsn, Need, Place, Stop};
+use crate::types::{ClientId, Holder, LastChange, Lsn, Need, OpId, Place, Stop};
 use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use maps::SnapId;
@@ -38,6 +40,10 @@ pub struct Cx<'a> {
     missing: &'a BTreeSet<InodeKey>,
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
+    creates_async: bool,
+    earlier: &'a [(Option<InodeKey>, OpId)],
+    /// The directory that was last found to be nobody else's alone.
+    checked: Cell<Option<InodeKey>>,
     seen: Cell<Lsn>,
     snap_id: Option<Result<SnapId, Errno>>,
     used_snap_id: Cell<bool>,
@@ -76,6 +82,9 @@ impl<'a> Cx<'a> {
             missing,
             pages,
             auth: None,
+            creates_async: false,
+            earlier: &[],
+            checked: Cell::new(None),
             seen: Cell::new(0),
             snap_id: None,
             used_snap_id: Cell::new(false),
@@ -88,6 +97,12 @@ impl<'a> Cx<'a> {
     pub fn with_session(mut self, auth: &'a MdsCap, done: Option<Ino>) -> Self {
         self.auth = Some(auth);
         self.done = done;
+        self
+    }
+
+    /// Adds whether the client works asynchronously where it may, and its earlier requests of that kind.
+    pub fn with_async(mut self, creates_async: bool, earlier: &'a [(Option<InodeKey>, OpId)]) -> Self {
+        (self.creates_async, self.earlier) = (creates_async, earlier);
         self
     }
 
@@ -170,9 +185,43 @@ impl<'a> Cx<'a> {
         if inode.data.is_dir() { Ok(inode) } else { Err(Errno::ENOTDIR.into()) }
     }
 
+    /// Stops unless nobody else works asynchronously in a directory: its names are not known here until that
+    /// client has given it up. What the asking client has done there is carried out first.
+    pub fn check_alone(&self, dir: InodeKey) -> Result<(), Stop> {
+        // A listing asks for each of its names.
+        if self.checked.get() == Some(dir) {
+            return Ok(());
+        }
+        if let Some((_, id)) = self.earlier.iter().find(|(at, _)| at.is_none_or(|at| at == dir)) {
+            return Err(Need::Earlier(*id).into());
+        }
+        let is_dir = self.cache.inodes.get(&dir).is_some_and(|inode| inode.data.is_dir());
+        let except = Some(self.client.into());
+        match self.cache.revocation(dir, except, DIR_ASYNC).filter(|_| is_dir) {
+            Some(need) => Err(need.into()),
+            None => {
+                self.checked.set(Some(dir));
+                Ok(())
+            }
+        }
+    }
+
+    /// True if the client may be let create and unlink in a directory asynchronously: it does so, and whoever
+    /// asks there may change it, since nobody is asked then.
+    pub fn may_create_async(&self, dir: InodeKey) -> bool {
+        let path = || self.cache.path_of(dir).ok().flatten();
+        let may_write = |auth: &MdsCap| {
+            let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
+            let fs = &self.cfg.fs_name;
+            auth.is_allow_all() || path().is_some_and(|path| auth.lets_all_write(fs, &text(path)))
+        };
+        self.creates_async && !self.cfg.full && self.auth.is_some_and(may_write)
+    }
+
     /// Looks up the target of a name.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
         self.check_authority(dir)?;
+        self.check_alone(dir.inode())?;
         let (link, change) = self.cache.entry(dir, key)?;
         self.see(change);
         Ok(link)
@@ -181,6 +230,7 @@ impl<'a> Cx<'a> {
     /// The cached part of a fragment, for a listing.
     pub fn fragment(&self, dir: DirFrag) -> Result<Option<&'a Dir>, Stop> {
         self.check_authority(dir)?;
+        self.check_alone(dir.inode())?;
         Ok(self.cache.dirs.get(&dir))
     }
 
@@ -291,12 +341,6 @@ impl<'a> Cx<'a> {
             need => need.into(),
         }
     }
-}
-
-/// True if a client repeats a request that it has an early answer to, because a crash of the rank may have
-/// lost what it did.
-pub fn is_replay(request: &ClientRequest) -> bool {
-    request.flags & msgs::request_flag::REPLAY != 0
 }
 
 /// The inode at which a path starts.

@@ -1,6 +1,7 @@
 //! LINK: a further name for an inode.
 
 use super::context::Cx;
+use super::directory;
 use super::draft::Draft;
 use super::plan::{Plan, RealmChange, Reply};
 use crate::cap::STRONG;
@@ -30,9 +31,8 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let moves = changed.realm != Realm::GLOBAL && cx.cache.snaps.last() != SnapId(0);
     // Snapshots of any directory with one of its names may contain it.
     changed.realm = Realm::GLOBAL;
-    draft.dir_changed(dir, 1, 0)?;
+    directory::change(cx, &mut draft, dir, (1, 0))?;
     draft.put_remote((dir, key.clone()), target.ino.ino, dtype);
-    cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     cx.revoke_others(target.ino, cap::LINK_SHARED);
     cx.revoke(target.ino, None, cap::LINK_EXCL);
     let reply = Reply { dentry: Some((dir, key)), target: Some(target.ino), ..Reply::default() };

@@ -59,6 +59,7 @@ pub(super) fn name(cx: &Cx<'_>) -> Result<Plan, Stop> {
         return Err(Errno::ENOENT.into());
     }
     cx.inode(dir.inode())?;
+    cx.check_alone(dir.inode())?;
     let reply = Reply { dentry: Some((dir, key)), target: Some(inode.data.key()), ..Reply::default() };
     Ok(Plan { reply, ..Plan::default() })
 }

@@ -1,19 +1,25 @@
 //! MKNOD, MKDIR and SYMLINK, and the part that is common to all creations.
 
 use super::context::Cx;
+use super::directory;
 use super::draft::Draft;
+use super::flags::is_async;
 use super::plan::{Plan, Reply};
 use super::quota;
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeData, NestStat, mode};
 use maps::FileLayout;
-use msgs::{MdsOp, MkdirArgs, MknodArgs, cap};
+use msgs::{MdsOp, MkdirArgs, MknodArgs};
 use std::collections::BTreeMap;
 use wire::Errno;
 use wire::Reader;
 
 /// A new inode in `dir`: owner from the request, group and layout from the directory if it sets them.
 pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<InodeData, Stop> {
+    if is_async(cx.request) && cx.request.ino != cx.ino_next {
+        // It names an inode that is not its to make: another may have the number.
+        return Err(Errno::EINVAL.into());
+    }
     let is_dir = mode & mode::FORMAT == mode::DIR;
     let mut gid = cx.request.owner_gid;
     if dir.mode & mode::SET_GID != 0 {
@@ -75,10 +81,9 @@ pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u3
     quota::check_files(cx, dir.inode())?;
     let mut draft = Draft::new(cx.cache, cx.now);
     draft.create(data);
-    draft.dir_changed(dir, i64::from(!is_dir), i64::from(is_dir))?;
+    directory::change(cx, &mut draft, dir, (i64::from(!is_dir), i64::from(is_dir)))?;
     draft.account(dir, ino)?;
     draft.put((dir, key.clone()), ino);
-    cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     let reply = Reply { dentry: Some((dir, key)), target: Some(ino), want, ..Reply::default() };
     cx.finish(Plan { local: draft.finish(), created: ino.ino, reply, ..Plan::default() })
 }
@@ -92,7 +97,9 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let data = match cx.request.op {
         MdsOp::MKDIR => {
             let bits = cx.request.args.get::<MkdirArgs>().mode & !mode::FORMAT;
-            new_inode(cx, parent, bits | mode::DIR)?
+            let mut data = new_inode(cx, parent, bits | mode::DIR)?;
+            directory::record(cx, &mut data, dir.inode());
+            data
         }
         MdsOp::SYMLINK => {
             let mut data = new_inode(cx, parent, 0o777 | mode::SYMLINK)?;

@@ -6,7 +6,9 @@
 //! and one another's helpers, never this file.
 
 mod context;
+mod directory;
 mod draft;
+mod flags;
 mod getattr;
 mod link;
 mod lock;
@@ -25,8 +27,9 @@ mod unlink;
 mod view;
 mod xattr;
 
-pub use context::{Cx, is_replay, max_size_step};
+pub use context::{Cx, base, max_size_step};
 pub use draft::{Draft, shift};
+pub use flags::{is_async, is_replay};
 pub use plan::{Extra, LockChange, Plan, RealmChange, Reply, Snapped, View};
 
 use crate::types::Stop;

@@ -2,8 +2,9 @@
 
 use super::context::Cx;
 use super::draft::Draft;
+use super::flags::is_async;
 use super::make::{link_new, new_inode};
-use super::open_flags::{self as flag, wanted};
+use super::open_flags::{self as flag, wanted, wanted_by_create};
 use super::plan::{Extra, Plan, Reply};
 use super::setattr::truncate;
 use crate::types::{Place, Stop};
@@ -61,18 +62,21 @@ pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let args: OpenArgs = cx.request.args.get();
     let (dir, key) = cx.parent(&cx.request.path)?;
     if let Some(ino) = cx.entry(dir, &key)?.inode() {
-        if args.flags & flag::EXCL != 0 || cx.is_replay() {
-            // A client that was told that it made a file does not open another one instead.
+        if args.flags & flag::EXCL != 0 || cx.is_replay() || is_async(cx.request) {
+            // A client that was told, or has told its caller, that it made a file does not open another one
+            // instead.
             return Err(Errno::EEXIST.into());
         }
         return open_existing(cx, ino, Some((dir, key)));
     }
     let mut data = new_inode(cx, &cx.dir(dir.inode())?.data, args.mode & !mode::FORMAT | mode::FILE)?;
-    let max_size = cx.max_size_for(0);
+    // One that creates asynchronously may have written up to the stripe unit.
+    let max_size = cx.max_size_for(0).max(data.layout.stripe_unit.into());
     data.ranges.insert(cx.client.0, ClientRange { max_size, ..ClientRange::default() });
     data.max_size_ever = max_size;
     let ino = data.ino;
-    let mut plan = link_new(cx, (dir, key), data, wanted(args.flags))?;
+    let mut plan = link_new(cx, (dir, key), data, wanted_by_create(cx.request))?;
+    plan.reply.is_assumed = is_async(cx.request);
     plan.reply.extra = Extra::Created(ino);
     Ok(plan)
 }

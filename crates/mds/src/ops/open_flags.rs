@@ -1,6 +1,7 @@
 //! The flags of an open, by Ceph's numbers, and what they ask for.
 
-use crate::cap::wanted_by_open;
+use super::flags::is_async;
+use crate::cap::{ASYNC_FILE, wanted_by_open};
 use msgs::{ClientRequest, MdsOp, OpenArgs};
 
 pub(super) const ACCESS: u32 = 3;
@@ -20,4 +21,10 @@ pub(super) fn changes(request: &ClientRequest) -> bool {
 pub(super) fn wanted(flags: u32) -> u32 {
     let access = flags & ACCESS;
     wanted_by_open(access != WRONLY, access != 0)
+}
+
+/// Cap bits that the creator of a file wants.
+pub(super) fn wanted_by_create(request: &ClientRequest) -> u32 {
+    let taken = if is_async(request) { ASYNC_FILE } else { 0 };
+    wanted(request.args.get::<OpenArgs>().flags) | taken
 }

@@ -45,6 +45,8 @@ pub struct Reply {
     pub target: Option<InodeKey>,
     /// Cap bits of the target that it wants from now on.
     pub want: u32,
+    /// True if it has made the target asynchronously, and assumes to have a capability on it.
+    pub is_assumed: bool,
     /// What is shown of a snapshot instead of the above.
     pub view: Option<View>,
     /// Further content that depends on the operation.

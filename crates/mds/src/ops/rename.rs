@@ -1,6 +1,7 @@
 //! RENAME, including over an existing name and across directories.
 
 use super::context::Cx;
+use super::directory;
 use super::draft::Draft;
 use super::plan::{Plan, RealmChange, Reply};
 use super::snap::quiesce;
@@ -41,8 +42,8 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     draft.remove(src.clone());
     draft.changed(ino)?;
-    draft.dir_changed(src.0, -i64::from(!is_dir), -i64::from(is_dir))?;
-    draft.dir_changed(dest.0, i64::from(!is_dir), i64::from(is_dir))?;
+    directory::change(cx, &mut draft, src.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
+    directory::change(cx, &mut draft, dest.0, (i64::from(!is_dir), i64::from(is_dir)))?;
     match src_link {
         SlotLink::Remote { dtype, .. } => draft.put_remote(dest.clone(), ino.ino, dtype),
         _ => {
@@ -55,9 +56,6 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         SlotLink::Primary(_) => change_realm(cx, &mut draft, ino, dest.0)?,
         _ => None,
     };
-    for dir in [src.0, dest.0] {
-        cx.revoke_others(dir.inode(), cap::FILE_SHARED);
-    }
     cx.revoke_others(ino, cap::LINK_SHARED);
     cx.revoke(ino, None, cap::LINK_EXCL);
     let mut local = draft.finish();

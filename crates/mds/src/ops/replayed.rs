@@ -1,7 +1,8 @@
 //! An operation that was carried out before: only its answer is made again.
 
 use super::context::Cx;
-use super::open_flags::wanted;
+use super::flags::is_async;
+use super::open_flags::wanted_by_create;
 use super::plan::{Extra, Plan, Reply};
 use super::snap;
 use crate::types::{Place, Stop};
@@ -59,7 +60,8 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
         && matches!(op, MdsOp::CREATE | MdsOp::OPEN)
         && cx.inode(ino)?.data.is_file()
     {
-        reply.want = wanted(cx.request.args.get::<msgs::OpenArgs>().flags);
+        reply.want = wanted_by_create(cx.request);
+        reply.is_assumed = created.0 != 0 && is_async(cx.request);
     }
     Ok(reply)
 }

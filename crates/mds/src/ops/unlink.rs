@@ -1,6 +1,7 @@
 //! UNLINK and RMDIR.
 
 use super::context::Cx;
+use super::directory;
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
 use crate::cache::{Inode, SlotLink};
@@ -30,7 +31,7 @@ pub(super) fn drop_name(
         draft.unaccount(place.0, ino)?;
         draft.put(stray_place(cx, ino)?, ino);
     }
-    draft.dir_changed(place.0, -i64::from(!is_dir), -i64::from(is_dir))?;
+    directory::change(cx, draft, place.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
     // Also from the asking client: the answer does not carry the new count.
     cx.revoke(ino, None, cap::LINK_SHARED | cap::LINK_EXCL);
     Ok(())
@@ -58,6 +59,7 @@ fn stray_place(cx: &Cx<'_>, inode: InodeKey) -> Result<Place, Stop> {
 
 /// Checks that an operation may remove an inode: one that expects a directory (`as_dir`), or anything else.
 pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Result<(), Stop> {
+    cx.check_alone(ino)?;
     let data = &cx.inode(ino)?.data;
     match (data.is_dir(), as_dir) {
         (true, false) => Err(Errno::EISDIR.into()),
@@ -78,7 +80,6 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let mut draft = Draft::new(cx.cache, cx.now);
     draft.remove(place.clone());
     drop_name(cx, &mut draft, &place, link)?;
-    cx.revoke_others(place.0.inode(), cap::FILE_SHARED);
     let reply = Reply { dentry: Some(place), ..Reply::default() };
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }

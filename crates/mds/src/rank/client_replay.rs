@@ -1,5 +1,5 @@
 //! Requests that clients repeat after a restart of the rank, because it may have lost what they were told
-//! early: Ceph's client replay.
+//! early, or did asynchronously: Ceph's client replay.
 //!
 //! A client sends them before its claims. They are carried out in order, one after the other, before anything
 //! else that it asks for, and before requests of others, which may be about the same names. If one fails,
@@ -11,7 +11,7 @@ use super::ops::{Ops, empty_reply};
 use super::reconnect::{Said, claim_cap};
 use super::sessions::Sessions;
 use crate::cache::Cache;
-use crate::ops::is_replay;
+use crate::ops::{is_async, is_replay};
 use crate::types::ClientId;
 use fsfmt::{Ino, InodeKey};
 use msgs::{Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReply, ClientRequest, cap_op};
@@ -29,7 +29,8 @@ const OTHERS_WAIT: Duration = Duration::from_millis(500);
 struct Repeating {
     /// Those that have not begun.
     requests: VecDeque<(u64, ClientRequest)>,
-    is_running: bool,
+    /// The one under way, by its tid.
+    running: Option<u64>,
     has_failed: bool,
     /// Its claims on inodes that did not exist yet.
     claims: Vec<(InodeKey, CapReconnect)>,
@@ -61,6 +62,7 @@ impl ClientReplay {
     /// A client has come back with `said`: takes the requests that it repeats, and returns the others.
     pub fn add(
         &mut self,
+        sessions: &mut Sessions,
         client: ClientId,
         said: Vec<Said>,
         claims: Vec<(InodeKey, CapReconnect)>,
@@ -69,10 +71,11 @@ impl ClientReplay {
         let mut rest = Vec::new();
         for (tid, body) in said {
             match body {
-                Body::ClientRequest(r) if is_replay(&r) => one.requests.push_back((tid, *r)),
+                Body::ClientRequest(r) if is_replay(&r) || is_async(&r) => one.requests.push_back((tid, *r)),
                 body => rest.push((tid, body)),
             }
         }
+        sessions.keep_numbers(client);
         one.requests.make_contiguous().sort_by_key(|(tid, _)| *tid);
         self.clients.insert(client, one);
         rest
@@ -116,7 +119,7 @@ impl ClientReplay {
     /// Begins the next request of each client that has none under way. Returns a client that has no more.
     pub fn advance(&mut self, env: &mut Env, sessions: &mut Sessions, ops: &mut Ops) -> Option<Repeated> {
         for (client, one) in &mut self.clients {
-            while !one.is_running
+            while one.running.is_none()
                 && let Some((tid, request)) = one.requests.pop_front()
             {
                 if !sessions.begin_request(*client, tid, request.oldest_client_tid) {
@@ -128,21 +131,21 @@ impl ClientReplay {
                     let refusal = ClientReply { result, ..empty_reply(env, request.op) };
                     sessions.send(env, *client, env.journal().last(), tid, refusal);
                 } else {
-                    one.is_running = true;
+                    one.running = Some(tid);
                     ops.start(*client, tid, request);
                 }
             }
         }
-        let ended = self.clients.iter().find(|(_, one)| !one.is_running && one.requests.is_empty());
+        let ended = self.clients.iter().find(|(_, one)| one.running.is_none() && one.requests.is_empty());
         let client = ended.map(|(client, _)| *client)?;
         let Repeating { claims, said, .. } = self.clients.remove(&client)?;
         Some(Repeated { client, claims, said })
     }
 
-    /// A repeated request has ended.
-    pub fn ended(&mut self, env: &mut Env, client: ClientId, errno: Option<Errno>) {
-        let Some(one) = self.clients.get_mut(&client) else { return };
-        one.is_running = false;
+    /// A request of a client is answered; if it is a repeated one, the next may begin.
+    pub fn ended(&mut self, env: &mut Env, client: ClientId, (tid, errno): (u64, Option<Errno>)) {
+        let Some(one) = self.clients.get_mut(&client).filter(|one| one.running == Some(tid)) else { return };
+        one.running = None;
         if let Some(errno) = errno {
             one.has_failed = true;
             let (why, more) = (errno.name().unwrap_or("an error"), one.requests.len());
@@ -165,6 +168,11 @@ impl ClientReplay {
         self.others.retain(|(other, _)| *other != client);
     }
 
+    /// True if requests of clients are being repeated.
+    pub fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
     /// True if nothing waits.
     pub fn is_quiet(&self) -> bool {
         self.clients.is_empty() && self.others.is_empty()
@@ -172,7 +180,10 @@ impl ClientReplay {
 
     /// Asserts what holds between inputs.
     pub fn check(&self, is_serving: bool) {
-        assert!(!is_serving || self.clients.values().all(|one| one.is_running), "repeated requests run");
+        assert!(
+            !is_serving || self.clients.values().all(|one| one.running.is_some()),
+            "repeated requests run"
+        );
         assert!(self.others.is_empty() || !self.clients.is_empty(), "others wait only for a reason");
     }
 }
@@ -189,6 +200,10 @@ impl Repeated {
         sessions.drop_numbers(env, cache, self.client);
         let lsn = env.journal().last();
         for (ino, claim) in &self.claims {
+            if cache.inodes.get(ino).is_some_and(|inode| inode.caps.contains_key(self.client)) {
+                // An asynchronous create made it, and its answer has the capability.
+                continue;
+            }
             if cache.inodes.contains_key(ino) {
                 claim_cap(cache, sessions, self.client, *ino, claim);
                 continue;

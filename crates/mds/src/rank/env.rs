@@ -40,8 +40,8 @@ pub(super) enum Due {
         /// The event's segment.
         segment: Segment,
     },
-    /// A request that a client repeats after a restart has ended, perhaps with an error.
-    Repeated(ClientId, Option<Errno>),
+    /// A request of a client is answered, perhaps with an error.
+    Answered(ClientId, u64, Option<Errno>),
     /// Changes may be journaled again.
     JournalHasSpace,
 }

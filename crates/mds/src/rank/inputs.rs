@@ -63,6 +63,7 @@ impl Rank {
             sessions.recall(env, cache);
         }
         self.caps.revoke_unwanted(env, cache, sessions);
+        self.caps.end_sharing(env, cache);
         self.run();
         self.trim_thoroughly();
     }
@@ -176,7 +177,7 @@ impl Rank {
             return;
         }
         for r in &request.releases {
-            caps.release_embedded(env, cache, client, r);
+            caps.release_embedded(env, cache, sessions, client, r);
         }
         if ops.interrupt_lock(env, cache, sessions, caps, client, (tid, &request)) {
             return;
@@ -225,7 +226,7 @@ impl Rank {
         let Some(client) = self.reconnect.next_reconnected() else { return false };
         let Self { env, cache, sessions, .. } = self;
         let Resumed { said, held, missing } = self.reconnect.resume(env, cache, sessions, client);
-        let said = self.client_replay.add(client, said, missing);
+        let said = self.client_replay.add(sessions, client, said, missing);
         self.take_messages(client, said);
         if self.env.stage() == Stage::Active {
             held.into_iter().for_each(|ino| self.env.due(Due::CapsChanged(ino)));

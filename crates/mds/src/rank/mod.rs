@@ -140,7 +140,12 @@ impl Rank {
 
     /// Notes that the cluster, or a pool of the file system, is full or no longer full.
     pub fn set_full(&mut self, full: bool) {
+        let was_full = self.env.cfg().full;
         self.env.configure(|cfg| cfg.full = full);
+        if full && !was_full {
+            let Self { env, cache, sessions, caps, .. } = self;
+            caps.revoke_async(env, cache, sessions);
+        }
     }
 
     /// The addresses of a client that has a session.
@@ -151,6 +156,11 @@ impl Rank {
     /// Sessions for people.
     pub fn session_list(&self) -> Vec<serde_json::Value> {
         self.sessions.describe()
+    }
+
+    /// Counts of requests since the start.
+    pub fn counters(&self) -> serde_json::Value {
+        self.ops.counters()
     }
 
     /// Running operations, with what each waits for.
@@ -174,7 +184,9 @@ impl Rank {
             }
             let Self { env, cache, sessions, .. } = self;
             self.reconnect.check_window(env, cache, sessions);
-            self.strays.advance(env, cache, sessions, self.reconnect.has_absent());
+            // Clients whose requests are being repeated claim what these make only afterwards.
+            let has_unclaimed = self.reconnect.has_absent() || self.client_replay.has_clients();
+            self.strays.advance(env, cache, sessions, has_unclaimed);
             let takes_changes = self.write_back.takes_changes(env);
             self.trimming.advance(env, cache, sessions, takes_changes);
             self.write_back.advance(env, cache, sessions);
@@ -229,7 +241,7 @@ impl Rank {
             Due::Load(need, op) => self.loader.load(env, cache, need, op),
             Due::Loaded(loaded) => self.loaded(&loaded),
             Due::InodeNumbersUsed { next, segment } => self.write_back.use_inode_numbers(next, segment),
-            Due::Repeated(client, errno) => self.client_replay.ended(env, client, errno),
+            Due::Answered(client, tid, errno) => self.client_replay.ended(env, client, (tid, errno)),
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {
                     self.ops.wake_space_waiters();

@@ -31,10 +31,14 @@ pub(super) fn dir_stat(frag: Frag) -> DirStat {
     DirStat { frag: frag.raw(), auth: -1, dist: BTreeSet::new() }
 }
 
-/// No lease: the directory's cap covers its names.
-pub(super) fn no_lease() -> LeaseStat {
-    LeaseStat::default()
+/// No lease: the directory's cap covers its names. But the client learns whether a name is the primary one of
+/// its inode, for it unlinks only such asynchronously.
+pub(super) fn no_lease(is_primary: bool) -> LeaseStat {
+    LeaseStat { mask: if is_primary { PRIMARY_LINK } else { 0 }, ..LeaseStat::default() }
 }
+
+/// The bit of a lease that says that the name is the primary one.
+const PRIMARY_LINK: u16 = 4;
 
 fn max_size(data: &InodeData, client: ClientId) -> u64 {
     data.ranges.get(&client.0).map_or(0, |r| r.max_size)

@@ -33,6 +33,8 @@ pub struct Client {
     pub next_flush: u64,
     pub held: BTreeMap<u64, Held>,
     pub replies: BTreeMap<u64, ClientReply>,
+    /// Inode numbers that it may give to files that it creates asynchronously.
+    pub delegated: std::collections::BTreeSet<u64>,
     /// Requests without their safe answer.
     pub unsafe_requests: BTreeMap<u64, ClientRequest>,
     /// Requests that were answered early and then repeated in vain.
@@ -42,6 +44,12 @@ pub struct Client {
     pub flushing: BTreeMap<u64, ClientCaps>,
     /// Gives nothing back.
     pub stubborn: bool,
+    /// What a stubborn one was to give up.
+    pub unconfirmed: std::collections::BTreeSet<u64>,
+    /// Says that it is Linux's.
+    pub is_linux: bool,
+    /// Knows nothing of delegated numbers.
+    pub is_old: bool,
     pub recalled: Option<u32>,
     pub revokes_seen: usize,
     /// Realms that it was told of: sequence number, and the snapshots that its writes preserve.
@@ -122,6 +130,13 @@ impl Client {
                         self.take(&e.inode);
                     }
                 }
+                if m.op == MdsOp::CREATE && !m.extra.is_empty() && !self.is_old {
+                    let created: msgs::CreatedInode = Reader::new(&m.extra).get().expect("an inode");
+                    let numbers = created.delegated.iter().flat_map(|(first, count)| first..first + count);
+                    for number in numbers {
+                        assert!(self.delegated.insert(number), "{number:x} is delegated twice");
+                    }
+                }
                 assert!(self.replies.insert(tid, *m).is_none(), "one answer for request {tid}");
                 Vec::new()
             }
@@ -173,6 +188,9 @@ impl Client {
                     h.size = m.file().size;
                 }
                 assert_eq!(m.op == cap_op::REVOKE, revoked != 0, "a revocation takes something");
+                if revoked != 0 && self.stubborn {
+                    self.unconfirmed.insert(m.ino);
+                }
                 if revoked == 0 || self.stubborn {
                     return Vec::new();
                 }
@@ -233,8 +251,15 @@ impl Client {
         true
     }
 
+    /// An asynchronous create, with the number that it takes for it.
+    pub fn create_async(&mut self, path: &str) -> (u64, ClientRequest) {
+        let number = self.delegated.pop_first().expect("a delegated number");
+        (number, ClientRequest { ino: number, ..asynchronous(create(path, 0o202)) })
+    }
+
     pub fn reconnect(&mut self) -> ClientReconnect {
         let mut m = ClientReconnect::default();
+        self.delegated.clear();
         for (ino, h) in &mut self.held {
             h.seq = 0;
             h.issue_seq = 0;
@@ -273,6 +298,11 @@ pub fn at_root(path: &str) -> FilePath {
 pub fn create(path: &str, flags: u32) -> ClientRequest {
     let args = msgs::OpenArgs { flags: flags | 0o100, mode: 0o644, ..msgs::OpenArgs::default() };
     ClientRequest { args: args.into(), ..request(MdsOp::CREATE, path) }
+}
+
+/// A request whose client does not wait for the answer.
+pub fn asynchronous(request: ClientRequest) -> ClientRequest {
+    ClientRequest { flags: request.flags | msgs::request_flag::ASYNC, ..request }
 }
 
 pub fn open(path: &str, flags: u32) -> ClientRequest {

@@ -103,12 +103,21 @@ impl World {
 
     /// A client whose key has these capabilities.
     pub fn connect_with(&mut self, id: u64, caps: &str) {
-        self.clients.insert(id, Client::new(id));
+        self.connect_client(Client::new(id), caps);
+    }
+
+    /// A client in a state of its own.
+    pub fn connect_client(&mut self, client: Client, caps: &str) {
+        let (id, is_old, is_linux) = (client.id, client.is_old, client.is_linux);
+        self.clients.insert(id, client);
         let caps = auth::MdsCap::parse(caps).expect("caps");
         let peer = ClientPeer { caps, name: format!("client.{id}"), ..ClientPeer::default() };
         self.rank.client_connected(ClientId(id), peer);
         let mut open = msgs::ClientSession::of(msgs::session_op::REQUEST_OPEN, 0);
-        open.features = msgs::ClientSession::feature_bytes(0x7ffff);
+        open.features = msgs::ClientSession::feature_bytes(if is_old { 0x1bff } else { 0x7ffff });
+        if is_linux {
+            open.metadata.insert("kernel_version".into(), "6.12.0".into());
+        }
         self.send(id, 0, open);
         self.quiet();
         assert!(self.clients[&id].open, "session of {id} is open");
@@ -161,7 +170,8 @@ impl World {
             Effect::Reached(Stage::Creating | Stage::Rejoined) => self.rank.activate(self.now),
             Effect::Reached(Stage::Replayed) => self.rank.reconnect(self.now),
             Effect::Reached(_) => {}
-            Effect::Event(node::Level::Warn, "flush_ignored", _) if self.has_hostile => {}
+            Effect::Event(node::Level::Warn, "flush_ignored" | "async_request_failed", _)
+                if self.has_hostile => {}
             Effect::Event(node::Level::Warn, "unsafe_requests_lost", _)
                 if self.loses_requests || self.has_hostile => {}
             Effect::Event(node::Level::Error | node::Level::Warn, name, detail) => panic!("{name}: {detail}"),

@@ -28,6 +28,10 @@ pub mod cap {
     pub const FILE_BUFFER: u32 = 1 << 13;
     pub const FILE_WREXTEND: u32 = 1 << 14;
     pub const FILE_LAZYIO: u32 = 1 << 15;
+    /// On a directory: files may be created in it asynchronously.
+    pub const DIR_CREATE: u32 = FILE_CACHE;
+    /// On a directory: names may be removed from it asynchronously.
+    pub const DIR_UNLINK: u32 = FILE_RD;
 
     /// All shared bits.
     pub const ANY_SHARED: u32 = AUTH_SHARED | LINK_SHARED | XATTR_SHARED | FILE_SHARED;

@@ -128,6 +128,9 @@ fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
         if exact {
             data.atime = atime;
             data.time_warp_seq = data.time_warp_seq.max(file.time_warp_seq);
+            if data.is_dir() {
+                data.dirstat.mtime = data.mtime;
+            }
         }
         // Linux leaves truncate_seq out of its flushes. None can be older than a truncation: that takes back
         // all caps. Nobody was let write further than this.

@@ -47,6 +47,9 @@ impl Caps {
         let wanted = if may_write { m.wanted.0 } else { m.wanted.0 & !STRONG };
         let inode = cache.inodes.get_mut(&ino).expect("it has a capability");
         let is_file = inode.data.is_file();
+        if inode.data.is_dir() {
+            sessions.note_wanted_of_dir(client, wanted);
+        }
         let c = inode.caps.get_mut(client).expect("found above");
         c.confirm(m.seq, m.caps.0 | cap::PIN);
         if m.issue_seq == c.issue_seq {
@@ -96,6 +99,7 @@ impl Caps {
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
+        sessions: &mut Sessions,
         client: ClientId,
         r: &DentryRelease,
     ) {
@@ -103,7 +107,11 @@ impl Caps {
         if cap_of(cache, ino, client, r.cap_id).is_none() {
             return;
         }
-        let Some(c) = cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(client)) else { return };
+        let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        if inode.data.is_dir() {
+            sessions.note_wanted_of_dir(client, r.wanted);
+        }
+        let Some(c) = inode.caps.get_mut(client) else { return };
         c.confirm(r.seq, r.caps | cap::PIN);
         if r.issue_seq == c.issue_seq {
             c.wanted = r.wanted;
@@ -168,7 +176,9 @@ fn remove_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: 
     let Some(inode) = cache.inodes.get(&ino) else { return };
     let holds = inode.caps.get(client).is_some_and(|c| (c.held() | c.wanted) & STRONG != 0);
     let locks = inode.locks.as_ref().is_some_and(|l| l.has_client(client));
-    if !inode.data.ranges.contains_key(&client.0) || holds || locks {
+    let Some(range) = inode.data.ranges.get(&client.0) else { return };
+    // The record of a directory goes with the next change by another client: this one may work in it again.
+    if holds || locks || range.bits != 0 {
         return;
     }
     let mut data = inode.data.clone();

@@ -10,7 +10,7 @@ use super::env::{Due, Env};
 use super::sessions::Sessions;
 use super::stat;
 use crate::cache::{Cache, Revocation};
-use crate::cap::{Cap, STRONG};
+use crate::cap::{Cap, DIR_ASYNC, DIR_OPS, STRONG};
 use crate::types::{ClientId, OpId};
 use fsfmt::InodeKey;
 use holders::Holders;
@@ -19,11 +19,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
 
+/// The number that Linux's client assumes for its capability on a file that it creates asynchronously. It is
+/// the first on that file, and no other capability has it.
+const ASSUMED_ID: u64 = 1;
 /// Bits that a client gets unasked, because they save it a round trip and cost nobody anything.
 const UNASKED_BITS: u32 = cap::PIN | cap::ANY_SHARED;
+/// Bits under which a client keeps a file's data.
+const DATA_BITS: u32 = cap::FILE_CACHE | cap::FILE_RD;
 /// The time for which a client may keep write and exclusive bits that it does not want: Ceph's clients give
 /// them back after `client_caps_release_delay`, 5 s, themselves.
 const UNWANTED_FOR: Duration = Duration::from_secs(5);
+
+/// The time for which a directory counts as shared after a client that worked in it alone had to give it up:
+/// clients that use a directory in turn are not worth a revocation each time.
+const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// Capability numbers, and deferred work on capabilities. The capabilities themselves are in the cached
 /// inodes.
@@ -36,6 +45,8 @@ pub(super) struct Caps {
     last_id: u64,
     /// Clients that hold write or exclusive bits without wanting them, with the time since when.
     unwanted: VecDeque<(Instant, InodeKey, ClientId)>,
+    /// Directories that count as shared, with the time since when.
+    shared: VecDeque<(Instant, InodeKey)>,
     /// Flushes of inodes that are being loaded.
     late_flushes: BTreeMap<InodeKey, Vec<(ClientId, u64, ClientCaps)>>,
 }
@@ -44,6 +55,16 @@ impl Caps {
     /// Reserves a number that the predecessor has given.
     pub fn reserve_id(&mut self, id: u64) {
         self.last_id = self.last_id.max(id);
+    }
+
+    /// A client has a capability on an inode that it has made asynchronously, under the number that it
+    /// assumes for it.
+    pub fn assume(&self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey, client: ClientId) {
+        let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        inode.caps.get_or_insert_with(client, || {
+            sessions.hold(client, ino);
+            Cap::new(ASSUMED_ID)
+        });
     }
 
     /// Grants `client` its bits of an inode, in a reply, and returns the inode as the client will see it.
@@ -59,7 +80,7 @@ impl Caps {
     ) -> InodeStat {
         let inode = cache.inodes.get_mut(&ino).expect("replies are about cached inodes");
         let cap = inode.caps.get_or_insert_with(client, || {
-            self.last_id += 1;
+            self.last_id = self.last_id.max(ASSUMED_ID) + 1;
             sessions.hold(client, ino);
             Cap::new(self.last_id)
         });
@@ -68,7 +89,13 @@ impl Caps {
         let inode = cache.inodes.get_mut(&ino).expect("eval removes no inode");
         let grantable = inode.grantable(client);
         let cap = inode.caps.get_mut(client).expect("eval removes no capability");
-        let bits = cap.pending | (grantable & (UNASKED_BITS | cap.wanted));
+        // A directory is given to whoever is recorded to work in it alone.
+        let asked = match (inode.data.is_dir(), env.cfg().full) {
+            (true, true) => cap.wanted & !DIR_ASYNC,
+            (true, false) => cap.wanted | DIR_ASYNC,
+            (false, _) => cap.wanted,
+        };
+        let bits = cap.pending | (grantable & (UNASKED_BITS | asked));
         if bits & !cap.pending & STRONG != 0 {
             env.due(Due::InodeChanged(ino));
         }
@@ -130,7 +157,40 @@ impl Caps {
             list.push(revocation);
         }
         inode.waiters.insert(op);
+        if inode.data.is_dir()
+            && revocation.mask & inode.held_by_others(revocation.except) & cap::FILE_EXCL != 0
+        {
+            inode.shared_at = Some(env.now());
+            self.shared.push_back((env.now(), ino));
+        }
         self.eval(env, cache, sessions, ino, None);
+    }
+
+    /// Lets clients work alone again in directories that others have not used for a while.
+    pub fn end_sharing(&mut self, env: &Env, cache: &mut Cache) {
+        while let Some((since, ino)) = self.shared.pop_front_if(|(at, _)| env.now().since(*at) >= SHARED_FOR)
+        {
+            let inode = cache.inodes.get_mut(&ino).filter(|inode| inode.shared_at == Some(since));
+            inode.into_iter().for_each(|inode| inode.shared_at = None);
+        }
+    }
+
+    /// Revokes all rights to create and unlink asynchronously: nothing new may be made in a full cluster.
+    pub fn revoke_async(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
+        let held: Vec<(ClientId, InodeKey)> = sessions
+            .iter()
+            .flat_map(|(client, session)| session.inodes().iter().map(move |ino| (client, *ino)))
+            .collect();
+        for (client, ino) in held {
+            let Some(inode) = cache.inodes.get_mut(&ino).filter(|inode| inode.data.is_dir()) else {
+                continue;
+            };
+            let Some(c) = inode.caps.get_mut(client).filter(|c| c.pending & cap::FILE_EXCL != 0) else {
+                continue;
+            };
+            c.give(c.pending & !DIR_ASYNC, env.now());
+            send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
+        }
     }
 
     /// Ends an operation's revocations: the bits may be granted again.
@@ -161,12 +221,13 @@ impl Caps {
         {
             self.unwanted.pop_front();
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
-            let grantable = inode.grantable(client);
+            let (grantable, is_dir) = (inode.grantable(client), inode.data.is_dir());
             let Some(c) = inode.caps.get_mut(client).filter(|c| !c.is_presumed) else { continue };
             if c.wanted & STRONG != 0 || c.pending & STRONG == 0 {
                 continue;
             }
-            c.give(c.pending & !STRONG | grantable & (cap::FILE_CACHE | cap::FILE_RD), now);
+            let kept = if is_dir { c.pending & !DIR_OPS } else { c.pending | grantable & DATA_BITS };
+            c.give(kept & !STRONG, now);
             send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
         }
     }

@@ -79,7 +79,8 @@ impl Loader {
             | Need::Absent
             | Need::Remote(..)
             | Need::Thaw(_)
-            | Need::Prepared(_) => unreachable!("these are not loads"),
+            | Need::Prepared(_)
+            | Need::Earlier(_) => unreachable!("these are not loads"),
         }
     }
 

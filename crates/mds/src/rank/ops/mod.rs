@@ -2,10 +2,12 @@
 //! fails or has a plan. What it lacks is fetched and it starts again from scratch. A plan is carried out at
 //! once: its event is journaled and applied, its reply queued behind the event.
 
+mod counters;
 mod early;
 mod op;
 mod reply;
 mod run;
+mod under_way;
 
 pub(super) use reply::empty as empty_reply;
 
@@ -14,12 +16,14 @@ use super::env::{Env, Loaded};
 use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::types::{ClientId, Need, OpId};
+use counters::Counters;
 use fsfmt::InodeKey;
 use msgs::ClientRequest;
 use op::Op;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
+use under_way::UnderWay;
 
 /// Operations under way.
 ///
@@ -33,15 +37,20 @@ pub(super) struct Ops {
     space_waiters: BTreeSet<OpId>,
     /// True if operations wait for absent clients.
     waits_for_absent: bool,
+    under_way: UnderWay,
     last_id: u64,
+    counters: Counters,
 }
 
 impl Ops {
     /// Starts a client's request.
     pub fn start(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
+        self.counters.count(&request);
         self.last_id += 1;
         let id = OpId(self.last_id);
-        self.ops.insert(id, Op::new(id, client, tid, request));
+        let op = Op::new(id, client, tid, request);
+        self.under_way.begin(&op);
+        self.ops.insert(id, op);
         self.ready.push_back(id);
     }
 
@@ -134,6 +143,9 @@ impl Ops {
     /// Ends an operation that was taken out of the table.
     fn end(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, caps: &mut Caps, op: Op) {
         self.space_waiters.remove(&op.id);
+        for waiter in self.under_way.end(&op) {
+            self.satisfy(waiter, |need| *need == Need::Earlier(op.id));
+        }
         sessions.end_request(op.client, op.tid);
         caps.end_revocations(env, cache, sessions, op.id, op.touched);
     }
@@ -164,6 +176,11 @@ impl Ops {
         self.ops.is_empty()
     }
 
+    /// Counts of requests for people.
+    pub fn counters(&self) -> serde_json::Value {
+        self.counters.to_json()
+    }
+
     /// Operations for people, with their needs.
     pub fn describe(&self) -> Vec<serde_json::Value> {
         self.ops.values().map(Op::describe).collect()
@@ -173,6 +190,7 @@ impl Ops {
     pub fn check(&self) {
         assert!(self.ready.is_empty(), "what can run has run");
         assert!(self.space_waiters.len() <= self.ops.len(), "what waits for space is under way");
+        assert!(self.under_way.len() <= self.ops.len(), "asynchronous requests are among them");
     }
 
     /// Asserts the rest by a walk over all operations.

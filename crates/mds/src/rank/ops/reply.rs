@@ -1,15 +1,18 @@
 //! Answers to clients, with the capabilities that accompany them.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, SlotLink};
 use crate::ops::{Extra, Reply, Snapped, View};
 use crate::rank::caps::Caps;
 use crate::rank::env::Env;
-use crate::rank::sessions::Sessions;
+use crate::rank::sessions::{DELEG_INO, Sessions};
 use crate::rank::stat;
 use crate::types::ClientId;
-use fsfmt::{Frag, Ino, InodeKey};
+use fsfmt::{DentryKey, DirFrag, Frag, Ino, InoRange, InodeKey};
+use maps::IntervalSet;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
-use msgs::{ClientReply, ClientRequest, InodeStat, MdsOp, ReplyDentry, ReplyTrace};
+use msgs::{
+    ClientReply, ClientRequest, CreatedInode, InodeStat, MdsOp, ReaddirEntry, ReplyDentry, ReplyTrace,
+};
 use wire::Writer;
 
 /// An answer with only the result 0.
@@ -24,7 +27,7 @@ pub(super) fn build(
     sessions: &mut Sessions,
     caps: &mut Caps,
     client: ClientId,
-    (request, reply): (&ClientRequest, &Reply),
+    (request, reply, delegated): (&ClientRequest, &Reply, &[InoRange]),
 ) -> ClientReply {
     let mut trace = ReplyTrace::default();
     let realm = realm_of(cache, reply);
@@ -32,22 +35,28 @@ pub(super) fn build(
         trace = view_trace(cache, client, view);
     }
     if let Some((dir, key)) = &reply.dentry {
-        let (dir_stat, lease) = (stat::dir_stat(dir.frag), stat::no_lease());
+        let slot = cache.dirs.get(dir).and_then(|d| d.slots.get(key));
+        let is_primary = slot.is_some_and(|slot| matches!(slot.link, SlotLink::Primary(_)));
+        let (dir_stat, lease) = (stat::dir_stat(dir.frag), stat::no_lease(is_primary));
         let dir = issue_known(env, cache, sessions, caps, (dir.inode(), client), realm);
         trace.dentry = Some(Box::new(ReplyDentry { dir, dir_stat, name: key.name.clone(), lease }));
     }
     if let Some(ino) = reply.target {
+        if reply.is_assumed {
+            caps.assume(cache, sessions, ino, client);
+        }
         trace.target = Some(Box::new(caps.issue(env, cache, sessions, ino, client, reply.want)));
     }
     let extra = match &reply.extra {
         Extra::None => Vec::new(),
-        Extra::Created(ino) => Writer::encode(&ino.0),
+        Extra::Created(ino) => created(sessions, client, *ino, delegated),
         Extra::Bytes(bytes) => bytes.clone(),
         Extra::Listing { frag, entries, flags, max_bytes } => {
             let mut w = Writer::new();
             w.put(&stat::dir_stat(*frag));
+            let dir = DirFrag { ino: reply.target.map_or(Ino(0), |key| key.ino), frag: *frag };
             let part = (entries.as_slice(), *flags, *max_bytes);
-            listing(env, cache, sessions, caps, (client, realm), part, &mut w);
+            listing(env, cache, sessions, caps, (client, realm, dir), part, &mut w);
             w.into_vec()
         }
         Extra::Snapped { frag, entries, flags, max_bytes } => {
@@ -65,6 +74,16 @@ pub(super) fn build(
         snap_trace: if has_inode { cache.realm_trace(realm) } else { Vec::new() },
         ..empty(env, request.op)
     }
+}
+
+/// The number of a created inode, with numbers for asynchronous creates if the client knows of such.
+fn created(sessions: &Sessions, client: ClientId, ino: Ino, delegated: &[InoRange]) -> Vec<u8> {
+    if !sessions.get(client).is_some_and(|s| s.has_feature(DELEG_INO)) {
+        return Writer::encode(&ino.0);
+    }
+    let mut set = IntervalSet::new();
+    delegated.iter().for_each(|range| set.insert(range.first.0, range.count));
+    Writer::encode(&CreatedInode { ino: ino.0, delegated: set })
 }
 
 /// The realm that an answer describes: that of its inode, or else of the directory.
@@ -95,7 +114,7 @@ fn issue_known(
 fn view_trace(cache: &Cache, client: ClientId, view: &View) -> ReplyTrace {
     let stat_of = |key: InodeKey| stat::snapped_stat(cache, key, client, view.snap);
     let dentry = view.dentry.as_ref().map(|(dir, name)| {
-        let (dir_stat, lease) = (stat::dir_stat(Frag::WHOLE), stat::no_lease());
+        let (dir_stat, lease) = (stat::dir_stat(Frag::WHOLE), stat::no_lease(false));
         Box::new(ReplyDentry { dir: stat_of(*dir), dir_stat, name: name.clone(), lease })
     });
     ReplyTrace { dentry, target: view.target.map(|key| Box::new(stat_of(key))) }
@@ -108,9 +127,10 @@ fn snapped_listing(
     (entries, flags, max_bytes): (&[Snapped], u16, usize),
     w: &mut Writer,
 ) {
-    let with_states = entries
-        .iter()
-        .map(|(name, key, snap)| (name.as_slice(), stat::snapped_stat(cache, *key, client, *snap)));
+    let with_states = entries.iter().map(|(name, key, snap)| {
+        let inode = stat::snapped_stat(cache, *key, client, *snap);
+        ReaddirEntry { name: name.clone(), lease: stat::no_lease(false), inode }
+    });
     put_page(with_states, flags, max_bytes, w);
 }
 
@@ -121,35 +141,32 @@ fn listing(
     cache: &mut Cache,
     sessions: &mut Sessions,
     caps: &mut Caps,
-    (client, realm): (ClientId, Ino),
+    (client, realm, dir): (ClientId, Ino, DirFrag),
     (entries, flags, max_bytes): (&[(Vec<u8>, InodeKey)], u16, usize),
     w: &mut Writer,
 ) {
     let with_inodes = entries.iter().map(|(name, ino)| {
         let has_space = cache.stats().inodes * 4 < env.cfg().options.cache_inodes * 3;
         let listed = &cache.inodes[ino];
+        let is_here = |(at, key): &(DirFrag, DentryKey)| *at == dir && key.name == *name;
+        let lease = stat::no_lease(listed.place.as_ref().is_some_and(is_here));
         let inode = if has_space || listed.caps.contains_key(client) {
             issue_known(env, cache, sessions, caps, (*ino, client), realm)
         } else {
             stat::inode_stat(*ino, listed, client, cache.realm_of(listed))
         };
-        (name.as_slice(), inode)
+        ReaddirEntry { name: name.clone(), lease, inode }
     });
     put_page(with_inodes, flags, max_bytes, w);
 }
 
 /// Encodes as many entries as fit, at least one. Those behind them are not drawn from `entries`.
-fn put_page<'a>(
-    entries: impl Iterator<Item = (&'a [u8], InodeStat)>,
-    mut flags: u16,
-    max_bytes: usize,
-    w: &mut Writer,
-) {
+fn put_page(entries: impl Iterator<Item = ReaddirEntry>, mut flags: u16, max_bytes: usize, w: &mut Writer) {
     let mut body = Writer::new();
     let mut count = 0;
-    for (name, inode) in entries {
+    for entry in entries {
         let mut one = Writer::new();
-        one.put(&msgs::ReaddirEntry { name: name.to_vec(), lease: stat::no_lease(), inode });
+        one.put(&entry);
         if count > 0 && body.len() + one.len() > max_bytes {
             flags &= !(FRAG_END | FRAG_COMPLETE);
             break;

@@ -3,13 +3,13 @@
 use super::op::{Op, interrupts};
 use super::{Ops, early, reply};
 use crate::cache::{Cache, Revocation};
-use crate::ops::{self, Cx, Plan};
+use crate::ops::{self, Cx, Extra, Plan};
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit_for;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
 use crate::rank::locks;
-use crate::rank::sessions::{Session, Sessions};
+use crate::rank::sessions::{Refill, Session, Sessions};
 use crate::rank::snaps;
 use crate::types::{ClientId, Lsn, Need, OpId, Stop};
 use fsfmt::{Ino, Update};
@@ -45,8 +45,10 @@ impl Ops {
         let done = session.completed(op.tid);
         let snap_id = env.snap_id(cache.snaps.last());
         let number = number_for(session, &op.request, ino_next);
+        let earlier = self.under_way.before(&op);
         let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
             .with_session(session.auth(), done)
+            .with_async(session.creates_async(), &earlier)
             .with_snapshots(snap_id, has_absent)
             .at(env.stamp());
         let result = ops::prepare(&cx);
@@ -56,7 +58,8 @@ impl Ops {
             env.take_snap_id();
         }
         match result {
-            Ok(plan) if env.cfg().full && grows(op.request.op, &plan) => {
+            // An asynchronous create has succeeded for its caller already: there is room enough for a few.
+            Ok(plan) if env.cfg().full && grows(op.request.op, &plan) && !ops::is_async(&op.request) => {
                 self.fail(env, cache, sessions, caps, op, (Errno::ENOSPC, seen));
             }
             Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen, ino_next)),
@@ -78,6 +81,9 @@ impl Ops {
             op.pages.clear();
         }
         for need in &needs {
+            if let Need::Earlier(earlier) = need {
+                self.under_way.wait(op.id, *earlier);
+            }
             if let Need::Revoke { ino, .. } | Need::Truncated(ino) | Need::Lock(ino) = need {
                 op.touched.insert(*ino);
             }
@@ -98,11 +104,12 @@ impl Ops {
         (errno, seen): (Errno, Lsn),
     ) {
         let (client, tid, kind) = (op.client, op.tid, op.request.op);
-        if ops::is_replay(&op.request) {
-            env.due(Due::Repeated(client, Some(errno)));
-        }
+        env.due(Due::Answered(client, tid, Some(errno)));
         if errno == Errno::EACCES {
             report_denied(env, sessions, client, &op.request);
+        }
+        if ops::is_async(&op.request) && !ops::is_replay(&op.request) {
+            report_async_failure(env, sessions, client, &op.request, errno);
         }
         self.end(env, cache, sessions, caps, op);
         let answer = ClientReply { result: errno.to_result_code(), ..reply::empty(env, kind) };
@@ -121,17 +128,23 @@ impl Ops {
         assert!(plan.remote.is_empty(), "one rank has the authority over everything");
         let is_early = sessions.get(op.client).is_some_and(|s| early::allows(s, &op.request, &plan));
         let mut own = None;
+        let mut refill = Refill::default();
         if !plan.local.is_empty() {
             seen = seen.max(early::replaced(cache, op.client, &plan.local));
             let mut updates = std::mem::take(&mut plan.local);
             updates.push(Update::Completed { client: op.client.0, tid: op.tid, ino: plan.created });
             if plan.created.0 != 0 {
                 seen = seen.max(sessions.reserved_by(op.client, plan.created));
-                updates.extend(sessions.refill(op.client, plan.created, ino_next));
+                let tells = matches!(plan.reply.extra, Extra::Created(_)) && !ops::is_replay(&op.request);
+                refill = sessions.refill(op.client, plan.created, ino_next, tells);
+                seen = seen.max(refill.after);
+                updates.append(&mut refill.updates);
             }
             let name = op.request.op.name().unwrap_or("operation");
             let author = is_early.then_some(op.client);
-            own = Some(commit_for(env, cache, sessions, author, name, updates));
+            let lsn = commit_for(env, cache, sessions, author, name, updates);
+            own = Some(lsn);
+            seen = if refill.is_news { lsn } else { seen };
         }
         if let Some(lock) = plan.lock {
             locks::set(env, cache, op.client, lock);
@@ -139,11 +152,11 @@ impl Ops {
         if let (Some(change), Some(own)) = (plan.realm.take(), own) {
             snaps::tell(env, cache, sessions, own, change);
         }
+        env.due(Due::Answered(op.client, op.tid, None));
         let answer = if ops::is_replay(&op.request) {
-            env.due(Due::Repeated(op.client, None));
             reply::empty(env, op.request.op)
         } else {
-            reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply))
+            reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply, &refill.delegated))
         };
         match own {
             Some(own) if is_early => sessions.answer_early(env, op.client, (seen, own), op.tid, answer),
@@ -177,10 +190,15 @@ impl Ops {
     }
 }
 
-/// The number of the inode that a request may create.
+/// The number of the inode that a request may create. A client that repeats a create, or creates
+/// asynchronously, names one that is reserved for it. It may use the others in the same way, so nothing else
+/// is given those then.
 fn number_for(session: &Session, request: &ClientRequest, ino_next: u64) -> u64 {
-    let asked = Some(Ino(request.ino)).filter(|ino| ops::is_replay(request) && session.has_reserved(*ino));
-    asked.or_else(|| session.next_number()).map_or(ino_next, |ino| ino.0)
+    let number = match ops::is_replay(request) || ops::is_async(request) {
+        true => Some(Ino(request.ino)).filter(|ino| session.has_reserved(*ino)),
+        false => session.next_number(),
+    };
+    number.map_or(ino_next, |ino| ino.0)
 }
 
 /// Fetches or revokes what an operation lacks.
@@ -199,8 +217,8 @@ fn fetch(
                 caps.revoke_for(env, cache, sessions, id, (ino, Revocation { except, mask }));
             }
             Need::SnapId => env.effect(Effect::TakeSnapId),
-            // Each return or eviction of an absent client wakes them.
-            Need::Absent => {}
+            // Each return or eviction of an absent client, or the end of the earlier request, wakes them.
+            Need::Absent | Need::Earlier(_) => {}
             Need::Remote(..) | Need::Thaw(_) | Need::Prepared(_) => {
                 unreachable!("one rank has the authority over everything, and migrates nothing")
             }
@@ -218,5 +236,19 @@ fn report_denied(env: &mut Env, sessions: &mut Sessions, client: ClientId, reque
     let (op, uid, gid) = (request.op, request.caller_uid, request.caller_gid);
     sessions.report_once(env, client, Level::Info, "request_denied", |who| {
         format!("{op} by {who} (uid {uid}, gid {gid}): its key does not allow it")
+    });
+}
+
+/// Logs an asynchronous request that fails, although its caller was told of success, once for each session.
+fn report_async_failure(
+    env: &mut Env,
+    sessions: &mut Sessions,
+    client: ClientId,
+    request: &ClientRequest,
+    errno: Errno,
+) {
+    let (op, why) = (request.op, errno.name().unwrap_or("an error"));
+    sessions.report_once(env, client, Level::Warn, "async_request_failed", |who| {
+        format!("{op} by {who} fails with {why}, but its caller was told that it succeeded")
     });
 }

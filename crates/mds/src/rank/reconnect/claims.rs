@@ -134,6 +134,9 @@ pub(in crate::rank) fn claim_cap(
     claim: &CapReconnect,
 ) {
     let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+    if inode.data.is_dir() {
+        sessions.note_wanted_of_dir(client, claim.wanted);
+    }
     inode.caps.insert(client, Cap::claimed(claim.cap_id, claim.issued, claim.wanted));
     sessions.hold(client, ino);
     locks::claim(cache, client, ino, &claim.flock);

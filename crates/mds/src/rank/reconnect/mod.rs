@@ -111,7 +111,11 @@ impl Reconnect {
             if !self.absent.contains_key(&client) || inode.caps.contains_key(client) {
                 continue;
             }
-            let bits = if range.max_size > 0 { cap::LONER } else { msgs::cap::PIN };
+            let bits = match (range.max_size, range.bits) {
+                (0, 0) => msgs::cap::PIN,
+                (0, bits) => cap::DIRECTORY | bits,
+                _ => cap::LONER,
+            };
             inode.caps.insert(client, Cap::presumed(bits));
             sessions.hold(client, ino);
         }

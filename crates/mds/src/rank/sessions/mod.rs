@@ -10,6 +10,8 @@ mod outbox;
 mod ranges;
 mod session;
 
+pub(super) use numbers::Refill;
+pub(super) use session::DELEG_INO;
 pub use session::{ClientPeer, Session, SessionState};
 
 use super::effect::{Effect, Stage};
@@ -25,9 +27,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 use wire::{DecodeError, Reader, Timespec, Writer};
 
-/// Session features that we offer: up to 9 (versioned replies), lazy wanted caps, several reconnect messages;
-/// no asynchronous creates.
-const FEATURES: u64 = 0x1bff;
+/// Session features that we offer: up to 9 (versioned replies), lazy wanted caps, several reconnect messages,
+/// delegated inode numbers.
+const FEATURES: u64 = 0x1bff | DELEG_INO;
 
 /// The write-back of sessions: records to set and keys to remove.
 pub(super) type SessionChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);
@@ -101,6 +103,16 @@ impl Sessions {
     pub fn release(&mut self, client: ClientId, ino: InodeKey) {
         if let Some(s) = self.map.get_mut(&client) {
             s.inodes.remove(&ino);
+        }
+    }
+
+    /// Notes what a client wants of a directory. One that wants to create or unlink in one asynchronously
+    /// does so elsewhere too.
+    pub fn note_wanted_of_dir(&mut self, client: ClientId, wanted: u32) {
+        if wanted & crate::cap::DIR_OPS != 0
+            && let Some(s) = self.map.get_mut(&client).filter(|s| s.has_feature(DELEG_INO))
+        {
+            s.creates_async = true;
         }
     }
 
@@ -229,10 +241,12 @@ impl Sessions {
             Update::Completed { client, tid, ino } => self.change(client, segment, |record| {
                 record.completed.insert(tid, ino);
                 ranges::remove(&mut record.preallocated, ino);
+                ranges::remove(&mut record.delegated, ino);
             }),
             Update::InoRanges { client, preallocated, delegated } => {
-                if let Some(s) = self.map.get_mut(&ClientId(client)) {
-                    s.reserved_by = origin.lsn;
+                let end = session::end_of(&preallocated);
+                if let Some(s) = self.map.get_mut(&ClientId(client)).filter(|s| end > s.reserved_end) {
+                    (s.reserved_by, s.reserved_end) = (origin.lsn, end);
                     s.reserved_from = preallocated.last().map_or(Ino(0), |range| range.first);
                 }
                 self.change(client, segment, |record| {
@@ -333,7 +347,10 @@ impl Sessions {
     pub fn check_all(&self) {
         self.dirty.check();
         self.committing.check();
-        let ranges = self.map.values().flat_map(|s| &s.record.preallocated);
+        let of = |s: &Session| {
+            s.record.preallocated.iter().chain(&s.record.delegated).copied().collect::<Vec<_>>()
+        };
+        let ranges = self.map.values().flat_map(of);
         let mut reserved: Vec<_> = ranges.map(|range| (range.first.0, range.count)).collect();
         reserved.sort_unstable();
         let is_apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 <= pair[1].0;

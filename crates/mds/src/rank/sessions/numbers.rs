@@ -3,19 +3,40 @@
 //! A create may be answered before its event is durable only if its number is reserved: after a crash the
 //! client repeats the create with this number, which nobody else can have been given meanwhile. A number that
 //! a lost create may have used is not used again, for objects with it may exist.
+//!
+//! Some of its numbers are *delegated* to a client that creates asynchronously: it chooses one itself and
+//! uses it before the create has arrived here.
 
-use super::ranges::{contains, remove};
+use super::ranges::{contains, count, remove, take};
 use super::{Session, Sessions};
 use crate::cache::Cache;
 use crate::rank::commit::commit;
 use crate::rank::env::Env;
 use crate::types::{ClientId, Lsn};
+use fsfmt::tables::SessionRecord;
 use fsfmt::{Ino, InoRange, Update};
 
 /// Numbers reserved at once: Ceph's `mds_client_prealloc_inos`.
 const RESERVED_AT_ONCE: u64 = 1000;
 /// Further ones are reserved when fewer are left, so that they are durable before they are needed.
 const LOW: u64 = RESERVED_AT_ONCE / 2;
+/// Numbers that are delegated to a client: Ceph's `mds_client_delegate_inos_pct` of the reserved ones.
+const DELEGATED: u64 = RESERVED_AT_ONCE / 2;
+/// Further ones are delegated when fewer are left.
+const DELEGATED_LOW: u64 = DELEGATED / 2;
+
+/// The change of a session's numbers that goes with a create.
+#[derive(Default)]
+pub(in crate::rank) struct Refill {
+    /// The updates of its event.
+    pub updates: Vec<Update>,
+    /// The numbers that are delegated to the client with the answer.
+    pub delegated: Vec<InoRange>,
+    /// The event that must be durable before the client learns of them.
+    pub after: Lsn,
+    /// True if the create's own event reserves some of them: it must be durable too.
+    pub is_news: bool,
+}
 
 impl Session {
     /// The number for its next create, if it has one.
@@ -25,7 +46,8 @@ impl Session {
 
     /// True if a number is reserved for it.
     pub fn has_reserved(&self, ino: Ino) -> bool {
-        self.record.preallocated.iter().any(|range| contains(range, ino))
+        let SessionRecord { preallocated, delegated, .. } = &self.record;
+        preallocated.iter().chain(delegated).any(|range| contains(range, ino))
     }
 }
 
@@ -35,28 +57,51 @@ impl Sessions {
         self.map.get(&client).filter(|s| ino >= s.reserved_from).map_or(0, |s| s.reserved_by)
     }
 
-    /// The updates by which a client that uses `ino` keeps enough reserved numbers; the numbers from
-    /// `ino_next` on are free.
-    pub fn refill(&self, client: ClientId, ino: Ino, ino_next: u64) -> Vec<Update> {
-        let Some(session) = self.map.get(&client) else { return Vec::new() };
-        let mut preallocated = session.record.preallocated.clone();
+    /// The updates by which a client that uses `ino` keeps enough reserved numbers, and delegated ones if the
+    /// answer tells it of them; the numbers from `ino_next` on are free.
+    pub fn refill(&self, client: ClientId, ino: Ino, ino_next: u64, tells: bool) -> Refill {
+        let Some(session) = self.map.get(&client) else { return Refill::default() };
+        let SessionRecord { preallocated, delegated, .. } = &session.record;
+        let (mut preallocated, mut delegated) = (preallocated.clone(), delegated.clone());
         remove(&mut preallocated, ino);
-        let next = ino_next.max(ino.0 + 1);
-        if preallocated.iter().map(|range| range.count).sum::<u64>() >= LOW {
-            return vec![Update::InoNext { next }];
+        remove(&mut delegated, ino);
+        let missing = DELEGATED - count(&delegated).min(DELEGATED);
+        let may_use_more = session.creates_async && !session.is_repeating;
+        let delegates = tells && may_use_more && missing > DELEGATED - DELEGATED_LOW;
+        let mut next = ino_next.max(ino.0 + 1);
+        let needed = if delegates { missing } else { 0 };
+        let reserves = count(&preallocated) < LOW.max(needed);
+        if reserves {
+            preallocated.push(fresh(next));
+            next += RESERVED_AT_ONCE;
         }
-        preallocated.push(fresh(next));
-        vec![
-            Update::InoNext { next: next + RESERVED_AT_ONCE },
-            Update::InoRanges { client: client.0, preallocated, delegated: session.record.delegated.clone() },
-        ]
+        let mut refill = Refill { updates: vec![Update::InoNext { next }], ..Refill::default() };
+        refill.delegated = take(&mut preallocated, needed);
+        delegated.extend(&refill.delegated);
+        let last = refill.delegated.iter().map(|range| range.first.0 + range.count - 1).max().unwrap_or(0);
+        refill.after = self.reserved_by(client, Ino(last));
+        refill.is_news = last >= session.reserved_end;
+        if reserves || delegates {
+            refill.updates.push(Update::InoRanges { client: client.0, preallocated, delegated });
+        }
+        refill
     }
-}
 
-impl Sessions {
+    /// A client repeats requests from before a restart, which use the numbers that it had then. It is
+    /// delegated no others until [`Self::drop_numbers`].
+    pub fn keep_numbers(&mut self, client: ClientId) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.is_repeating = true;
+        }
+    }
+
     /// Gives up the numbers that a client has reserved.
     pub fn drop_numbers(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId) {
-        if self.map.get(&client).is_some_and(|s| !s.record.preallocated.is_empty()) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.is_repeating = false;
+        }
+        let has_some = |s: &Session| !s.record.preallocated.is_empty() || !s.record.delegated.is_empty();
+        if self.map.get(&client).is_some_and(has_some) {
             let (preallocated, delegated) = (Vec::new(), Vec::new());
             let update = Update::InoRanges { client: client.0, preallocated, delegated };
             commit(env, cache, self, "inode numbers given up", vec![update]);

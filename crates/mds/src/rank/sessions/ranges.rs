@@ -17,9 +17,40 @@ pub fn remove(ranges: &mut Vec<InoRange>, ino: Ino) {
     ranges.splice(at..at, parts.into_iter().filter(|part| part.count > 0));
 }
 
+/// Takes the first `most` numbers out of the ranges, or as many as there are.
+pub fn take(ranges: &mut Vec<InoRange>, most: u64) -> Vec<InoRange> {
+    let mut taken: Vec<InoRange> = Vec::new();
+    while count(&taken) < most
+        && let Some(range) = ranges.first_mut()
+    {
+        let some = range.count.min(most - count(&taken));
+        taken.push(InoRange { first: range.first, count: some });
+        (range.first.0, range.count) = (range.first.0 + some, range.count - some);
+        if range.count == 0 {
+            ranges.remove(0);
+        }
+    }
+    taken
+}
+
+/// Number of numbers in ranges.
+pub fn count(ranges: &[InoRange]) -> u64 {
+    ranges.iter().map(|range| range.count).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_taken_from_the_front() {
+        let range = |first, count| InoRange { first: Ino(first), count };
+        let mut ranges = vec![range(10, 3), range(20, 5)];
+        assert_eq!(take(&mut ranges, 4), [range(10, 3), range(20, 1)]);
+        assert_eq!(ranges, [range(21, 4)]);
+        assert_eq!(take(&mut ranges, 9), [range(21, 4)]);
+        assert_eq!((count(&ranges), take(&mut ranges, 1)), (0, vec![]));
+    }
 
     #[test]
     fn a_used_number_leaves_what_is_on_both_sides_of_it() {

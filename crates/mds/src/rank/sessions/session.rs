@@ -4,10 +4,13 @@ use super::outbox::Outbox;
 use crate::types::{ClientId, Lsn};
 use auth::MdsCap;
 use fsfmt::tables::SessionRecord;
-use fsfmt::{Ino, InodeKey};
+use fsfmt::{Ino, InoRange, InodeKey};
 use std::collections::BTreeSet;
 use stdx::Instant;
 use wire::AddrVec;
+
+/// Clients with this feature take delegated inode numbers from answers to creates.
+pub const DELEG_INO: u64 = 1 << 13;
 
 /// The states of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,10 +55,20 @@ pub struct Session {
     /// The first of the inode numbers that it has reserved last, and the event that reserved them.
     pub(super) reserved_from: Ino,
     pub(super) reserved_by: Lsn,
+    /// The end of all inode numbers that it has ever reserved.
+    pub(super) reserved_end: u64,
+    /// True if it creates files asynchronously, as far as is known: it is given numbers for that.
+    pub(super) creates_async: bool,
+    /// True while requests from before a restart are repeated: its numbers are given up after that.
+    pub(super) is_repeating: bool,
 }
 
 impl Session {
     pub(super) fn new(record: SessionRecord, auth: MdsCap, state: SessionState, now: Instant) -> Self {
+        let reserved_end = end_of(&record.preallocated);
+        // Linux's client. It shows whether it does so only with the first change in a directory that it
+        // knows, and gains nothing there from the bits that it gets then.
+        let creates_async = record.metadata.contains_key("kernel_version") && has_feature(&record, DELEG_INO);
         Self {
             record,
             auth,
@@ -67,6 +80,9 @@ impl Session {
             outbox: Outbox::default(),
             reserved_from: Ino(0),
             reserved_by: 0,
+            reserved_end,
+            creates_async,
+            is_repeating: false,
         }
     }
 
@@ -87,6 +103,16 @@ impl Session {
     /// True if the client may be given anything.
     pub fn is_open(&self) -> bool {
         self.state == SessionState::Open
+    }
+
+    /// True if its client has a feature, by the feature's bit.
+    pub fn has_feature(&self, feature: u64) -> bool {
+        has_feature(&self.record, feature)
+    }
+
+    /// True if its client creates files asynchronously.
+    pub fn creates_async(&self) -> bool {
+        self.creates_async
     }
 
     /// Inodes that it has capabilities on.
@@ -117,6 +143,15 @@ impl Session {
             "messages_queued": self.outbox.len(),
         })
     }
+}
+
+fn has_feature(record: &SessionRecord, feature: u64) -> bool {
+    record.features.first().is_some_and(|word| word & feature != 0)
+}
+
+/// The end of the last range.
+pub(super) fn end_of(ranges: &[InoRange]) -> u64 {
+    ranges.last().map_or(0, |range| range.first.0 + range.count)
 }
 
 /// Planted fault: a request that comes again is carried out again.

@@ -1,0 +1,39 @@
+//! Changes of a directory, and the clients that work in one alone (docs/adr/0017-asynchronous-creates.md).
+
+use super::context::Cx;
+use super::draft::Draft;
+use crate::cap::DIR_ASYNC;
+use crate::types::Stop;
+use fsfmt::{DirFrag, InodeData, InodeKey};
+use msgs::cap;
+
+/// Records that a name in `dir` is added or removed; `files` and `dirs` are the changes of its counts.
+pub(super) fn change(
+    cx: &Cx<'_>,
+    draft: &mut Draft<'_>,
+    dir: DirFrag,
+    (files, dirs): (i64, i64),
+) -> Result<(), Stop> {
+    draft.dir_changed(dir, files, dirs)?;
+    cx.revoke_others(dir.inode(), cap::FILE_SHARED);
+    let inode = cx.dir(dir.inode())?;
+    let data = draft.inode(dir.inode())?;
+    // Nobody else has it alone now. A record that remains is of a lock.
+    let locks = inode.locks.as_deref();
+    data.ranges.retain(|client, range| {
+        let is_old = *client != cx.client.0 && std::mem::take(&mut range.bits) != 0;
+        !is_old || locks.is_some_and(|locks| locks.has_client(crate::types::ClientId(*client)))
+    });
+    if !inode.is_recorded(cx.client) && inode.may_be_exclusive(cx.client) {
+        record(cx, data, dir.inode());
+    }
+    Ok(())
+}
+
+/// Records the asking client in a directory as one that may work in it alone, if it does such things.
+/// `within` is a directory that it may change for this.
+pub(super) fn record(cx: &Cx<'_>, data: &mut InodeData, within: InodeKey) {
+    if cx.may_create_async(within) {
+        data.ranges.entry(cx.client.0).or_default().bits = DIR_ASYNC;
+    }
+}
