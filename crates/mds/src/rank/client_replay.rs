@@ -205,7 +205,7 @@ impl Repeated {
                 continue;
             }
             if cache.inodes.contains_key(ino) {
-                claim_cap(cache, sessions, self.client, *ino, claim);
+                claim_cap(env, cache, sessions, self.client, *ino, claim);
                 continue;
             }
             let text = format!("{} claims {ino}, which is gone", self.client);

@@ -270,7 +270,7 @@ impl Rank {
             self.strays.page_loaded(page.last.as_ref());
         }
         if let Need::Inode(ino) = loaded.need {
-            self.reconnect.resume_claims(cache, sessions, ino);
+            self.reconnect.resume_claims(env, cache, sessions, ino);
             self.caps.resume_flushes(env, cache, sessions, ino);
         }
         self.trimming.loaded(env, cache, sessions, loaded);

@@ -2,7 +2,7 @@
 
 use super::{Reconnect, Resumed, release_presumed};
 use crate::cache::Cache;
-use crate::cap::Cap;
+use crate::cap::{Cap, DIR_ASYNC};
 use crate::rank::caps::{Caps, send_cap};
 use crate::rank::effect::{Effect, Stage};
 use crate::rank::env::{Due, Env};
@@ -10,6 +10,7 @@ use crate::rank::locks;
 use crate::rank::sessions::{SessionState, Sessions};
 use crate::rank::snaps;
 use crate::types::{ClientId, Need};
+use auth::MdsCap;
 use fsfmt::{Ino, InodeKey};
 use msgs::{CapReconnect, ClientReconnect, ClientSession, cap_op, session_op};
 
@@ -40,7 +41,7 @@ impl Reconnect {
             }
             let ino = Ino(ino).head();
             if cache.inodes.contains_key(&ino) {
-                claim_cap(cache, sessions, client, ino, &claim);
+                claim_cap(env, cache, sessions, client, ino, &claim);
             } else {
                 loading += 1;
                 self.claims.entry(ino).or_default().push((client, claim));
@@ -61,12 +62,12 @@ impl Reconnect {
     }
 
     /// Decides the claims on an inode that was loaded, or does not exist.
-    pub fn resume_claims(&mut self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
+    pub fn resume_claims(&mut self, env: &Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
         for (client, claim) in self.claims.remove(&ino).unwrap_or_default() {
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
             if cache.inodes.contains_key(&ino) {
-                claim_cap(cache, sessions, client, ino, &claim);
+                claim_cap(env, cache, sessions, client, ino, &claim);
             } else {
                 absent.missing.push((ino, claim));
             }
@@ -125,19 +126,30 @@ impl Reconnect {
     }
 }
 
-/// Gives a client the capability that it claims.
+/// Gives a client the capability that it claims. It can't have had a directory for itself in which its key
+/// does not let it write: others would wait for it there.
 pub(in crate::rank) fn claim_cap(
+    env: &Env,
     cache: &mut Cache,
     sessions: &mut Sessions,
     client: ClientId,
     ino: InodeKey,
     claim: &CapReconnect,
 ) {
+    let path = cache.path_of(ino).ok().flatten();
+    let auth = sessions.get(client).map(|s| s.auth());
+    let is_forbidden = |path: Vec<u8>, auth: &MdsCap| {
+        let may_write = auth.lets_somebody_write(&env.cfg().fs_name, &String::from_utf8_lossy(&path));
+        !auth.is_allow_all() && !may_write
+    };
+    let is_forged = path.zip(auth).is_some_and(|(path, auth)| is_forbidden(path, auth));
     let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+    let mut held = claim.issued;
     if inode.data.is_dir() {
+        held &= if is_forged { !DIR_ASYNC } else { u32::MAX };
         sessions.note_wanted_of_dir(client, claim.wanted);
     }
-    inode.caps.insert(client, Cap::claimed(claim.cap_id, claim.issued, claim.wanted));
+    inode.caps.insert(client, Cap::claimed(claim.cap_id, held, claim.wanted));
     sessions.hold(client, ino);
     locks::claim(cache, client, ino, &claim.flock);
 }
