@@ -180,6 +180,7 @@ fn a_removed_file_that_a_missing_client_has_open_is_not_purged() {
     for name in ["f", "g"] {
         let f = ino(&w.call(A, create(name, 2)));
         w.objects.insert(object(f), world::Object { data: vec![1; 10], ..Default::default() });
+        assert!(w.clients.get_mut(&A).expect("a").write_to(f, 10));
         close(&mut w, A, f);
         files.push(f);
     }
