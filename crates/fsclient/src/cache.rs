@@ -51,6 +51,8 @@ pub(crate) struct Cache {
     last_invalidation: u64,
     /// When withdrawals of names take too long.
     overdue_at: BTreeSet<(Instant, u64)>,
+    /// When names of directories are not believed above any more.
+    names_expire_at: BTreeSet<(Instant, InodeKey)>,
     last_flush_tid: u64,
     use_counter: u64,
     idle_limit: usize,
@@ -77,6 +79,7 @@ impl Cache {
             invalidations: BTreeMap::new(),
             last_invalidation: 0,
             overdue_at: BTreeSet::new(),
+            names_expire_at: BTreeSet::new(),
             last_flush_tid: 0,
             use_counter: 0,
             idle_limit,
@@ -328,7 +331,12 @@ impl Cache {
     /// The time for which a local caller may believe the answer for a name.
     pub(crate) fn tell_name(&mut self, now: Now, dir: InodeKey, name: &[u8]) -> Duration {
         match self.inodes.get_mut(&dir) {
-            Some(dir) if self.names.is_under_right(dir, name) => dir.tell_name(now.mono, name),
+            Some(inode) if self.names.is_under_right(inode, name) => {
+                if !inode.is_any_name_told() {
+                    self.names_expire_at.insert((now.mono + Inode::NAMES_KEPT, dir));
+                }
+                inode.tell_name(now.mono, name)
+            }
             _ => Duration::ZERO,
         }
     }
@@ -342,6 +350,7 @@ impl Cache {
     ) {
         let is_told = self.inodes.get(&dir).is_some_and(|dir| dir.is_name_told(name));
         if let Some(new) = self.inodes.get_mut(&new_dir).filter(|_| is_told) {
+            self.names_expire_at.insert((now.mono + Inode::NAMES_KEPT, new_dir));
             new.note_told_name(now.mono, new_name);
             self.unsettled.insert(new_dir);
         }
@@ -392,7 +401,9 @@ impl Cache {
     /// Gives capabilities of `rank` back until at most `max` are held.
     pub(crate) fn trim_caps(&mut self, rank: MdsRank, max: usize) {
         let is_held = |i: &&Inode| i.caps().cap().is_some_and(|cap| cap.auth_rank() == rank);
-        let held = self.inodes.values().filter(is_held).filter(|i| i.key() != InodeKey::ROOT);
+        // An MDS tells only those that hold a directory with a quota how much of it is used.
+        let is_needed = |i: &&Inode| i.key() == InodeKey::ROOT || i.attrs().quota().is_enabled();
+        let held = self.inodes.values().filter(is_held).filter(|i| !is_needed(i));
         let mut held: Vec<_> = held.map(|i| (!i.is_idle(), i.usage().used_at(), i.key())).collect();
         let excess = held.len().saturating_sub(max);
         held.sort_unstable();
@@ -589,16 +600,30 @@ impl Cache {
         while let Some((_, id)) = self.overdue_at.first().copied().filter(|(at, _)| *at <= now.mono) {
             self.overdue_at.pop_first();
             let Some(key) = self.invalidations.get(&id).copied() else { continue };
-            if let Some(rest) = self.inodes.get_mut(&key).and_then(|i| i.name_withdrawal_overdue(id)) {
+            if let Some(rest) =
+                self.inodes.get_mut(&key).and_then(|i| i.name_withdrawal_overdue(now.mono, id))
+            {
                 self.overdue_at.insert((now.mono + rest, id));
             }
             self.inode_changed(key);
         }
     }
 
-    /// The time of the next call of [`Self::end_patience`] that has something to do.
+    /// Drops what was told of names and is not believed any more.
+    pub(crate) fn drop_expired_names(&mut self, now: Now) {
+        while let Some((_, dir)) = self.names_expire_at.first().copied().filter(|(at, _)| *at <= now.mono) {
+            self.names_expire_at.pop_first();
+            if self.inodes.get_mut(&dir).is_some_and(|inode| inode.drop_expired_names(now.mono)) {
+                self.names_expire_at.insert((now.mono + Inode::NAMES_KEPT, dir));
+            }
+        }
+    }
+
+    /// The time of the next call of [`Self::end_patience`] or [`Self::drop_expired_names`] that has something
+    /// to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.overdue_at.first().map(|(at, _)| *at)
+        let overdue = self.overdue_at.first().map(|(at, _)| *at);
+        overdue.into_iter().chain(self.names_expire_at.first().map(|(at, _)| *at)).min()
     }
 
     /// Local callers have forgotten what an invalidation or a withdrawal is about.

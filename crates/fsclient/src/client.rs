@@ -277,6 +277,7 @@ impl Client {
         self.with_sessions(now, out, |sessions, env| sessions.timer(env));
         self.cache.write_back_old(now);
         self.cache.end_patience(now);
+        self.cache.drop_expired_names(now);
     }
 
     /// Asserts the owners' invariants.

@@ -141,6 +141,46 @@ fn a_moved_name_is_withdrawn_at_its_new_place() {
 }
 
 #[test]
+fn a_name_moved_after_the_right_has_gone_is_guarded_until_it_is_forgotten() {
+    let mut rig = Rig::with_told_name();
+    let (name, new_name) = (b"a".to_vec(), b"b".to_vec());
+    let rename = FsRequest::Rename { parent: DIR, name, new_parent: DIR, new_name, flags: 0 };
+    let asked = requests(&rig.ask(rename));
+    let first = rig.withdraw();
+    assert_eq!(cap_messages(&rig.later(Duration::from_millis(20))).len(), 1, "given back");
+    rig.found(asked[0].0, b"b", 4, NO_NAMES);
+    // The one that renames is let through once: others wait.
+    rig.pid = 1;
+    assert!(asked_mds(&rig.ask(FsRequest::Getattr { ino: DIR })).is_empty());
+    let out = rig.withdrawn(first);
+    let (second, names) = withdrawal(&out).expect("the new name");
+    assert_eq!(names, [b"b"]);
+    assert!(asked_mds(&out).is_empty(), "it is still believed");
+    assert_eq!(asked_mds(&rig.withdrawn(second)), [msgs::MdsOp::GETATTR]);
+}
+
+#[test]
+fn who_may_hold_the_directory_gets_past_the_guard() {
+    let mut rig = Rig::with_told_name();
+    let asked = requests(&rig.lookup(b"new"));
+    rig.withdraw();
+    rig.later(Duration::from_millis(20));
+    rig.found(asked[0].0, b"new", 4, NO_NAMES);
+    let look = |rig: &mut Rig| asked_mds(&rig.ask(FsRequest::Getattr { ino: DIR }));
+    assert_eq!(look(&mut rig), [msgs::MdsOp::GETATTR], "as a mkdir asks after its lookup");
+    assert_eq!(look(&mut rig), [], "once");
+}
+
+#[test]
+fn names_that_were_told_are_not_kept_for_ever() {
+    let mut rig = Rig::with_told_name();
+    assert!(rig.client.deadline().is_some_and(|at| at <= rig.now.mono + 4 * SECOND));
+    rig.later(4 * SECOND);
+    let dir = rig.client.cache.open_inode(InodeKey::head(DIR));
+    assert!(!dir.is_any_name_told());
+}
+
+#[test]
 fn a_name_that_cannot_exist_is_told_not_to() {
     let mut rig = Rig::with_dir(DIR_CAPS);
     rig.client.cache.open_inode(InodeKey::head(DIR)).set_names_complete();

@@ -38,6 +38,8 @@ pub(super) struct Rig {
     pub(super) conn: ConnId,
     pub(super) fh: Fh,
     pub(super) now: Now,
+    /// The thread that asks.
+    pub(super) pid: u32,
     next_request: u64,
 }
 
@@ -71,7 +73,7 @@ impl Rig {
         let fh = client.handles.open_file(key, READ_WRITE, 0);
         assert_eq!(fh, FH);
         let now = Now { mono: Instant(1_000_000_000), wall: Wall(1_000_000_000_000) };
-        Self { client, conn, fh, now, next_request: 1 }
+        Self { client, conn, fh, now, pid: 0, next_request: 1 }
     }
 
     pub(super) fn input(&mut self, input: Input<Request>) -> Outs {
@@ -82,7 +84,7 @@ impl Rig {
 
     pub(super) fn ask(&mut self, request: FsRequest) -> Outs {
         self.next_request += 1;
-        let request = Request::Fs(Caller::default(), request);
+        let request = Request::Fs(Caller { pid: self.pid, ..Caller::default() }, request);
         self.input(Input::Request { id: RequestId(self.next_request), request })
     }
 

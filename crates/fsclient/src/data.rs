@@ -53,6 +53,8 @@ impl FileData<'_> {
             (Stage::Written { offset, len }, FsRequest::Write { fh, .. }) => {
                 self.written(attempt, *fh, Range { offset, len: u64::from(len) })
             }
+            // Another piece of the read has ended since the MDS was asked.
+            (Stage::Confirming(data), _) => attempt.wait_at(Stage::Confirming(data)),
             (Stage::Confirmed(_, result), _) if result < 0 => fail(Errno::ESTALE),
             (Stage::Confirmed(data, _), _) => done(Answer::Data(data)),
             (Stage::Answered(reply), _) if reply.result < 0 => {

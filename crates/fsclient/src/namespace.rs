@@ -34,6 +34,7 @@ impl Namespace<'_> {
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         if let Stage::Answered(reply) = attempt.take_stage() {
             self.note_change(attempt, request, Inode::change_ends);
+            self.note_lookup(attempt, request);
             return self.answer(attempt, request, &reply);
         }
         self.note_change(attempt, request, Inode::change_begins);
@@ -43,6 +44,7 @@ impl Namespace<'_> {
             .or_else(|| self.answer_from_cache(attempt, request))
             .or_else(|| self.prepare(attempt, request));
         if let Some(step) = refused_or_known {
+            self.note_lookup(attempt, request);
             return step;
         }
         self.give_up_link_count(attempt, request);
@@ -69,7 +71,7 @@ impl Namespace<'_> {
                     _ => None,
                 }
             }
-            FsRequest::Getattr { ino } if self.known(*ino).is_some_and(Inode::is_guarded) => {
+            FsRequest::Getattr { ino } if self.is_guarded(*ino, attempt.caller().pid) => {
                 self.cache.open_inode(InodeKey::head(*ino)).wait(attempt.op());
                 Some(Step::Wait)
             }
@@ -133,6 +135,20 @@ impl Namespace<'_> {
             self.cache.settle_later(key);
         }
         waits.then_some(Step::Wait)
+    }
+
+    fn is_guarded(&mut self, dir: Ino, pid: u32) -> bool {
+        let key = InodeKey::head(dir);
+        self.cache.inode_mut(key).is_some_and(|inode| inode.is_guarded_from(pid))
+    }
+
+    /// Notes the answer to a lookup: the caller may hold the directory, and ask for its attributes next.
+    fn note_lookup(&mut self, attempt: &Attempt<'_>, request: &FsRequest) {
+        let FsRequest::Lookup { parent, .. } = request else { return };
+        let key = InodeKey::head(*parent);
+        if let Some(inode) = self.cache.inode_mut(key) {
+            inode.name_answered(attempt.caller().pid);
+        }
     }
 
     /// Notes a change of names in the directories that a request changes.

@@ -4,7 +4,7 @@ use crate::api::Ino;
 use maps::SnapId;
 use msgs::SnapRealmInfo;
 use rados::SnapContext;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The root's realm, which is around all others.
 const ROOT: Ino = 1;
@@ -37,7 +37,10 @@ impl Realms {
             let realm = self.known.entry(info.ino).or_default();
             if info.seq >= realm.seq {
                 let snaps: Vec<SnapId> = info.snaps.iter().chain(&info.prior_parent_snaps).copied().collect();
-                gone.extend(realm.snaps.iter().filter(|snap| !snaps.contains(snap)));
+                if realm.snaps != snaps {
+                    let left: BTreeSet<SnapId> = snaps.iter().copied().collect();
+                    gone.extend(realm.snaps.iter().filter(|snap| !left.contains(snap)));
+                }
                 let (created, seq, parent_since) = (info.created, info.seq, info.parent_since);
                 *realm = Realm { created, seq, parent: info.parent, parent_since, snaps };
             }

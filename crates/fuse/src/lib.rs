@@ -23,6 +23,8 @@ use std::sync::{Arc, mpsc};
 
 /// Requests that are read before the client gets its turn.
 const BATCH: usize = 16;
+/// Threads that have the kernel ask for names again; those of one directory leave from one thread.
+const NAME_THREADS: usize = 8;
 /// Bytes of the largest request.
 const MAX_REQUEST: usize = MAX_IO as usize + (64 << 10);
 
@@ -83,7 +85,7 @@ impl Mount {
 }
 
 /// Hands the client's notices to the kernel. These may block on locks that requests hold, so they leave from
-/// threads of their own: names from one, since their requests may wait for what the other does.
+/// threads of their own: names from several, since a request that holds a directory may take long.
 fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> {
     let (inodes, to_forget) = mpsc::channel::<(u64, i64, i64, client::Invalidated)>();
     std::thread::Builder::new().name("fuse-notify".into()).spawn(move || {
@@ -93,14 +95,18 @@ fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> 
             drop(done);
         }
     })?;
-    let (names, to_expire) = mpsc::channel::<(u64, Vec<Vec<u8>>, client::Invalidated)>();
-    let expiring = device.clone();
-    std::thread::Builder::new().name("fuse-names".into()).spawn(move || {
-        for (parent, names, done) in to_expire {
-            expiring.expire(parent, &names);
-            drop(done);
-        }
-    })?;
+    let mut names = Vec::new();
+    for n in 0..NAME_THREADS {
+        let (tx, to_expire) = mpsc::channel::<(u64, Vec<Vec<u8>>, client::Invalidated)>();
+        let expiring = device.clone();
+        std::thread::Builder::new().name(format!("fuse-names-{n}")).spawn(move || {
+            for (parent, names, done) in to_expire {
+                expiring.expire(parent, &names);
+                drop(done);
+            }
+        })?;
+        names.push(tx);
+    }
     device.fs.on_invalidate(move |what, done| {
         // The threads live as long as the session; after that there is nothing to forget.
         let _ = match what {
@@ -108,7 +114,9 @@ fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> 
                 inodes.send((ino, offset as i64, len as i64, done)).is_ok()
             }
             Invalidate::Attributes { ino } => inodes.send((ino, -1, 0, done)).is_ok(),
-            Invalidate::Names { parent, names: gone } => names.send((parent, gone, done)).is_ok(),
+            Invalidate::Names { parent, names: gone } => {
+                names[parent as usize % names.len()].send((parent, gone, done)).is_ok()
+            }
         };
     });
     Ok(())

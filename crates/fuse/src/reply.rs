@@ -13,7 +13,7 @@ pub(crate) struct Device {
     pub(crate) fd: OwnedFd,
     /// Takes references back that the kernel does not get.
     pub(crate) fs: Fs,
-    /// The kernel can be told to ask for a name again (Linux 6.2). Another must not believe names: it could
+    /// The kernel can be told to ask for a name again (Linux 6.5). Another must not believe names: it could
     /// only be told to drop them, with everything that is mounted on them.
     pub(crate) expires_names: bool,
 }
@@ -49,7 +49,8 @@ impl Device {
 
     /// Has the kernel ask for names again. It waits for operations that hold the directory.
     pub(crate) fn expire(&self, parent: u64, names: &[Vec<u8>]) {
-        for name in names {
+        // Another kernel was told no names, and would drop them with what is mounted on them.
+        for name in names.iter().filter(|_| self.expires_names) {
             // A notice is an answer to no request, with its kind in place of an error.
             self.send(0, abi::NOTIFY_INVAL_ENTRY, &[&Body::default().expire(parent, name).0]);
         }

@@ -250,6 +250,11 @@ impl Inode {
         self.told_names.tell(now, name)
     }
 
+    /// True if local callers may believe names in this directory.
+    pub(crate) fn is_any_name_told(&self) -> bool {
+        self.told_names.is_told()
+    }
+
     /// True if local callers may believe a name in this directory.
     pub(crate) fn is_name_told(&self, name: &[u8]) -> bool {
         self.told_names.has(name)
@@ -263,7 +268,8 @@ impl Inode {
 
     /// True if local callers believe attributes or names.
     pub(crate) fn is_believed_above(&self) -> bool {
-        self.trust.is_told() || self.told_names.is_told()
+        let is_told = self.trust.is_told() || self.told_names.is_told();
+        is_told || self.trust.is_withdrawing() || self.told_names.is_withdrawing()
     }
 
     /// The capability is about to be given up: what is believed above has to be withdrawn first.
@@ -279,13 +285,28 @@ impl Inode {
 
     /// Begins withdrawal `id` of the names. Returns them; without any, there is no withdrawal.
     pub(crate) fn start_name_withdrawal(&mut self, now: Instant, id: u64) -> Vec<Vec<u8>> {
-        self.told_names.start(now, id)
+        let is_given_back = !self.caps.implements(cap::FILE_SHARED);
+        self.told_names.start(now, id, is_given_back)
     }
 
     /// Withdrawal `id` of the names takes long. Returns the time after which that is to be noted again.
-    pub(crate) fn name_withdrawal_overdue(&mut self, id: u64) -> Option<Duration> {
+    pub(crate) fn name_withdrawal_overdue(&mut self, now: Instant, id: u64) -> Option<Duration> {
         let has_right = self.may(cap::FILE_SHARED);
-        self.told_names.overdue(id, has_right)
+        self.told_names.overdue(now, id, has_right)
+    }
+
+    /// Drops what was told of names and is not believed any more. Returns true if some may still be.
+    pub(crate) fn drop_expired_names(&mut self, now: Instant) -> bool {
+        self.told_names.drop_expired(now);
+        self.told_names.is_told()
+    }
+
+    /// The time after which [`Self::drop_expired_names`] drops a name that is told now.
+    pub(crate) const NAMES_KEPT: Duration = ToldNames::KEPT;
+
+    /// The local caller `pid` gets an answer about a name in this directory.
+    pub(crate) fn name_answered(&mut self, pid: u32) {
+        self.told_names.used(pid);
     }
 
     /// The local caller `pid` is about to change names in this directory.
@@ -298,10 +319,10 @@ impl Inode {
         self.told_names.change_ends(now, pid);
     }
 
-    /// True if nobody may look a name up in this directory that local callers believe: its attributes are
-    /// kept back.
-    pub(crate) fn is_guarded(&self) -> bool {
-        self.told_names.is_guarded()
+    /// True if the caller `pid` may not look a name up in this directory that callers believe: its attributes
+    /// are kept back.
+    pub(crate) fn is_guarded_from(&mut self, pid: u32) -> bool {
+        self.told_names.is_guarded_from(pid)
     }
 
     /// True if attributes are believed above that may be stale.

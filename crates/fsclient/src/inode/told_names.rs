@@ -23,11 +23,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 /// the directory is *guarded*: its attributes, without which no caller looks a name up in it, are not told
 /// until the names are forgotten or have run out.
 ///
-/// An operation that holds the directory may itself ask for its attributes, if it has waited for another one
-/// that changed it. To keep it from waiting for a guard, no names are told in a directory that several
-/// callers change at once.
+/// An operation that holds the directory may itself ask for its attributes. To keep it from waiting for a
+/// guard, a caller whose operation in the directory was answered during the withdrawal is let through once,
+/// and no names are told in a directory that several callers change at once: those wait for one another.
 ///
-/// Invariant: `recent` and `older` hold every name that callers may believe and that is not being withdrawn.
+/// Invariant: `recent`, `older` and the withdrawal hold every name that callers may believe.
 #[derive(Debug, Default)]
 pub(crate) struct ToldNames {
     /// Names that were told since `turned_at`.
@@ -44,18 +44,21 @@ pub(crate) struct ToldNames {
     unsure: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 struct Withdrawal {
     id: u64,
     phase: Phase,
+    names: BTreeSet<Vec<u8>>,
+    /// Callers (threads) that may get past the guard once.
+    let_through: BTreeSet<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// A revocation of the right waits.
     Patient,
-    /// The directory's attributes are not told.
-    Guarded,
+    /// The directory's attributes are not told before this instant.
+    Guarded(Instant),
     /// The names have run out.
     Lapsed,
 }
@@ -76,21 +79,26 @@ impl ToldNames {
         self.recent.insert(name.to_vec());
     }
 
-    /// Drops names that nobody believes any more, soon after their time.
-    fn drop_expired(&mut self, now: Instant) {
+    /// The time after which [`Self::drop_expired`] drops a name that is told now.
+    pub(super) const KEPT: Duration = Duration::from_secs(2 * BELIEVED_AT_MOST.as_secs());
+
+    /// Drops names that nobody believes any more.
+    pub(super) fn drop_expired(&mut self, now: Instant) {
         let age = now.since(self.turned_at);
         if age >= BELIEVED_AT_MOST {
             self.older = std::mem::take(&mut self.recent);
             self.turned_at = now;
         }
-        if age >= 2 * BELIEVED_AT_MOST {
+        if age >= Self::KEPT {
             self.older.clear();
+            self.unsure &= self.is_told();
         }
     }
 
     /// True if callers may believe a name.
     pub(super) fn has(&self, name: &[u8]) -> bool {
-        self.recent.contains(name) || self.older.contains(name)
+        let is_withdrawn = self.withdrawal.as_ref().is_some_and(|w| w.names.contains(name));
+        is_withdrawn || self.recent.contains(name) || self.older.contains(name)
     }
 
     /// The caller `pid` is about to change the directory.
@@ -104,6 +112,14 @@ impl ToldNames {
     /// The caller `pid` has changed the directory, or failed to.
     pub(super) fn change_ends(&mut self, now: Instant, pid: u32) {
         self.last_change = Some((pid, now));
+        self.used(pid);
+    }
+
+    /// The caller `pid` gets an answer about a name: it may hold the directory.
+    pub(super) fn used(&mut self, pid: u32) {
+        if let Some(withdrawal) = &mut self.withdrawal {
+            withdrawal.let_through.insert(pid);
+        }
     }
 
     /// Callers have forgotten the directory, and with it every name in it.
@@ -130,7 +146,7 @@ impl ToldNames {
 
     /// True if a revocation of the right has to wait.
     pub(super) fn delays_revocation(&self, has_right: bool) -> bool {
-        let is_patient = self.withdrawal.is_some_and(|w| w.phase == Phase::Patient);
+        let is_patient = self.withdrawal.as_ref().is_some_and(|w| w.phase == Phase::Patient);
         is_patient || self.is_told() && !has_right
     }
 
@@ -138,34 +154,38 @@ impl ToldNames {
         self.withdrawal.is_some()
     }
 
-    /// True if the directory's attributes may not be told at all.
-    pub(super) fn is_guarded(&self) -> bool {
-        self.withdrawal.is_some_and(|w| w.phase == Phase::Guarded)
+    /// True if the directory's attributes may not be told to the caller `pid` at all.
+    pub(super) fn is_guarded_from(&mut self, pid: u32) -> bool {
+        let guarded = self.withdrawal.as_mut().filter(|w| matches!(w.phase, Phase::Guarded(_)));
+        guarded.is_some_and(|w| !w.let_through.remove(&pid))
     }
 
     /// Begins withdrawal `id`. Returns the names that callers have to forget; without any, there is no
-    /// withdrawal.
-    pub(super) fn start(&mut self, now: Instant, id: u64) -> Vec<Vec<u8>> {
+    /// withdrawal. If the right `is_given_back` already, the directory is guarded at once.
+    pub(super) fn start(&mut self, now: Instant, id: u64, is_given_back: bool) -> Vec<Vec<u8>> {
         assert!(self.withdrawal.is_none(), "one withdrawal at a time");
         self.drop_expired(now);
         self.unsure = false;
         let mut names = std::mem::take(&mut self.older);
         names.append(&mut self.recent);
+        let to_forget: Vec<Vec<u8>> = names.iter().cloned().collect();
         if !names.is_empty() {
-            self.withdrawal = Some(Withdrawal { id, phase: Phase::Patient });
+            let phase = if is_given_back { Phase::Guarded(now + BELIEVED_AT_MOST) } else { Phase::Patient };
+            self.withdrawal = Some(Withdrawal { id, phase, names, let_through: BTreeSet::new() });
             self.silent_until = now + SHARED_FOR;
         }
-        names.into_iter().collect()
+        to_forget
     }
 
     /// Withdrawal `id` takes long: a revocation waits no more, and after that nobody believes the names any
     /// more. Returns the time after which this is to be called again.
-    pub(super) fn overdue(&mut self, id: u64, has_right: bool) -> Option<Duration> {
+    pub(super) fn overdue(&mut self, now: Instant, id: u64, has_right: bool) -> Option<Duration> {
         let withdrawal = self.withdrawal.as_mut().filter(|w| w.id == id)?;
         let (phase, rest) = match withdrawal.phase {
             Phase::Patient if has_right => (Phase::Patient, Some(PATIENCE)),
-            Phase::Patient => (Phase::Guarded, Some(BELIEVED_AT_MOST)),
-            Phase::Guarded | Phase::Lapsed => (Phase::Lapsed, None),
+            Phase::Patient => (Phase::Guarded(now + BELIEVED_AT_MOST), Some(BELIEVED_AT_MOST)),
+            Phase::Guarded(until) if now < until => (Phase::Guarded(until), Some(until.since(now))),
+            Phase::Guarded(_) | Phase::Lapsed => (Phase::Lapsed, None),
         };
         withdrawal.phase = phase;
         rest
@@ -173,11 +193,7 @@ impl ToldNames {
 
     /// Callers have forgotten the names of withdrawal `id`. Returns false if that is not the one under way.
     pub(super) fn finish(&mut self, id: u64) -> bool {
-        let is_this = self.withdrawal.is_some_and(|w| w.id == id);
-        if is_this {
-            self.withdrawal = None;
-        }
-        is_this
+        self.withdrawal.take_if(|w| w.id == id).is_some()
     }
 
     /// Asserts the invariants.
@@ -208,13 +224,13 @@ mod tests {
             assert!(young.step_by(100).all(|ms| told.has(format!("{ms}").as_bytes())), "at {ms}");
             assert!(told.recent.len() + told.older.len() <= 41, "and not for ever");
         }
-        let names = told.start(at(20_500), 1);
+        let names = told.start(at(20_500), 1, false);
         assert!(names.len() >= 15 && names.contains(&b"18500".to_vec()));
         assert_eq!(told.tell(at(20_500), b"a"), Duration::ZERO, "not during a withdrawal");
         assert!(told.finish(1) && !told.finish(1));
         assert_eq!(told.tell(at(25_400), b"a"), Duration::ZERO, "nor soon after one");
         assert_eq!(told.tell(at(25_500), b"a"), TOLD_FOR);
-        assert!(told.start(at(40_000), 2).is_empty() && !told.is_withdrawing(), "it has run out");
+        assert!(told.start(at(40_000), 2, false).is_empty() && !told.is_withdrawing(), "it has run out");
     }
 
     #[test]
@@ -223,14 +239,18 @@ mod tests {
         told.tell(at(0), b"a");
         told.note_right(false);
         assert!(told.is_stale(true) && told.delays_revocation(false));
-        assert_eq!(told.start(at(1), 7), [b"a"]);
-        assert!(told.delays_revocation(false) && !told.is_guarded());
-        assert_eq!(told.overdue(6, false), None, "of another withdrawal");
-        assert_eq!(told.overdue(7, true), Some(PATIENCE), "nobody waits");
-        assert_eq!(told.overdue(7, false), Some(BELIEVED_AT_MOST));
-        assert!(!told.delays_revocation(false) && told.is_guarded());
-        assert_eq!(told.overdue(7, false), None);
-        assert!(!told.is_guarded() && told.is_withdrawing());
+        assert_eq!(told.start(at(1), 7, false), [b"a"]);
+        assert!(told.delays_revocation(false) && !told.is_guarded_from(1));
+        assert_eq!(told.overdue(at(21), 6, false), None, "of another withdrawal");
+        assert_eq!(told.overdue(at(21), 7, true), Some(PATIENCE), "nobody waits");
+        assert_eq!(told.overdue(at(41), 7, false), Some(BELIEVED_AT_MOST));
+        assert!(!told.delays_revocation(false) && told.is_guarded_from(1));
+        told.used(2);
+        assert!(!told.is_guarded_from(2), "it may hold the directory");
+        assert!(told.is_guarded_from(2), "once");
+        assert_eq!(told.overdue(at(1041), 7, false), Some(TOLD_FOR));
+        assert_eq!(told.overdue(at(2041), 7, false), None);
+        assert!(!told.is_guarded_from(1) && told.is_withdrawing());
         assert!(told.finish(7));
     }
 
@@ -246,7 +266,7 @@ mod tests {
         told.change_ends(at(10), 2);
         told.change_begins(at(10), 1);
         assert!(told.is_stale(true));
-        assert_eq!(told.start(at(10), 1), [b"a"]);
+        assert_eq!(told.start(at(10), 1, false), [b"a"]);
         told.finish(1);
         assert_eq!(told.tell(at(5009), b"a"), Duration::ZERO);
         assert_eq!(told.tell(at(5010), b"a"), TOLD_FOR);
