@@ -78,6 +78,35 @@ fn only_who_works_asynchronously_gets_a_directory_for_itself() {
 }
 
 #[test]
+fn who_gets_a_directory_for_itself_is_recorded_before_it_knows() {
+    let mut w = two_clients(1);
+    let d = ino(&w.call(A, mkdir("d")));
+    for name in ["d/f", "d/g"] {
+        w.call(A, create(name, 2));
+    }
+    want(&mut w, A, d);
+    for (name, is_early) in [("d/f", false), ("d/g", true)] {
+        let tid = w.start(A, request(MdsOp::UNLINK, name));
+        assert_eq!(w.clients[&A].replies.contains_key(&tid), is_early, "{name}");
+        assert_eq!(caps(&w, A, d) & ALONE == ALONE, is_early);
+        w.quiet();
+        assert_eq!(caps(&w, A, d) & ALONE, ALONE);
+    }
+}
+
+#[test]
+fn a_removed_directory_is_given_to_nobody_for_itself() {
+    let (mut w, d) = alone(1);
+    w.call(A, request(MdsOp::UNLINK, "d/first"));
+    assert_eq!(w.call(B, request(MdsOp::RMDIR, "d")).result, 0);
+    w.advance(Duration::from_secs(5));
+    let mut look = getattr("", 0);
+    look.path.ino = d;
+    w.call(A, look);
+    assert_eq!(caps(&w, A, d) & (cap::DIR_CREATE | cap::DIR_UNLINK), 0);
+}
+
+#[test]
 fn a_client_without_delegated_numbers_is_answered_as_ever() {
     let mut w = World::new(2, MdsOptions::default());
     w.connect_client(Client { is_old: true, ..Client::new(A) }, "allow *");

@@ -116,9 +116,10 @@ impl Inode {
     }
 
     /// The part of `bits` that is of use: on a directory, those to work in it asynchronously only with
-    /// `FILE_EXCL`.
+    /// `FILE_EXCL`, and while it has a name.
     fn whole(&self, bits: u32) -> u32 {
-        if self.data.is_dir() && bits & cap::FILE_EXCL == 0 { bits & !DIR_OPS } else { bits }
+        let is_of_use = bits & cap::FILE_EXCL != 0 && self.data.nlink > 0;
+        if self.data.is_dir() && !is_of_use { bits & !DIR_OPS } else { bits }
     }
 
     /// True if the inode records that `client` may hold write and exclusive bits.

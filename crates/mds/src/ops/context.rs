@@ -41,7 +41,7 @@ pub struct Cx<'a> {
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
     creates_async: bool,
-    earlier: &'a [(Option<InodeKey>, OpId)],
+    earlier: &'a dyn Fn(InodeKey) -> Option<OpId>,
     /// The directory that was last found to be nobody else's alone.
     checked: Cell<Option<InodeKey>>,
     seen: Cell<Lsn>,
@@ -83,7 +83,7 @@ impl<'a> Cx<'a> {
             pages,
             auth: None,
             creates_async: false,
-            earlier: &[],
+            earlier: &|_| None,
             checked: Cell::new(None),
             seen: Cell::new(0),
             snap_id: None,
@@ -100,8 +100,9 @@ impl<'a> Cx<'a> {
         self
     }
 
-    /// Adds whether the client works asynchronously where it may, and its earlier requests of that kind.
-    pub fn with_async(mut self, creates_async: bool, earlier: &'a [(Option<InodeKey>, OpId)]) -> Self {
+    /// Adds whether the client works asynchronously where it may, and the last request of that kind before
+    /// this one in a directory, if it is under way.
+    pub fn with_async(mut self, creates_async: bool, earlier: &'a dyn Fn(InodeKey) -> Option<OpId>) -> Self {
         (self.creates_async, self.earlier) = (creates_async, earlier);
         self
     }
@@ -192,8 +193,8 @@ impl<'a> Cx<'a> {
         if self.checked.get() == Some(dir) {
             return Ok(());
         }
-        if let Some((_, id)) = self.earlier.iter().find(|(at, _)| at.is_none_or(|at| at == dir)) {
-            return Err(Need::Earlier(*id).into());
+        if let Some(id) = (self.earlier)(dir) {
+            return Err(Need::Earlier(id).into());
         }
         let is_dir = self.cache.inodes.get(&dir).is_some_and(|inode| inode.data.is_dir());
         let except = Some(self.client.into());

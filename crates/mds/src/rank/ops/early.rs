@@ -5,12 +5,13 @@ use crate::cache::Cache;
 use crate::ops::{Plan, is_replay};
 use crate::rank::sessions::Session;
 use crate::types::{ClientId, Lsn};
-use fsfmt::{Ino, Update};
+use fsfmt::{Ino, Link, Update};
 use msgs::{ClientRequest, MdsOp, SetattrArgs, setattr_mask};
 
 /// True if the answer may leave before the event is durable. What grants a range to a writer must be known to
-/// a successor, what changes a size cuts objects, and a create's number must be reserved.
-pub(super) fn allows(session: &Session, request: &ClientRequest, plan: &Plan) -> bool {
+/// a successor, and so must who works in a directory alone; what changes a size cuts objects, and a create's
+/// number must be reserved.
+pub(super) fn allows(session: &Session, cache: &Cache, request: &ClientRequest, plan: &Plan) -> bool {
     let is_reserved = || session.has_reserved(plan.created);
     let may_leave = match request.op {
         MdsOp::CREATE => plan.created != Ino(0) && is_reserved(),
@@ -21,7 +22,23 @@ pub(super) fn allows(session: &Session, request: &ClientRequest, plan: &Plan) ->
         _ => false,
     };
     // Clients learn of realms when they are durable, and of nothing before that is in them.
-    may_leave && plan.realm.is_none() && !plan.local.is_empty() && !is_replay(request)
+    let is_known = plan.realm.is_none() && !plan.local.iter().any(|update| acquires(cache, update));
+    may_leave && is_known && !plan.local.is_empty() && !is_replay(request)
+}
+
+/// True if an update records a client in a directory that exists already as the one that works there alone.
+fn acquires(cache: &Cache, update: &Update) -> bool {
+    let link = match update {
+        Update::Dentry { value, .. } => value.as_ref().map(|dentry| &dentry.link),
+        _ => None,
+    };
+    let data = match (update, link) {
+        (Update::Base { inode: data }, _) | (_, Some(Link::Primary(data))) => data,
+        _ => return false,
+    };
+    let Some(inode) = cache.inodes.get(&data.key()).filter(|inode| inode.data.is_dir()) else { return false };
+    let had = |client| inode.data.ranges.get(client).is_some_and(|range| range.bits != 0);
+    data.ranges.iter().any(|(client, range)| range.bits != 0 && !had(client))
 }
 
 /// The newest event of others that changed what these updates replace.

@@ -45,7 +45,7 @@ impl Ops {
         let done = session.completed(op.tid);
         let snap_id = env.snap_id(cache.snaps.last());
         let number = number_for(session, &op.request, ino_next);
-        let earlier = self.under_way.before(&op);
+        let earlier = |dir| self.under_way.newest_before(op.client, dir, op.id);
         let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
             .with_session(session.auth(), done)
             .with_async(session.creates_async(), &earlier)
@@ -126,7 +126,7 @@ impl Ops {
         (mut plan, mut seen, ino_next): (Plan, Lsn, u64),
     ) {
         assert!(plan.remote.is_empty(), "one rank has the authority over everything");
-        let is_early = sessions.get(op.client).is_some_and(|s| early::allows(s, &op.request, &plan));
+        let is_early = sessions.get(op.client).is_some_and(|s| early::allows(s, cache, &op.request, &plan));
         let mut own = None;
         let mut refill = Refill::default();
         if !plan.local.is_empty() {

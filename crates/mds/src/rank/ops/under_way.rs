@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Invariant: all are under way.
 #[derive(Default)]
 pub(super) struct UnderWay {
-    requests: BTreeSet<(ClientId, Option<InodeKey>, OpId)>,
+    requests: BTreeMap<(ClientId, Option<InodeKey>), BTreeSet<OpId>>,
     waiters: BTreeMap<OpId, Vec<OpId>>,
 }
 
@@ -20,14 +20,21 @@ impl UnderWay {
     /// An operation begins.
     pub fn begin(&mut self, op: &Op) {
         if is_async(&op.request) {
-            self.requests.insert((op.client, directory(op), op.id));
+            self.requests.entry((op.client, directory(op))).or_default().insert(op.id);
         }
     }
 
     /// An operation ends; returns those that have waited for it.
     pub fn end(&mut self, op: &Op) -> Vec<OpId> {
         if is_async(&op.request) {
-            self.requests.remove(&(op.client, directory(op), op.id));
+            let place = (op.client, directory(op));
+            let rest = self.requests.get_mut(&place).map_or(0, |ids| {
+                ids.remove(&op.id);
+                ids.len()
+            });
+            if rest == 0 {
+                self.requests.remove(&place);
+            }
         }
         self.waiters.remove(&op.id).unwrap_or_default()
     }
@@ -37,17 +44,16 @@ impl UnderWay {
         self.waiters.entry(earlier).or_default().push(op);
     }
 
-    /// The earlier asynchronous requests of an operation's client, with their directories: none stands for
-    /// any.
-    pub fn before(&self, op: &Op) -> Vec<(Option<InodeKey>, OpId)> {
-        let of_client = self.requests.range((op.client, None, OpId(0))..);
-        let of_client = of_client.take_while(|(client, ..)| *client == op.client);
-        of_client.map(|(_, dir, id)| (*dir, *id)).filter(|(_, id)| *id < op.id).collect()
+    /// The newest asynchronous request of a client before `op` that may be about `dir`. Waiting for it alone,
+    /// requests follow one another like a chain, and each is woken once.
+    pub fn newest_before(&self, client: ClientId, dir: InodeKey, op: OpId) -> Option<OpId> {
+        let in_place = |place| self.requests.get(&(client, place))?.range(..op).next_back().copied();
+        in_place(Some(dir)).max(in_place(None))
     }
 
     /// Number of asynchronous requests.
     pub fn len(&self) -> usize {
-        self.requests.len()
+        self.requests.values().map(BTreeSet::len).sum()
     }
 }
 
