@@ -5,6 +5,7 @@ mod snapped;
 
 use crate::api::{Attr, Entry, Ino};
 use crate::buffer::BufferTotal;
+use crate::deadlines::Deadlines;
 use crate::dir_handle::StreamEntry;
 use crate::inode::{Inode, ListingRight, PATIENCE, STAT_CAPS};
 use crate::key::{InodeKey, OpId};
@@ -50,9 +51,9 @@ pub(crate) struct Cache {
     invalidations: BTreeMap<u64, InodeKey>,
     last_invalidation: u64,
     /// When withdrawals of names take too long.
-    overdue_at: BTreeSet<(Instant, u64)>,
+    overdue_at: Deadlines<u64>,
     /// When names of directories are not believed above any more.
-    names_expire_at: BTreeSet<(Instant, InodeKey)>,
+    names_expire_at: Deadlines<InodeKey>,
     last_flush_tid: u64,
     use_counter: u64,
     idle_limit: usize,
@@ -78,8 +79,8 @@ impl Cache {
             forgotten_dirs: Vec::new(),
             invalidations: BTreeMap::new(),
             last_invalidation: 0,
-            overdue_at: BTreeSet::new(),
-            names_expire_at: BTreeSet::new(),
+            overdue_at: Deadlines::default(),
+            names_expire_at: Deadlines::default(),
             last_flush_tid: 0,
             use_counter: 0,
             idle_limit,
@@ -332,10 +333,11 @@ impl Cache {
     pub(crate) fn tell_name(&mut self, now: Now, dir: InodeKey, name: &[u8]) -> Duration {
         match self.inodes.get_mut(&dir) {
             Some(inode) if self.names.is_under_right(inode, name) => {
-                if !inode.is_any_name_told() {
-                    self.names_expire_at.insert((now.mono + Inode::NAMES_KEPT, dir));
+                let valid = inode.tell_name(now.mono, name);
+                if valid > Duration::ZERO {
+                    self.names_expire_at.note(dir, now.mono + Inode::NAMES_KEPT);
                 }
-                inode.tell_name(now.mono, name)
+                valid
             }
             _ => Duration::ZERO,
         }
@@ -350,7 +352,7 @@ impl Cache {
     ) {
         let is_told = self.inodes.get(&dir).is_some_and(|dir| dir.is_name_told(name));
         if let Some(new) = self.inodes.get_mut(&new_dir).filter(|_| is_told) {
-            self.names_expire_at.insert((now.mono + Inode::NAMES_KEPT, new_dir));
+            self.names_expire_at.note(new_dir, now.mono + Inode::NAMES_KEPT);
             new.note_told_name(now.mono, new_name);
             self.unsettled.insert(new_dir);
         }
@@ -429,6 +431,7 @@ impl Cache {
         let Some(inode) = self.inodes.remove(&key) else { return };
         assert!(inode.is_idle(), "inode {key:?} is dropped while it is in use");
         self.numbers.take_back(inode.number());
+        self.names_expire_at.remove(key);
         self.recount_as((inode.data().counted_bytes(), 0));
         self.buffer.note_clean(key);
         self.releases.extend(release_of(&inode));
@@ -591,19 +594,18 @@ impl Cache {
         }
         self.last_invalidation = id;
         self.invalidations.insert(id, dir);
-        self.overdue_at.insert((now.mono + PATIENCE, id));
+        self.overdue_at.note(id, now.mono + PATIENCE);
         Some((id, names))
     }
 
     /// Lets revocations go on that have waited for long for names to be withdrawn.
     pub(crate) fn end_patience(&mut self, now: Now) {
-        while let Some((_, id)) = self.overdue_at.first().copied().filter(|(at, _)| *at <= now.mono) {
-            self.overdue_at.pop_first();
+        while let Some(id) = self.overdue_at.take_due(now.mono) {
             let Some(key) = self.invalidations.get(&id).copied() else { continue };
             if let Some(rest) =
                 self.inodes.get_mut(&key).and_then(|i| i.name_withdrawal_overdue(now.mono, id))
             {
-                self.overdue_at.insert((now.mono + rest, id));
+                self.overdue_at.note(id, now.mono + rest);
             }
             self.inode_changed(key);
         }
@@ -611,10 +613,9 @@ impl Cache {
 
     /// Drops what was told of names and is not believed any more.
     pub(crate) fn drop_expired_names(&mut self, now: Now) {
-        while let Some((_, dir)) = self.names_expire_at.first().copied().filter(|(at, _)| *at <= now.mono) {
-            self.names_expire_at.pop_first();
+        while let Some(dir) = self.names_expire_at.take_due(now.mono) {
             if self.inodes.get_mut(&dir).is_some_and(|inode| inode.drop_expired_names(now.mono)) {
-                self.names_expire_at.insert((now.mono + Inode::NAMES_KEPT, dir));
+                self.names_expire_at.note(dir, now.mono + Inode::NAMES_KEPT);
             }
         }
     }
@@ -622,13 +623,13 @@ impl Cache {
     /// The time of the next call of [`Self::end_patience`] or [`Self::drop_expired_names`] that has something
     /// to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let overdue = self.overdue_at.first().map(|(at, _)| *at);
-        overdue.into_iter().chain(self.names_expire_at.first().map(|(at, _)| *at)).min()
+        [self.overdue_at.first(), self.names_expire_at.first()].into_iter().flatten().min()
     }
 
     /// Local callers have forgotten what an invalidation or a withdrawal is about.
     pub(crate) fn finish_invalidation(&mut self, id: u64) {
         let Some(key) = self.invalidations.remove(&id) else { return };
+        self.overdue_at.remove(id);
         if self.inodes.get_mut(&key).is_some_and(|inode| inode.finish_invalidation(id)) {
             self.inode_changed(key);
         }

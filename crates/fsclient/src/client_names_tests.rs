@@ -177,7 +177,18 @@ fn names_that_were_told_are_not_kept_for_ever() {
     assert!(rig.client.deadline().is_some_and(|at| at <= rig.now.mono + 4 * SECOND));
     rig.later(4 * SECOND);
     let dir = rig.client.cache.open_inode(InodeKey::head(DIR));
-    assert!(!dir.is_any_name_told());
+    assert!(!dir.is_name_told(b"a"));
+}
+
+#[test]
+fn names_that_are_told_for_no_time_set_no_deadline() {
+    let mut rig = Rig::with_told_name();
+    let id = rig.withdraw();
+    rig.withdrawn(id);
+    rig.later(4 * SECOND);
+    let asked = requests(&rig.lookup(b"b"));
+    assert_eq!(told(&rig.found(asked[0].0, b"b", 4, DIR_CAPS)), [Duration::ZERO]);
+    assert_eq!(rig.client.cache.deadline(), None);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod cache;
 mod client;
 mod config;
 mod data;
+mod deadlines;
 mod dir_handle;
 mod directories;
 mod dirty;

@@ -75,16 +75,12 @@ impl Settling<'_> {
     /// may that they rest on.
     fn invalidate(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
         let ino = self.cache.number(key);
-        if let Some(id) = self.cache.start_invalidation(key) {
-            let what = Invalidate::Inode { ino, offset: 0, len: 0 };
-            out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
-        }
-        if let Some(id) = self.cache.start_withdrawal(key) {
-            let what = Invalidate::Attributes { ino };
-            out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
-        }
-        if let Some((id, names)) = self.cache.start_name_withdrawal(now, key) {
-            let what = Invalidate::Names { parent: ino, names };
+        let pages = self.cache.start_invalidation(key);
+        let pages = pages.map(|id| (id, Invalidate::Inode { ino, offset: 0, len: 0 }));
+        let attributes = self.cache.start_withdrawal(key).map(|id| (id, Invalidate::Attributes { ino }));
+        let names = self.cache.start_name_withdrawal(now, key);
+        let names = names.map(|(id, names)| (id, Invalidate::Names { parent: ino, names }));
+        for (id, what) in [pages, attributes, names].into_iter().flatten() {
             out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
         }
     }

@@ -250,11 +250,6 @@ impl Inode {
         self.told_names.tell(now, name)
     }
 
-    /// True if local callers may believe names in this directory.
-    pub(crate) fn is_any_name_told(&self) -> bool {
-        self.told_names.is_told()
-    }
-
     /// True if local callers may believe a name in this directory.
     pub(crate) fn is_name_told(&self, name: &[u8]) -> bool {
         self.told_names.has(name)
