@@ -49,8 +49,11 @@ impl Device {
 
     /// Has the kernel ask for names again. It waits for operations that hold the directory.
     pub(crate) fn expire(&self, parent: u64, names: &[Vec<u8>]) {
-        // Another kernel was told no names, and would drop them with what is mounted on them.
-        for name in names.iter().filter(|_| self.expires_names) {
+        if !self.expires_names {
+            // It was told no names, and would drop them with what is mounted on them.
+            return;
+        }
+        for name in names {
             // A notice is an answer to no request, with its kind in place of an error.
             self.send(0, abi::NOTIFY_INVAL_ENTRY, &[&Body::default().expire(parent, name).0]);
         }
