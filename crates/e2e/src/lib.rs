@@ -19,6 +19,6 @@ mod thrash;
 pub use cluster::{Cluster, Daemon, Net, Options};
 pub use failover::{FailOver, fail_over};
 pub use flood::{Flood, Flooded, flood, flood_reads, read_for_ever};
-pub use mount::{Mount, Program};
+pub use mount::{Mount, Program, names};
 pub use run::{Ran, has, nacre, nacre_bin, run};
 pub use thrash::{Done, Plan, thrash};

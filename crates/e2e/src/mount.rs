@@ -105,3 +105,12 @@ fn serve(program: Program, cluster: &Cluster, point: &Path) -> Child {
     assert!(line.starts_with("nacre: mounted"), "{line}");
     process
 }
+
+/// The names in a directory, sorted.
+pub fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let mut names: Vec<String> =
+        entries.map(|e| e.expect("an entry").file_name().into_string().expect("utf-8")).collect();
+    names.sort();
+    names
+}

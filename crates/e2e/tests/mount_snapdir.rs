@@ -5,7 +5,7 @@
     reason = "tests with real files, processes and time"
 )]
 
-use e2e::{Cluster, Mount, Options, Program, has};
+use e2e::{Cluster, Mount, Options, Program, has, names};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -14,14 +14,6 @@ use std::time::{Duration, Instant};
 
 const EROFS: i32 = 30;
 const ESTALE: i32 = 116;
-
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let mut names: Vec<String> =
-        entries.map(|e| e.expect("an entry").file_name().into_string().expect("utf-8")).collect();
-    names.sort();
-    names
-}
 
 fn xattr(path: &Path, name: &str) -> Vec<u8> {
     let mut value = vec![0; 100];

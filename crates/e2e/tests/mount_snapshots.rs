@@ -5,20 +5,11 @@
     reason = "tests with real files, processes and time"
 )]
 
-use e2e::{Cluster, Mount, Options, Program, has};
+use e2e::{Cluster, Mount, Options, Program, has, names};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::Path;
 use std::time::{Duration, Instant};
-
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let mut names: Vec<String> =
-        entries.map(|e| e.expect("an entry").file_name().into_string().expect("utf-8")).collect();
-    names.sort();
-    names
-}
 
 /// Bytes of the data pool, once they are at most `most`: OSDs trim clones in the background.
 fn wait_for_trimming(cluster: &Cluster, most: u64) {

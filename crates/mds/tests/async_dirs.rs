@@ -7,19 +7,11 @@ use msgs::{ClientReply, ClientRequest, ClientSession, MdsOp, cap, session_op};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::Errno;
-use world::client::{asynchronous, at_root, create, getattr, lookup, mkdir, readdir, request, two};
+use world::client::{TAKEN, asynchronous, at_root, create, getattr, lookup, mkdir, readdir, request, two};
 use world::pair::{A, B, caps, ino, two_clients};
 use world::{Client, World};
 
 const ALONE: u32 = cap::FILE_EXCL | cap::DIR_CREATE | cap::DIR_UNLINK;
-/// What Linux takes for granted on a file that it makes.
-const TAKEN: u32 = cap::PIN
-    | cap::ANY_RD
-    | cap::AUTH_EXCL
-    | cap::XATTR_EXCL
-    | cap::FILE_EXCL
-    | cap::FILE_WR
-    | cap::FILE_BUFFER;
 
 /// The client tells that it wants to work in a directory asynchronously, as Linux does after each change.
 fn want(w: &mut World, client: u64, dir: u64) {

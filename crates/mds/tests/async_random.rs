@@ -8,20 +8,13 @@ use msgs::{ClientReply, ClientRequest, MdsOp, ReaddirReply, cap};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wire::Errno;
-use world::client::{Held, asynchronous, create, getattr, lookup, mkdir, readdir, request};
+use world::client::{Held, TAKEN, asynchronous, create, getattr, lookup, mkdir, readdir, request};
 use world::pair::{A, B, caps, ino};
 use world::{ROOMY, TINY, World};
 
 const CREATES: u32 = cap::FILE_EXCL | cap::DIR_CREATE;
 const UNLINKS: u32 = cap::FILE_EXCL | cap::DIR_UNLINK;
 const WANTED: u32 = CREATES | UNLINKS;
-const TAKEN: u32 = cap::PIN
-    | cap::ANY_RD
-    | cap::AUTH_EXCL
-    | cap::XATTR_EXCL
-    | cap::FILE_EXCL
-    | cap::FILE_WR
-    | cap::FILE_BUFFER;
 const DIRS: u64 = 3;
 const NAMES: u64 = 6;
 

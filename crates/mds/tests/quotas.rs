@@ -2,33 +2,17 @@
 
 mod world;
 
-use msgs::{ClientRequest, FilePath, InodeStat, MdsOp, cap};
+use msgs::{ClientRequest, FilePath, MdsOp};
 use std::time::Duration;
 use wire::Errno;
 use world::World;
-use world::client::{create, getattr, mkdir, request, setattr_size};
-use world::pair::{A, B, ino, two_clients};
+use world::client::{create, mkdir, request, setattr_size};
+use world::pair::{A, B, fails, ino, ok, stat, two_clients};
 
 fn set(path: &str, name: &str, value: &str) -> ClientRequest {
     let path2 = FilePath { ino: 0, path: format!("ceph.{name}").into_bytes() };
     let data = stdx::Bufs::from(value.as_bytes().to_vec());
     ClientRequest { path2, data, ..request(MdsOp::SETXATTR, path) }
-}
-
-fn stat(w: &mut World, client: u64, path: &str) -> InodeStat {
-    let reply = w.call(client, getattr(path, cap::ANY_SHARED));
-    assert_eq!(reply.result, 0, "getattr {path}");
-    *reply.trace.target.expect("a target")
-}
-
-fn ok(w: &mut World, r: ClientRequest) {
-    let what = format!("{} {}", r.op, String::from_utf8_lossy(&r.path.path));
-    assert_eq!(w.call(A, r).result, 0, "{what}");
-}
-
-fn fails(w: &mut World, r: ClientRequest, errno: Errno) {
-    let what = format!("{} {}", r.op, String::from_utf8_lossy(&r.path.path));
-    assert_eq!(w.call(A, r).result, errno.to_result_code(), "{what}");
 }
 
 /// The limits that a reply tells of a directory.

@@ -4,13 +4,13 @@
 mod world;
 
 use mds::MdsOptions;
-use msgs::{ClientReply, ClientRequest, MdsOp, ReaddirReply, cap};
+use msgs::{ClientReply, ClientRequest, MdsOp, ReaddirReply};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wire::Errno;
 use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
 use world::model::{Model, Node};
-use world::pair::{A, B, ino, two_clients};
+use world::pair::{A, B, fails, ino, ok, stat, two_clients};
 use world::{ROOMY, TINY, World};
 
 /// The path of a name below a directory's `.snap`.
@@ -43,22 +43,6 @@ fn snaps_of(w: &mut World, path: &str) -> Vec<String> {
     names(&w.call(A, request(MdsOp::LSSNAP, path)))
 }
 
-fn stat(w: &mut World, path: &str) -> msgs::InodeStat {
-    let reply = w.call(A, getattr(path, cap::ANY_SHARED));
-    assert_eq!(reply.result, 0, "getattr {path}");
-    *reply.trace.target.expect("a target")
-}
-
-fn ok(w: &mut World, r: ClientRequest) {
-    let what = format!("{} {}", r.op, String::from_utf8_lossy(&r.path.path));
-    assert_eq!(w.call(A, r).result, 0, "{what}");
-}
-
-fn fails(w: &mut World, r: ClientRequest, errno: Errno) {
-    let what = format!("{} {}", r.op, String::from_utf8_lossy(&r.path.path));
-    assert_eq!(w.call(A, r).result, errno.to_result_code(), "{what}");
-}
-
 /// A client gives back all that it holds, so that what has no name may be purged.
 fn release_all(w: &mut World) {
     let held: Vec<_> = std::mem::take(&mut w.clients.get_mut(&A).expect("a").held).into_iter().collect();
@@ -86,8 +70,8 @@ fn a_snapshot_keeps_names_sizes_and_modes() {
     let a = ino(&w.call(B, create("d/a", 2)));
     assert!(w.clients.get_mut(&B).expect("b").write_to(a, 1000), "it may write");
     ok(&mut w, mksnap("d", "one"));
-    let dir = stat(&mut w, "d").ino;
-    assert_eq!(stat(&mut w, "d//one/a").size, 1000, "what B had written and not told is in the snapshot");
+    let dir = stat(&mut w, A, "d").ino;
+    assert_eq!(stat(&mut w, A, "d//one/a").size, 1000, "what B had written and not told is in the snapshot");
     assert_eq!(w.clients[&B].realm_of.get(&a).copied(), Some(dir), "B knows the realm");
 
     ok(&mut w, setattr_size("d/a", 5));
@@ -99,17 +83,17 @@ fn a_snapshot_keeps_names_sizes_and_modes() {
         assert_eq!(list(&mut w, "d"), ["a", "new", "other"], "round {round}");
         assert_eq!(list(&mut w, "d//one"), ["a", "b", "sub"], "round {round}");
         assert_eq!(list(&mut w, "d//one/sub"), ["c"]);
-        assert_eq!(stat(&mut w, "d//one/a").size, 1000);
-        assert_eq!(stat(&mut w, "d/a").size, 5);
-        assert_eq!(stat(&mut w, "d//one/sub/c").mode & 0o7777, 0o644);
-        assert_eq!(stat(&mut w, "d/other/c").mode & 0o7777, 0o600);
+        assert_eq!(stat(&mut w, A, "d//one/a").size, 1000);
+        assert_eq!(stat(&mut w, A, "d/a").size, 5);
+        assert_eq!(stat(&mut w, A, "d//one/sub/c").mode & 0o7777, 0o644);
+        assert_eq!(stat(&mut w, A, "d/other/c").mode & 0o7777, 0o600);
         assert_eq!(snaps_of(&mut w, "d"), ["one"]);
         assert!(snaps_of(&mut w, "").is_empty());
-        let other = stat(&mut w, "d/other").ino;
+        let other = stat(&mut w, A, "d/other").ino;
         assert_eq!(snaps_of(&mut w, "d/other"), [format!("_one_{dir}")]);
         assert_eq!(list(&mut w, &format!("d/other//_one_{dir}")), ["c"]);
-        assert_eq!(stat(&mut w, "d//one/sub").ino, other);
-        let seen = stat(&mut w, "d//one/a");
+        assert_eq!(stat(&mut w, A, "d//one/sub").ino, other);
+        let seen = stat(&mut w, A, "d//one/a");
         assert_eq!((seen.snapid.0, seen.cap.cap_id), (2, 0), "states of snapshots are nobody's to change");
         w.crash(&[A, B]);
     }
@@ -152,7 +136,7 @@ fn of_a_removed_snapshot_nothing_is_left() {
         ok(&mut w, r);
     }
     assert_eq!(list(&mut w, "d//s/e"), ["f"]);
-    let removed = stat(&mut w, "d//s/e").ino;
+    let removed = stat(&mut w, A, "d//s/e").ino;
     // A successor with a small cache writes everything back as it replays.
     w.cfg.options.cache_inodes = 1;
     w.crash(&[A, B]);
@@ -179,7 +163,7 @@ fn objects_of_removed_files_are_removed_for_all_but_their_snapshots() {
     for r in [create("d/new", 1), setattr_size("d/new", 9000)] {
         ok(&mut w, r);
     }
-    let of = |w: &mut World, path: &str| stat(w, path).ino;
+    let of = |w: &mut World, path: &str| stat(w, A, path).ino;
     let (old, new) = (of(&mut w, "d/old"), of(&mut w, "d/new"));
     for path in ["d/old", "d/new"] {
         ok(&mut w, request(MdsOp::UNLINK, path));
@@ -202,7 +186,7 @@ fn a_snapshot_waits_for_absent_clients() {
     w.come_back(B);
     w.quiet();
     assert_eq!(w.reply(A, tid).result, 0);
-    assert_eq!(stat(&mut w, "d//s/f").size, 77);
+    assert_eq!(stat(&mut w, A, "d//s/f").size, 77);
 }
 
 /// A snapshot as the model has it: the directory, its name, and what was below it.
@@ -323,7 +307,7 @@ impl Run {
             let (top, tree) = (snap(&self.path_of(*dir), name), tree.clone());
             for (rest, node) in tree {
                 let path = format!("{top}{rest}");
-                let seen = stat(&mut self.w, &path);
+                let seen = stat(&mut self.w, A, &path);
                 assert_eq!(seen.mode & 0o7777, node.mode, "mode of {path}");
                 if let Some(dir) = &node.dir {
                     let names: Vec<String> = dir.keys().cloned().collect();

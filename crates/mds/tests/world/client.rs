@@ -9,6 +9,15 @@ use std::collections::BTreeMap;
 use stdx::Now;
 use wire::{Reader, Utime};
 
+/// What Linux takes for granted on a file that it makes.
+pub const TAKEN: u32 = cap::PIN
+    | cap::ANY_RD
+    | cap::AUTH_EXCL
+    | cap::XATTR_EXCL
+    | cap::FILE_EXCL
+    | cap::FILE_WR
+    | cap::FILE_BUFFER;
+
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     pub cap_id: u64,
