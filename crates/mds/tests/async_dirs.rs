@@ -3,7 +3,9 @@
 mod world;
 
 use mds::MdsOptions;
-use msgs::{ClientReply, ClientRequest, ClientSession, MdsOp, cap, session_op};
+use msgs::{
+    CapReleaseItem, ClientCapRelease, ClientReply, ClientRequest, ClientSession, MdsOp, cap, session_op,
+};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::Errno;
@@ -391,6 +393,71 @@ fn in_a_full_cluster_only_what_is_under_way_is_made() {
     w.rank.set_full(false);
     w.call(A, create("d/g", 2));
     assert_eq!(caps(&w, A, d) & ALONE, ALONE);
+}
+
+#[test]
+fn in_a_full_cluster_only_who_has_the_directory_is_believed() {
+    let (mut w, _) = alone(32);
+    w.call(A, mkdir("e"));
+    // Another has been there: the directory is nobody's alone any more.
+    w.call(B, create("e/of_b", 2));
+    w.has_hostile = true;
+    w.rank.set_full(true);
+    w.effects();
+    let (tid, _) = start_create(&mut w, "e/f");
+    assert_eq!(w.reply(A, tid).result, code(Errno::ENOSPC));
+}
+
+#[test]
+fn who_returns_to_a_full_cluster_makes_nothing_there() {
+    let (mut w, d) = alone(33);
+    let (tid, number) = {
+        let c = w.clients.get_mut(&A).expect("a");
+        let (number, request) = c.create_async("d/f");
+        (c.number(request, w.now).0, number)
+    };
+    w.begin_replay();
+    w.rank.set_full(true);
+    w.until_active(&[A, B]);
+    assert_eq!(ino(&w.reply(A, tid)), number, "its caller was told before");
+    assert_eq!(caps(&w, A, d) & ALONE, 0);
+    assert_eq!(w.call(A, create("d/g", 2)).result, code(Errno::ENOSPC));
+}
+
+#[test]
+fn clients_that_repeat_requests_give_back_what_each_other_needs() {
+    let (mut w, _) = alone(34);
+    w.call(B, getattr("", 0));
+    want(&mut w, B, 1);
+    w.call(B, mkdir("e"));
+    w.call(A, request(MdsOp::MKNOD, "d/f"));
+    w.call(B, request(MdsOp::MKNOD, "e/f"));
+    // Each has the link count of the other's file cached.
+    let others = [(A, "e/f"), (B, "d/f")]
+        .map(|(client, path)| (client, ino(&w.call(client, getattr(path, cap::LINK_SHARED)))));
+    let gone = [(A, "d/f"), (B, "e/f")].map(|(client, path)| {
+        let c = w.clients.get_mut(&client).expect("a client");
+        (client, c.number(asynchronous(request(MdsOp::UNLINK, path)), w.now).0)
+    });
+    w.begin_replay();
+    for client in [A, B] {
+        w.clients.get_mut(&client).expect("a client").stubborn = true;
+    }
+    w.until_active(&[A, B]);
+    for (client, file) in others {
+        let c = w.clients.get_mut(&client).expect("a client");
+        c.stubborn = false;
+        assert!(c.unconfirmed.remove(&file), "the other's request waits for it");
+        let confirmed: Vec<_> = std::mem::take(&mut c.unconfirmed).into_iter().map(|i| c.update(i)).collect();
+        let held = c.held.remove(&file).expect("held");
+        let given_up = CapReleaseItem { ino: file, cap_id: held.cap_id, seq: held.seq, migrate_seq: 0 };
+        w.send(client, 0, ClientCapRelease { caps: vec![given_up], ..ClientCapRelease::default() });
+        confirmed.into_iter().for_each(|(tid, update)| w.send(client, tid, update));
+    }
+    w.quiet();
+    for (client, tid) in gone {
+        assert_eq!(w.reply(client, tid).result, 0);
+    }
 }
 
 #[test]

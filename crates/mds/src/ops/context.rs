@@ -1,6 +1,6 @@
 //! An operation's view: its request, and reads of the cache that record the newest event they depend on.
 
-use super::flags::is_replay;
+use super::flags::{is_async, is_replay};
 use super::open_flags;
 use super::plan::Plan;
 use crate::authority::Auth;
@@ -41,6 +41,7 @@ pub struct Cx<'a> {
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
     creates_async: bool,
+    is_repeating: bool,
     earlier: &'a dyn Fn(InodeKey) -> Option<OpId>,
     /// The directory that was last found to be nobody else's alone.
     checked: Cell<Option<InodeKey>>,
@@ -83,6 +84,7 @@ impl<'a> Cx<'a> {
             pages,
             auth: None,
             creates_async: false,
+            is_repeating: false,
             earlier: &|_| None,
             checked: Cell::new(None),
             seen: Cell::new(0),
@@ -100,10 +102,14 @@ impl<'a> Cx<'a> {
         self
     }
 
-    /// Adds whether the client works asynchronously where it may, and the last request of that kind before
-    /// this one in a directory, if it is under way.
-    pub fn with_async(mut self, creates_async: bool, earlier: &'a dyn Fn(InodeKey) -> Option<OpId>) -> Self {
-        (self.creates_async, self.earlier) = (creates_async, earlier);
+    /// Adds whether the client works asynchronously where it may, whether it repeats what it did before a
+    /// restart, and the last asynchronous request before this one in a directory, if it is under way.
+    pub fn with_async(
+        mut self,
+        (creates_async, is_repeating): (bool, bool),
+        earlier: &'a dyn Fn(InodeKey) -> Option<OpId>,
+    ) -> Self {
+        (self.creates_async, self.is_repeating, self.earlier) = (creates_async, is_repeating, earlier);
         self
     }
 
@@ -164,6 +170,17 @@ impl<'a> Cx<'a> {
     /// True if the client repeats the request although it has an answer.
     pub fn is_replay(&self) -> bool {
         is_replay(self.request)
+    }
+
+    /// True if the request must not be refused for lack of room: its client was told that it succeeds, or has
+    /// told its caller so, as it may with the directory for itself.
+    pub fn is_promised(&self) -> bool {
+        let has_alone = |(dir, _): Place| {
+            let cap = self.cache.inodes.get(&dir.inode()).and_then(|inode| inode.caps.get(self.client));
+            cap.is_some_and(|cap| cap.held() & DIR_ASYNC == DIR_ASYNC)
+        };
+        let may_assume = || self.is_repeating || self.parent(&self.request.path).is_ok_and(has_alone);
+        self.is_replay() || is_async(self.request) && may_assume()
     }
 
     /// Looks up an inode.

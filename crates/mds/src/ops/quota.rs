@@ -3,7 +3,6 @@
 
 use super::context::Cx;
 use super::draft::Draft;
-use super::flags::is_async;
 use super::plan::{Plan, RealmChange, Reply};
 use super::snap::quiesce;
 use crate::types::Stop;
@@ -54,8 +53,7 @@ pub(super) fn set(cx: &Cx<'_>, name: &[u8], value: Option<&[u8]>) -> Result<Plan
 
 /// Refuses a new inode in a directory if a tree that it would be in has as many as its quota allows.
 pub(super) fn check_files(cx: &Cx<'_>, dir: InodeKey) -> Result<(), Stop> {
-    // What a client was told to be made is made again, and what it has told its callers is made.
-    if !cx.cache.may_have_quotas || cx.is_replay() || is_async(cx.request) {
+    if !cx.cache.may_have_quotas || cx.is_promised() {
         return Ok(());
     }
     let mut at = Some(dir);

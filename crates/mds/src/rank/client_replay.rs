@@ -14,9 +14,11 @@ use crate::cache::Cache;
 use crate::ops::{is_async, is_replay};
 use crate::types::ClientId;
 use fsfmt::{Ino, InodeKey};
-use msgs::{Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReply, ClientRequest, cap_op};
+use msgs::{
+    Body, CapBody, CapPeer, CapReconnect, ClientCapRelease, ClientCaps, ClientReply, ClientRequest, cap_op,
+};
 use node::Level;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
 use wire::Errno;
@@ -36,6 +38,33 @@ struct Repeating {
     claims: Vec<(InodeKey, CapReconnect)>,
     /// Its other messages that wait.
     said: Vec<Said>,
+    /// The inodes of those that are about capabilities: what follows about them waits too.
+    late: BTreeSet<u64>,
+}
+
+impl Repeating {
+    /// Keeps a message that must wait, or returns it, or of a release each part as it should be.
+    fn hold_back(&mut self, cache: &Cache, client: ClientId, (tid, body): Said) -> Option<Said> {
+        let has_cap = |ino| cache.inodes.get(&Ino(ino).head()).is_some_and(|i| i.caps.contains_key(client));
+        let waits = |ino| self.late.contains(&ino) || !has_cap(ino);
+        let (now, late) = match body {
+            Body::ClientCapRelease(mut m) => {
+                let (late, now) = std::mem::take(&mut m.caps).into_iter().partition(|item| waits(item.ino));
+                let part = |caps: Vec<_>| (!caps.is_empty()).then_some(ClientCapRelease { caps, ..*m });
+                (part(now).map(Body::from), part(late).map(Body::from))
+            }
+            Body::ClientCaps(m) if waits(m.ino) => (None, Some(Body::ClientCaps(m))),
+            Body::ClientRequest(m) => (None, Some(Body::ClientRequest(m))),
+            body => (Some(body), None),
+        };
+        match &late {
+            Some(Body::ClientCaps(m)) => self.late.extend([m.ino]),
+            Some(Body::ClientCapRelease(m)) => self.late.extend(m.caps.iter().map(|item| item.ino)),
+            _ => {}
+        }
+        self.said.extend(late.map(|body| (tid, body)));
+        now.map(|body| (tid, body))
+    }
 }
 
 /// Repeated requests, and the messages that wait for them.
@@ -92,28 +121,19 @@ impl ClientReplay {
     }
 
     /// Keeps a message that must wait, or returns it. Capabilities are given back meanwhile, since repeated
-    /// requests may need them; but nothing is flushed to an inode that they may be about to make.
+    /// requests may need them; but nothing is said of an inode that they may be about to make.
     pub fn hold_back(&mut self, env: &Env, cache: &Cache, client: ClientId, said: Said) -> Option<Said> {
-        let (tid, body) = said;
         if let Some(one) = self.clients.get_mut(&client) {
-            let waits = match &body {
-                Body::ClientCaps(m) => !cache.inodes.contains_key(&Ino(m.ino).head()),
-                body => matches!(body, Body::ClientRequest(_) | Body::ClientCapRelease(_)),
-            };
-            if waits {
-                one.said.push((tid, body));
-                return None;
-            }
-            return Some((tid, body));
+            return one.hold_back(cache, client, said);
         }
         let is_waiting = |(other, _): &(ClientId, Said)| *other == client;
         let others_wait = !self.clients.is_empty() && self.until.is_some_and(|at| env.now() < at);
-        let asks = matches!(&body, Body::ClientRequest(r) if !is_replay(r));
+        let asks = matches!(&said.1, Body::ClientRequest(r) if !is_replay(r));
         if others_wait && (asks || self.others.iter().any(is_waiting)) {
-            self.others.push_back((client, (tid, body)));
+            self.others.push_back((client, said));
             return None;
         }
-        Some((tid, body))
+        Some(said)
     }
 
     /// Begins the next request of each client that has none under way. Returns a client that has no more.

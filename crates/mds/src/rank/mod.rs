@@ -143,8 +143,9 @@ impl Rank {
         let was_full = self.env.cfg().full;
         self.env.configure(|cfg| cfg.full = full);
         if full && !was_full {
-            let Self { env, cache, sessions, caps, .. } = self;
-            caps.revoke_async(env, cache, sessions);
+            let Self { env, cache, sessions, .. } = self;
+            let clients: Vec<ClientId> = sessions.iter().map(|(client, _)| client).collect();
+            clients.into_iter().for_each(|client| Caps::revoke_async(env, cache, sessions, client));
         }
     }
 

@@ -175,13 +175,10 @@ impl Caps {
         }
     }
 
-    /// Revokes all rights to create and unlink asynchronously: nothing new may be made in a full cluster.
-    pub fn revoke_async(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
-        let held: Vec<(ClientId, InodeKey)> = sessions
-            .iter()
-            .flat_map(|(client, session)| session.inodes().iter().map(move |ino| (client, *ino)))
-            .collect();
-        for (client, ino) in held {
+    /// Revokes a client's rights to create and unlink asynchronously: nothing new may be made in a full
+    /// cluster.
+    pub fn revoke_async(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
+        for ino in sessions.held(client) {
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|inode| inode.data.is_dir()) else {
                 continue;
             };

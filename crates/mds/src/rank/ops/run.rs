@@ -48,18 +48,19 @@ impl Ops {
         let earlier = |dir| self.under_way.newest_before(op.client, dir, op.id);
         let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
             .with_session(session.auth(), done)
-            .with_async(session.creates_async(), &earlier)
+            .with_async((session.creates_async(), session.is_repeating()), &earlier)
             .with_snapshots(snap_id, has_absent)
             .at(env.stamp());
         let result = ops::prepare(&cx);
         // A repeated request is not answered before its execution is durable, whatever is left of it.
         let seen = if done.is_some() { env.journal().last() } else { cx.seen() };
+        // Room enough is left for what has succeeded already in the eyes of its caller.
+        let has_room = !env.cfg().full || cx.is_promised();
         if cx.used_snap_id() && !matches!(result, Err(Stop::Need(_))) {
             env.take_snap_id();
         }
         match result {
-            // An asynchronous create has succeeded for its caller already: there is room enough for a few.
-            Ok(plan) if env.cfg().full && grows(op.request.op, &plan) && !ops::is_async(&op.request) => {
+            Ok(plan) if !has_room && grows(op.request.op, &plan) => {
                 self.fail(env, cache, sessions, caps, op, (Errno::ENOSPC, seen));
             }
             Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen, ino_next)),

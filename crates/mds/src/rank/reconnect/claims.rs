@@ -96,6 +96,9 @@ impl Reconnect {
         if env.stage() == Stage::Active || was_absent {
             self.revoke_outdated(env, cache, sessions, client, was_absent);
         }
+        if env.cfg().full {
+            Caps::revoke_async(env, cache, sessions, client);
+        }
         sessions.send_reopened(env, client);
         snaps::tell_again(env, cache, sessions, client);
         let absent = self.remove(client).expect("it was absent");

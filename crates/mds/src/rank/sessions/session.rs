@@ -115,6 +115,11 @@ impl Session {
         self.creates_async
     }
 
+    /// True while it repeats requests from before a restart.
+    pub fn is_repeating(&self) -> bool {
+        self.is_repeating
+    }
+
     /// Inodes that it has capabilities on.
     pub fn inodes(&self) -> &BTreeSet<InodeKey> {
         &self.inodes
