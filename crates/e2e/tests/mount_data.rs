@@ -65,6 +65,50 @@ fn direct_writes_are_seen_by_another_mount_while_the_file_is_open() {
 }
 
 #[test]
+fn a_file_that_two_mounts_have_open_is_the_same_to_both() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let mounts = [Mount::new(&cluster, "one"), Mount::new(&cluster, "two")];
+    let open = |mount: &Mount| {
+        let mut options = fs::OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        options.open(mount.point().join("file")).expect("opens")
+    };
+    // The first opens it alone, and is let keep its pages for a while.
+    let files = mounts.each_ref().map(open);
+    let mut rng = stdx::Rng::from_seed(7);
+    let mut content = Vec::new();
+    let read_all = |file: &fs::File, len: usize| {
+        let mut seen = vec![0; len + 100];
+        let mut end = 0;
+        while let n @ 1.. = file.read_at(&mut seen[end..], end as u64).expect("reads") {
+            end += n;
+        }
+        seen.truncate(end);
+        seen
+    };
+    for n in 0..150 {
+        let (writer, reader) = if n % 2 == 0 { (&files[0], &files[1]) } else { (&files[1], &files[0]) };
+        let offset = rng.below(40_000) as usize;
+        if rng.chance(1, 5) {
+            writer.set_len(offset as u64).expect("truncates");
+            content.resize(offset, 0);
+        } else {
+            let piece = vec![n as u8 + 1; 1 + rng.below(9000) as usize];
+            writer.write_all_at(&piece, offset as u64).expect("writes");
+            content.resize(content.len().max(offset + piece.len()), 0);
+            content[offset..offset + piece.len()].copy_from_slice(&piece);
+        }
+        for file in [reader, writer] {
+            assert_eq!(file.metadata().expect("is there").len(), content.len() as u64, "size at step {n}");
+            assert!(read_all(file, content.len()) == content, "content at step {n}");
+        }
+    }
+}
+
+#[test]
 fn a_change_of_names_is_seen_at_once_by_a_mount_that_knew_older_ones() {
     if !Mount::is_possible() {
         return;

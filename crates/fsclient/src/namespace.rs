@@ -118,6 +118,7 @@ impl Namespace<'_> {
         let key = InodeKey::head(ino);
         let inode = self.cache.inode_mut(key)?;
         if inode.set_here(set, attempt.now().wall) {
+            inode.told_own_change();
             let attr = inode.attr();
             self.cache.note_dirty(attempt.now(), key);
             self.cache.inode_changed(key);
@@ -215,6 +216,7 @@ impl Namespace<'_> {
             R::Getattr { ino } | R::Setattr { ino, .. } if target != Some(InodeKey::head(*ino)) => {
                 fail(Errno::ESTALE)
             }
+            R::Setattr { ino, .. } => self.attributes_set(*ino),
             _ => self.answer_from_inode(request),
         }
     }
@@ -223,7 +225,6 @@ impl Namespace<'_> {
     fn answer_from_inode(&mut self, request: &FsRequest) -> Step {
         use FsRequest as R;
         let (R::Getattr { ino }
-        | R::Setattr { ino, .. }
         | R::Readlink { ino }
         | R::Getxattr { ino, .. }
         | R::Listxattr { ino }) = request
@@ -235,12 +236,20 @@ impl Namespace<'_> {
             R::Readlink { .. } => readlink(inode),
             R::Getxattr { name, .. } => xattrs::get(inode.attrs(), name),
             R::Listxattr { .. } => xattrs::list(inode.attrs()),
-            R::Setattr { .. } => done(told_for_no_time(inode.attr())),
             _ => match self.cache.attributes(InodeKey::head(*ino)) {
                 Some((attr, valid)) => done(Answer::Attr(attr, valid)),
                 None => fail(Errno::ESTALE),
             },
         }
+    }
+
+    fn attributes_set(&mut self, ino: Ino) -> Step {
+        let key = InodeKey::head(ino);
+        let Some(inode) = self.cache.inode_mut(key) else { return fail(Errno::ESTALE) };
+        inode.told_own_change();
+        let attr = inode.attr();
+        self.cache.settle_later(key);
+        done(told_for_no_time(attr))
     }
 
     fn renamed(&mut self, now: Now, request: &FsRequest, target: Option<InodeKey>, is_repeat: bool) -> Step {

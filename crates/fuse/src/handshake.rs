@@ -25,9 +25,11 @@ impl Filesystem for Handshake {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Each is an optimisation: an older kernel that lacks it is served without. Entries come with their
         // attributes always: `READDIRPLUS_AUTO` brings them for the first page only, if a program lists a
-        // directory before it looks at the files.
+        // directory before it looks at the files. What the kernel has of a file that others change, it checks
+        // by the time of the last change (`AUTO_INVAL_DATA`).
         let wanted = InitFlags::FUSE_POSIX_LOCKS
             | InitFlags::FUSE_ASYNC_READ
+            | InitFlags::FUSE_AUTO_INVAL_DATA
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_ASYNC_DIO

@@ -63,6 +63,23 @@ fn a_second_opener_ends_caching_and_both_may_write() {
 }
 
 #[test]
+fn a_write_advances_the_time_although_the_writers_clock_is_behind() {
+    let mut w = two_clients(3);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.call(B, open("f", 2));
+    let mtime = |w: &mut World, client| {
+        w.call(client, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").mtime
+    };
+    w.clients.get_mut(&A).expect("a").held.get_mut(&f).expect("held").mtime.sec = 2_000_000_000;
+    w.clients.get_mut(&A).expect("a").write_to(f, 100);
+    let before = mtime(&mut w, B);
+    let held = w.clients.get_mut(&B).expect("b").held.get_mut(&f).expect("held");
+    held.mtime.sec -= 1000;
+    w.clients.get_mut(&B).expect("b").write_to(f, 100);
+    assert!(mtime(&mut w, A) > before, "A sees by it that its pages are old");
+}
+
+#[test]
 fn readers_share_a_cache_until_somebody_writes() {
     let mut w = two_clients(4);
     let f = ino(&w.call(A, create("f", 2)));

@@ -1,7 +1,8 @@
 //! The host's clocks.
 
 use std::sync::OnceLock;
-use std::time::{Instant as HostInstant, SystemTime, UNIX_EPOCH};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Instant as HostInstant;
 use stdx::{Instant, Now, Wall};
 
 /// The process's zero on the monotonic clock. One day before the first sample, so that a role may subtract a
@@ -13,11 +14,14 @@ fn origin() -> HostInstant {
 
 const HEAD_START_NS: u64 = 86_400 * 1_000_000_000;
 
-/// Reads the monotonic and the wall clock.
+/// Reads the monotonic and the wall clock. The latter is the one by which the kernel gives files their times:
+/// it advances some milliseconds at once. So the mount and the kernel, which reads it some microseconds
+/// earlier, agree on when a file was written, and the kernel has no reason to drop what it has of the file.
 pub fn now() -> Now {
     let mono = HEAD_START_NS + u64::try_from(origin().elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Now { mono: Instant(mono), wall: Wall(u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)) }
+    let time = clock_gettime(ClockId::RealtimeCoarse);
+    let (sec, nsec) = (u64::try_from(time.tv_sec).unwrap_or(0), u64::try_from(time.tv_nsec).unwrap_or(0));
+    Now { mono: Instant(mono), wall: Wall(sec.saturating_mul(1_000_000_000).saturating_add(nsec)) }
 }
 
 /// The host's clock at a role's deadline.

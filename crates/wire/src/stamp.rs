@@ -29,6 +29,13 @@ macro_rules! stamps {
             }
         }
 
+        impl $name {
+            /// One nanosecond later.
+            pub fn next(self) -> Self {
+                Wall(Wall::from(self).0 + 1).into()
+            }
+        }
+
         impl From<Wall> for $name {
             fn from(wall: Wall) -> Self {
                 let (sec, nsec) = wall.split();

@@ -280,11 +280,13 @@ impl Attributes {
         }
     }
 
-    /// Notes a write that ends at `end`. Returns true if the file has grown.
-    pub(super) fn note_write(&mut self, end: u64, wall: Wall) -> bool {
+    /// Notes a write that ends at `end`; if it `is_shared`, others tell by its time that there was one.
+    /// Returns true if the file has grown.
+    pub(super) fn note_write(&mut self, end: u64, wall: Wall, is_shared: bool) -> bool {
         let grown = end > self.size;
         self.size = self.size.max(end);
-        self.mtime = self.mtime.max(Timespec::from(wall));
+        let least = if is_shared { self.mtime.next() } else { self.mtime };
+        self.mtime = least.max(Timespec::from(wall));
         self.note_change(wall);
         grown
     }

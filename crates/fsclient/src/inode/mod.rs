@@ -97,11 +97,6 @@ impl Inode {
         &self.data
     }
 
-    #[cfg(test)]
-    pub(crate) fn pages(&self) -> &Pages {
-        &self.pages
-    }
-
     pub(crate) fn names(&self) -> &NameRight {
         &self.names
     }
@@ -168,7 +163,7 @@ impl Inode {
         if !self.data.dirty().is_empty() {
             bits |= cap::FILE_WR | cap::FILE_BUFFER;
         }
-        if self.pages.delay_revocation(self.may_keep_pages()) {
+        if self.pages.delays_revocation(self.may_keep_pages()) {
             bits |= KEEPS_PAGES | cap::FILE_RD | cap::FILE_WR;
         }
         if self.trust.delays_revocation(self.may(STAT_CAPS)) {
@@ -212,9 +207,19 @@ impl Inode {
         self.usage.closed(access);
     }
 
-    /// Local callers get pages by a read or write.
+    /// Local callers get pages by a read or write. Those that they may not keep are theirs to check.
     pub(crate) fn note_pages(&mut self) {
-        self.pages.note_pages(self.may_keep_pages());
+        if self.may_keep_pages() {
+            self.pages.note_pages();
+        }
+    }
+
+    /// Local callers have been told of changes together with their own: unless nobody else can have made any,
+    /// their pages are dropped.
+    pub(crate) fn told_own_change(&mut self) {
+        if !self.may_keep_pages() && self.attrs.is_file() {
+            self.pages.doubt();
+        }
     }
 
     pub(crate) fn add_lookup(&mut self) {
@@ -426,7 +431,7 @@ impl Inode {
 
     /// Notes that data up to `end` were written or allocated.
     pub(crate) fn note_write(&mut self, end: u64, wall: Wall) {
-        if self.attrs.note_write(end, wall) {
+        if self.attrs.note_write(end, wall, !self.may_keep_pages()) {
             self.caps.note_growth();
         }
         self.caps.note_change(cap::FILE_WR);
@@ -496,8 +501,7 @@ impl Inode {
     /// Callers have forgotten what invalidation `id` is about. Returns false if that is not the one under
     /// way.
     pub(crate) fn finish_invalidation(&mut self, id: u64) -> bool {
-        let may_keep = self.may_keep_pages();
-        self.trust.finish(id) || self.told_names.finish(id) || self.pages.finish(id, may_keep)
+        self.trust.finish(id) || self.told_names.finish(id) || self.pages.finish(id)
     }
 
     /// A name in this directory is forgotten that may exist.

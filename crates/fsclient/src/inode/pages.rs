@@ -1,10 +1,8 @@
-//! The pages of a file that local callers cache, and their invalidation.
+//! The pages of a file that local callers believe without asking, and their invalidation.
 
-/// Invalidations overtaken by readers before a revocation is confirmed nevertheless.
-const MAX_ROUNDS: u8 = 3;
-
-/// Pages in caches above us. They may be kept only under a right that keeps others from writing; `may_keep`
-/// says if it is held now.
+/// Pages in caches above us that were read or written under a right that keeps others from writing;
+/// `may_keep` says if it is held now. Of other pages callers ask by the time of the last change, each time
+/// that they use them.
 ///
 /// Invariant: pages arrive during an invalidation (`again`) only while one is under way.
 #[derive(Debug, Default)]
@@ -15,11 +13,8 @@ pub(crate) struct Pages {
     invalidating: Option<u64>,
     /// Callers got more pages while an invalidation was under way.
     again: bool,
-    /// The right to keep them was lost since, or was not there: although it may be back, they are to be
-    /// dropped.
+    /// The right to keep them was lost since: although it may be back, they are to be dropped.
     unsure: bool,
-    /// Invalidations in a row that new pages overtook.
-    rounds: u8,
 }
 
 impl Pages {
@@ -28,11 +23,17 @@ impl Pages {
         self.unsure |= !may_keep;
     }
 
-    /// Notes that local callers get pages.
-    pub(super) fn note_pages(&mut self, may_keep: bool) {
-        self.unsure = self.unsure && self.cached || !may_keep;
+    /// Notes that local callers get pages under the right to keep them.
+    pub(super) fn note_pages(&mut self) {
+        self.unsure &= self.cached;
         self.cached = true;
         self.again = self.invalidating.is_some();
+    }
+
+    /// Local callers may have pages that are out of date, and know of no change since.
+    pub(super) fn doubt(&mut self) {
+        self.note_pages();
+        self.unsure = true;
     }
 
     /// True if there are pages that may be stale and that no invalidation drops yet.
@@ -45,11 +46,9 @@ impl Pages {
         self.cached && self.invalidating.is_none() && !self.has_stale(may_keep)
     }
 
-    /// True if a revocation of the right to keep pages has to wait. A reader without pause gets new pages
-    /// during each invalidation: after some rounds others come first, and the pages are dropped once more
-    /// afterwards.
-    pub(super) fn delay_revocation(&self, may_keep: bool) -> bool {
-        self.cached && !may_keep && self.rounds < MAX_ROUNDS
+    /// True if a revocation of the right to keep pages has to wait.
+    pub(super) fn delays_revocation(&self, may_keep: bool) -> bool {
+        self.cached && !may_keep
     }
 
     pub(crate) fn is_cached(&self) -> bool {
@@ -68,15 +67,12 @@ impl Pages {
     }
 
     /// Callers have dropped the pages of invalidation `id`. Returns false if that is not the one under way.
-    pub(super) fn finish(&mut self, id: u64, may_keep: bool) -> bool {
+    pub(super) fn finish(&mut self, id: u64) -> bool {
         if self.invalidating != Some(id) {
             return false;
         }
         self.invalidating = None;
         self.cached = std::mem::take(&mut self.again);
-        // Pages that are up to date overtake nothing.
-        let overtaken = self.cached && !self.has_valid(may_keep);
-        self.rounds = if overtaken { self.rounds.saturating_add(1) } else { 0 };
         true
     }
 
@@ -84,10 +80,5 @@ impl Pages {
     pub(super) fn check(&self) {
         assert!(!self.again || self.invalidating.is_some(), "new pages of an invalidation that has ended");
         assert!(self.cached || self.invalidating.is_none(), "an invalidation of no pages");
-    }
-
-    #[cfg(test)]
-    pub(crate) fn rounds(&self) -> u8 {
-        self.rounds
     }
 }

@@ -122,9 +122,11 @@ fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
     if dirty & (cap::FILE_WR | cap::FILE_EXCL) != 0 {
         let (mtime, atime) = (stat::utime(file.mtime), stat::utime(file.atime));
         let exact = dirty & cap::FILE_EXCL != 0;
-        if mtime > data.mtime || exact && mtime != data.mtime {
-            data.mtime = mtime;
-        }
+        data.mtime = match exact {
+            true => mtime,
+            // Clients see by the time that others have written, whose clocks may be behind.
+            false => mtime.max(data.mtime.next()),
+        };
         if exact {
             data.atime = atime;
             data.time_warp_seq = data.time_warp_seq.max(file.time_warp_seq);
