@@ -23,6 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{FastMap, Instant, Now};
 
+/// Names that are kept for each inode that is kept: they are smaller, and to know all names of a directory
+/// saves a request for each name that is not in it.
+const NAMES_PER_INODE: usize = 8;
+
 /// The inodes and names that the client knows.
 ///
 /// Invariants: an inode that something happened to is settled before the input ends; the total of buffered
@@ -30,6 +34,8 @@ use stdx::{FastMap, Instant, Now};
 #[derive(Debug)]
 pub(crate) struct Cache {
     inodes: FastMap<InodeKey, Inode>,
+    /// References that local callers hold to inodes that are not here.
+    references: FastMap<Ino, u64>,
     numbers: Numbers,
     names: Names,
     partition: Partition,
@@ -56,16 +62,18 @@ pub(crate) struct Cache {
     names_expire_at: Deadlines<InodeKey>,
     last_flush_tid: u64,
     use_counter: u64,
-    idle_limit: usize,
-    /// Calls of [`Self::trim_inodes`] that do not look: the last look found most inodes in use.
+    unused_limit: usize,
+    /// Calls of [`Self::trim_inodes`] that do not look.
     calls_without_look: usize,
 }
 
 impl Cache {
-    /// An empty cache: at most `idle_limit` unused inodes are kept, writers wait beyond `buffer_limit` bytes.
-    pub(crate) fn new(idle_limit: usize, buffer_limit: u64) -> Self {
+    /// An empty cache: beyond `unused_limit` inodes those that nobody uses are dropped, writers wait beyond
+    /// `buffer_limit` bytes.
+    pub(crate) fn new(unused_limit: usize, buffer_limit: u64) -> Self {
         Self {
             inodes: FastMap::default(),
+            references: FastMap::default(),
             numbers: Numbers::default(),
             names: Names::default(),
             partition: Partition::default(),
@@ -83,9 +91,14 @@ impl Cache {
             names_expire_at: Deadlines::default(),
             last_flush_tid: 0,
             use_counter: 0,
-            idle_limit,
+            unused_limit,
             calls_without_look: 0,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn limit_unused_inodes(&mut self, limit: usize) {
+        self.unused_limit = limit;
     }
 
     pub(crate) fn inode(&self, key: InodeKey) -> Option<&Inode> {
@@ -179,8 +192,12 @@ impl Cache {
     pub(crate) fn learn_inode(&mut self, rank: MdsRank, stat: &InodeStat) -> InodeKey {
         let key = InodeKey::new(stat.ino, stat.snapid);
         self.use_counter += 1;
-        let Self { inodes, numbers, .. } = self;
-        let inode = inodes.entry(key).or_insert_with(|| Inode::new(key, numbers.give(key)));
+        let Self { inodes, numbers, references, .. } = self;
+        let inode = inodes.entry(key).or_insert_with(|| {
+            let mut inode = Inode::new(key, numbers.give(key));
+            inode.add_lookups(references.remove(&inode.number()).unwrap_or(0));
+            inode
+        });
         inode.set_used_at(self.use_counter);
         self.releases.extend(inode.update(rank, stat));
         self.has_quotas |= inode.attrs().quota().is_enabled();
@@ -321,7 +338,7 @@ impl Cache {
     pub(crate) fn entry(&mut self, now: Now, dir: InodeKey, name: &[u8], key: InodeKey) -> Option<Entry> {
         let is_of_name = self.names.last_known(dir, name) == Some(key);
         let inode = self.inodes.get_mut(&key)?;
-        inode.add_lookup();
+        inode.add_lookups(1);
         self.use_counter += 1;
         inode.set_used_at(self.use_counter);
         let (attr, attr_valid) = (inode.attr(), inode.tell_attributes(false));
@@ -362,6 +379,8 @@ impl Cache {
     /// may believe them.
     pub(crate) fn attributes(&mut self, key: InodeKey) -> Option<(Attr, Duration)> {
         let inode = self.inodes.get_mut(&key)?;
+        self.use_counter += 1;
+        inode.set_used_at(self.use_counter);
         let valid = inode.tell_attributes(true);
         Some((inode.attr(), valid))
     }
@@ -374,15 +393,20 @@ impl Cache {
             if inode.is_idle() && inode.attrs().nlink() == 0 {
                 self.inode_changed(key);
             }
+        } else if let Some(references) = self.references.get_mut(&ino) {
+            *references = references.saturating_sub(count);
+            if *references == 0 {
+                self.references.remove(&ino);
+            }
         }
     }
 
-    /// Drops the idle inodes that were used least recently, if there are too many. A look visits all inodes.
-    /// The kernel may use more than the limit; then there is one look in many calls, each of which adds at
-    /// most one inode, or a message for every inode would visit every inode.
+    /// Drops the inodes that were used least recently, if there are too many. What callers believe of one is
+    /// withdrawn first, so that it goes when there are too many again. A look visits all inodes; so there is
+    /// one in many calls, each of which adds at most one inode.
     pub(crate) fn trim_inodes(&mut self) {
-        let slack = self.idle_limit / 8;
-        if self.inodes.len() < self.idle_limit + slack {
+        let slack = self.unused_limit / 8;
+        if self.inodes.len() < self.unused_limit + slack {
             self.calls_without_look = 0;
             return;
         }
@@ -390,14 +414,26 @@ impl Cache {
             self.calls_without_look -= 1;
             return;
         }
-        let idle = self.inodes.values().filter(|i| i.is_idle() && i.key() != InodeKey::ROOT);
-        let mut idle: Vec<_> = idle.map(|i| (i.usage().used_at(), i.key())).collect();
-        idle.sort_unstable();
-        idle.truncate(self.inodes.len() - self.idle_limit);
-        for (_, key) in idle {
-            self.drop_inode(key);
-        }
         self.calls_without_look = slack;
+        let excess = self.inodes.len() - self.unused_limit;
+        let is_needed = |i: &&Inode| i.key() == InodeKey::ROOT || i.attrs().quota().is_enabled();
+        let unused = self.inodes.values().filter(|i| i.is_unused() && (i.is_idle() || i.key().is_head()));
+        // With a directory its names would go.
+        let rank = |i: &Inode| (i.attrs().is_dir(), i.usage().used_at(), i.key());
+        let mut unused: Vec<_> = unused.filter(|i| !is_needed(i)).map(rank).collect();
+        unused.sort_unstable();
+        unused.into_iter().take(excess).for_each(|(_, _, key)| self.let_go(key));
+    }
+
+    /// Drops an inode that nobody uses; if callers believe something of it, this is withdrawn first.
+    fn let_go(&mut self, key: InodeKey) {
+        let Some(inode) = self.inodes.get_mut(&key) else { return };
+        if inode.may_go() {
+            self.drop_inode(key);
+        } else if inode.is_unused() && key.is_head() {
+            inode.withdraw_belief();
+            self.unsettled.insert(key);
+        }
     }
 
     /// Gives capabilities of `rank` back until at most `max` are held.
@@ -426,16 +462,22 @@ impl Cache {
         }
     }
 
-    /// Drops an idle inode and gives its capability back.
+    /// Drops an inode that may go and gives its capability back. If callers refer to it, its directory still
+    /// knows its name.
     pub(crate) fn drop_inode(&mut self, key: InodeKey) {
         let Some(inode) = self.inodes.remove(&key) else { return };
-        assert!(inode.is_idle(), "inode {key:?} is dropped while it is in use");
+        assert!(inode.may_go(), "inode {key:?} is dropped while it is in use");
         self.numbers.take_back(inode.number());
+        let lookups = inode.usage().lookups();
+        if lookups > 0 {
+            self.references.insert(inode.number(), lookups);
+        }
         self.names_expire_at.remove(key);
         self.recount_as((inode.data().counted_bytes(), 0));
         self.buffer.note_clean(key);
         self.releases.extend(release_of(&inode));
-        if let Some((dir, name)) = inode.parent()
+        let keeps_name = lookups > 0 && self.names.len() < NAMES_PER_INODE * self.unused_limit;
+        if let Some((dir, name)) = inode.parent().filter(|_| !keeps_name)
             && self.names.last_known(*dir, name) == Some(key)
         {
             self.forget_name(*dir, name);
@@ -550,7 +592,8 @@ impl Cache {
     pub(crate) fn end_settling(&mut self, key: InodeKey) {
         let Some(inode) = self.inodes.get_mut(&key) else { return };
         let clean = inode.settle_write_back();
-        let removed = inode.is_idle() && inode.attrs().nlink() == 0 && key != InodeKey::ROOT;
+        // No name leads to it: the MDS may purge it only when we let go.
+        let removed = inode.attrs().nlink() == 0 && key != InodeKey::ROOT;
         if cfg!(debug_assertions) {
             inode.check();
         }
@@ -558,8 +601,7 @@ impl Cache {
             self.buffer.note_clean(key);
         }
         if removed {
-            // No name leads to it and nobody uses it: the MDS may purge it only when we let go.
-            self.drop_inode(key);
+            self.let_go(key);
         }
         self.trim_inodes();
     }

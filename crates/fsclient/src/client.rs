@@ -365,6 +365,9 @@ impl Node for Client {
 #[path = "client_data_tests.rs"]
 mod data_tests;
 #[cfg(test)]
+#[path = "client_memory_tests.rs"]
+mod memory_tests;
+#[cfg(test)]
 #[path = "client_names_tests.rs"]
 mod names_tests;
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Rig {
     /// A directory in which callers were told of a name.
     fn with_told_name() -> Self {
         let mut rig = Self::with_dir(DIR_CAPS);
-        rig.client.cache.open_inode(InodeKey::head(DIR)).add_lookup();
+        rig.client.cache.open_inode(InodeKey::head(DIR)).add_lookups(1);
         let asked = requests(&rig.lookup(b"a"));
         assert_eq!(told(&rig.found(asked[0].0, b"a", 2, DIR_CAPS)), [SECOND]);
         rig
@@ -208,20 +208,20 @@ fn names_that_have_run_out_delay_nobody() {
 }
 
 /// A directory of which all names are known: 100 files.
-fn rig_with_all_names() -> Rig {
+pub(super) fn rig_with_all_names() -> Rig {
     let mut rig = Rig::with_dir(DIR_CAPS);
     let rank = maps::MdsRank(0);
     let key = InodeKey::head(DIR);
     let mut dir = super::tests::dir_stat(2, DIR_CAPS);
     dir.dir_layout.hash = 2;
     rig.client.cache.learn_inode(rank, &dir);
-    rig.client.cache.open_inode(key).add_lookup();
+    rig.client.cache.open_inode(key).add_lookups(1);
     rig.client.cache.open_inode(key).set_names_complete();
     for n in 0..100 {
         let mut stat = super::tests::stat(0x200_0000_0000 + n, 0o100_644);
         stat.cap = msgs::InodeStatCap { caps: DIR_CAPS, cap_id: 100 + n, seq: 1, ..Default::default() };
         let file = rig.client.cache.learn_inode(rank, &stat);
-        rig.client.cache.open_inode(file).add_lookup();
+        rig.client.cache.open_inode(file).add_lookups(1);
         let name = format!("f{n}").into_bytes();
         rig.client.cache.learn_name(rig.now, key, &name, Some(file), &msgs::LeaseStat::default());
     }

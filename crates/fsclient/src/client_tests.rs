@@ -70,7 +70,7 @@ impl Rig {
         let mut stat = InodeStat { cap, max_size: 1 << 30, ..stat(INO, 0o100_644) };
         (stat.layout.stripe_unit, stat.layout.stripe_count, stat.layout.object_size) = (4 << 20, 1, 4 << 20);
         let key = client.cache.learn_inode(RANK, &stat);
-        client.cache.open_inode(key).add_lookup();
+        client.cache.open_inode(key).add_lookups(1);
         client.cache.open_inode(key).opened(READ_WRITE);
         let fh = client.handles.open_file(key, READ_WRITE, 0);
         assert_eq!(fh, FH);
@@ -463,16 +463,7 @@ fn recalled_capabilities_go_back_unless_in_use() {
     let mut recall = ClientSession::of(session_op::RECALL_STATE, 0);
     recall.head.max_caps = 4;
     let out = rig.mds_says(0, recall);
-    let released: usize = out
-        .iter()
-        .map(|o| match o {
-            Output::Send { msg: Msg { body: node::Body::Client(Body::ClientCapRelease(m)), .. }, .. } => {
-                m.caps.len()
-            }
-            _ => 0,
-        })
-        .sum();
-    assert_eq!((released, rig.client.cache.len()), (7, 4));
+    assert_eq!((released(&out).len(), rig.client.cache.len()), (7, 4));
     assert!(rig.has_cap(), "an open file keeps its capability");
     assert!(matches!(rig.client.admin(AdminId(1)), Output::AdminReply { code: 0, .. }));
 }
@@ -513,6 +504,7 @@ impl Rig {
             cap_id: 5,
             seq,
             caps: Caps(bits),
+            nlink: 1,
             ..ClientCaps::default()
         };
         self.mds_says(0, message)
@@ -522,6 +514,17 @@ impl Rig {
 pub(super) fn dir_stat(seq: u32, caps: u32) -> InodeStat {
     let cap = InodeStatCap { caps, cap_id: 5, seq, ..InodeStatCap::default() };
     InodeStat { cap, ..stat(DIR, 0o040_755) }
+}
+
+/// Capabilities that are given back.
+pub(super) fn released(out: &Outs) -> Vec<msgs::CapReleaseItem> {
+    let items = |o: &Output<Reply>| match o {
+        Output::Send { msg: Msg { body: node::Body::Client(Body::ClientCapRelease(m)), .. }, .. } => {
+            m.caps.clone()
+        }
+        _ => Vec::new(),
+    };
+    out.iter().flat_map(items).collect()
 }
 
 /// Requests to the MDS, with their tids.
@@ -593,16 +596,7 @@ fn a_message_about_a_capability_that_was_given_up_does_not_bring_it_back() {
     assert!(!rig.has_cap(), "referenced from above, and not open");
     let out = rig.caps(cap_op::REVOKE, 7, READERS);
     assert!(!rig.has_cap());
-    let released: Vec<u32> = out
-        .iter()
-        .filter_map(|o| match o {
-            Output::Send { msg: Msg { body: node::Body::Client(Body::ClientCapRelease(m)), .. }, .. } => {
-                Some(m.caps[0].seq)
-            }
-            _ => None,
-        })
-        .collect();
-    assert_eq!(released, [7], "it is told that nothing is held as of its message");
+    assert_eq!(released(&out)[0].seq, 7, "it is told that nothing is held as of its message");
 }
 
 #[test]

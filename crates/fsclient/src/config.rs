@@ -27,7 +27,7 @@ pub struct ClientConfig {
 pub struct ClientOptions {
     /// The limit of buffered writes in bytes; beyond it writers wait.
     pub dirty_bytes: u64,
-    /// The number of unused inodes that are kept for later.
+    /// The number of inodes beyond which those that nobody uses are dropped from memory.
     pub idle_inodes: usize,
     /// The name in each directory of the directory of its snapshots; empty for none.
     pub snapdir: String,

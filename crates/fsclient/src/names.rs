@@ -50,10 +50,19 @@ impl Names {
         self.dentries.insert((dir.key(), name.to_vec()), dentry);
     }
 
-    /// Notes that a name does not exist any more, because we removed it under the directory's `Fs`.
+    /// Notes that a name does not exist any more, because we removed it under the directory's `Fs`. If all
+    /// names of the directory are known, it is not one of them any more.
     pub(crate) fn note_absent(&mut self, dir: &Inode, name: &[u8]) {
+        if dir.names().is_complete() {
+            return self.remove(dir.key(), name);
+        }
         let dentry = Dentry { inode: None, lease_until: Instant(0), shared_gen: dir.names().shared_gen() };
         self.dentries.insert((dir.key(), name.to_vec()), dentry);
+    }
+
+    /// Number of names.
+    pub(crate) fn len(&self) -> usize {
+        self.dentries.len()
     }
 
     /// Forgets a name.

@@ -224,10 +224,8 @@ impl Namespace<'_> {
     /// The answer that the reply has brought into the cache.
     fn answer_from_inode(&mut self, request: &FsRequest) -> Step {
         use FsRequest as R;
-        let (R::Getattr { ino }
-        | R::Readlink { ino }
-        | R::Getxattr { ino, .. }
-        | R::Listxattr { ino }) = request
+        let (R::Getattr { ino } | R::Readlink { ino } | R::Getxattr { ino, .. } | R::Listxattr { ino }) =
+            request
         else {
             return done(Answer::Done);
         };

@@ -1,7 +1,7 @@
 //! The host's clocks.
 
-use std::sync::OnceLock;
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
 use std::time::Instant as HostInstant;
 use stdx::{Instant, Now, Wall};
 

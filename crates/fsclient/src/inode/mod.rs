@@ -175,11 +175,22 @@ impl Inode {
         Caps(bits)
     }
 
-    /// True if nothing local needs the inode: it may be forgotten.
+    /// True if nothing local needs the inode, and nobody refers to it: it may be forgotten.
     pub(crate) fn is_idle(&self) -> bool {
+        self.is_unused() && !self.usage.is_referenced()
+    }
+
+    /// True if nothing local needs the inode but references from above. Of a live inode, whose number says
+    /// all, these need nothing here, once callers believe nothing of it.
+    pub(crate) fn is_unused(&self) -> bool {
         let is_withdrawing = self.trust.is_withdrawing() || self.told_names.is_withdrawing();
         let is_told = self.pages.is_invalidating() || is_withdrawing;
-        self.usage.is_idle() && !self.has_unwritten() && !is_told
+        self.usage.is_unused() && !self.has_unwritten() && !is_told
+    }
+
+    /// True if the inode may be dropped from memory.
+    pub(crate) fn may_go(&self) -> bool {
+        self.is_idle() || self.is_unused() && self.key.is_head() && !self.is_believed_above()
     }
 
     /// True if data are buffered or the MDS has not acknowledged a change.
@@ -222,8 +233,8 @@ impl Inode {
         }
     }
 
-    pub(crate) fn add_lookup(&mut self) {
-        self.usage.add_lookup();
+    pub(crate) fn add_lookups(&mut self, count: u64) {
+        self.usage.add_lookups(count);
     }
 
     pub(crate) fn forget_lookups(&mut self, count: u64) {

@@ -28,8 +28,8 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    pub(crate) fn add_lookup(&mut self) {
-        self.lookups += 1;
+    pub(crate) fn add_lookups(&mut self, count: u64) {
+        self.lookups = self.lookups.saturating_add(count);
     }
 
     pub(crate) fn forget_lookups(&mut self, count: u64) {
@@ -73,9 +73,14 @@ impl Usage {
         self.readers + self.writers + self.reads == 0
     }
 
-    /// True if nobody uses the inode.
-    pub(super) fn is_idle(&self) -> bool {
-        self.lookups == 0 && self.is_closed() && self.waiters.is_empty()
+    /// True if nobody uses the inode, but for references.
+    pub(super) fn is_unused(&self) -> bool {
+        self.is_closed() && self.waiters.is_empty()
+    }
+
+    /// References that local callers hold.
+    pub(crate) fn lookups(&self) -> u64 {
+        self.lookups
     }
 
     pub(crate) fn wait(&mut self, op: OpId) {
