@@ -335,6 +335,22 @@ fn reads_at_the_end_of_a_shared_file_ask_how_large_it_is() {
 }
 
 #[test]
+fn holes_in_a_shared_file_reach_to_its_end_as_others_made_it() {
+    let mut rig = Rig::new();
+    rig.caps(cap_op::REVOKE, 2, SHARED);
+    rig.client.sessions.pretend_active(RANK, None);
+    let out = rig.ask(FsRequest::Fallocate { fh: FH, offset: 0, len: 100, mode: 3 });
+    assert_eq!((asked_mds(&out), answers(&out).len()), (vec![MdsOp::GETATTR], 0));
+    let mut reply = ClientReply { op: MdsOp::GETATTR, safe: true, ..ClientReply::default() };
+    let layout = rig.inode().attrs().layout().clone();
+    let cap = InodeStatCap { caps: SHARED, cap_id: 9, seq: 3, ..InodeStatCap::default() };
+    let longer = InodeStat { size: 50, version: 9, layout: (&layout).into(), cap, ..stat(INO, 0o100_644) };
+    reply.trace.target = Some(Box::new(longer));
+    rig.mds_says(1, reply);
+    assert!(rig.client.services.is_waiting(), "objects are zeroed");
+}
+
+#[test]
 fn buffered_bytes_are_counted_right_through_overwrites_and_truncation() {
     let mut rig = Rig::new();
     (0..50).for_each(|_| drop(rig.write(0, 10_000)));

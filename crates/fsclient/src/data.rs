@@ -65,7 +65,7 @@ impl FileData<'_> {
             }
             (_, FsRequest::Write { fh, offset, data }) => self.write(attempt, *fh, *offset, data, sized),
             (_, FsRequest::Fallocate { fh, offset, len, mode }) => {
-                self.fallocate(attempt, *fh, Range { offset: *offset, len: *len }, *mode)
+                self.fallocate(attempt, *fh, Range { offset: *offset, len: *len }, (*mode, sized))
             }
             _ => fail(Errno::EIO),
         }
@@ -212,7 +212,13 @@ impl FileData<'_> {
         done(Answer::Written(len as u32))
     }
 
-    fn fallocate(&mut self, attempt: &mut Attempt<'_>, fh: Fh, range: Range, mode: u32) -> Step {
+    fn fallocate(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        fh: Fh,
+        range: Range,
+        (mode, sized): (u32, bool),
+    ) -> Step {
         let Ok(file) = self.handles.writer(fh) else { return fail(Errno::EBADF) };
         if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
             return fail(Errno::EOPNOTSUPP);
@@ -223,7 +229,15 @@ impl FileData<'_> {
         if end > self.sessions.map().max_file_size {
             return fail(Errno::EFBIG);
         }
-        let extends = mode & KEEP_SIZE == 0 && end > self.cache.open_inode(file.key()).attrs().size();
+        let inode = self.cache.open_inode(file.key());
+        if inode.caps().cap().is_none() {
+            return self.reopen(attempt, file.key());
+        }
+        // What others have written at the end is punched too.
+        if !sized && !inode.knows_size() && !inode.caps().is_revoked() {
+            return self.ask_size(attempt, file.key());
+        }
+        let extends = mode & KEEP_SIZE == 0 && end > inode.attrs().size();
         if extends && self.cache.exceeds_bytes(file.key(), end) {
             return fail(Errno::EDQUOT);
         }
@@ -235,13 +249,10 @@ impl FileData<'_> {
         if zeroes {
             inode.punch_buffered(range.offset, end);
         }
-        if inode.caps().cap().is_none() {
-            return self.reopen(attempt, file.key());
-        }
         // A hole must not overtake a write in flight, nor be filled by one.
         let in_flight = zeroes && inode.data().dirty().is_flying();
         if !inode.may(cap::FILE_WR) || extends && end > inode.caps().max_size() || in_flight {
-            return self.wait_for_inode(attempt, file.key(), false);
+            return self.wait_for_inode(attempt, file.key(), sized);
         }
         let zero_end = end.min(inode.attrs().size());
         inode.note_write(if extends { end } else { 0 }, attempt.now().wall);

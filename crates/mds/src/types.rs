@@ -63,6 +63,11 @@ impl LastChange {
         (self.lsn, self.author) = (origin.lsn, origin.author);
     }
 
+    /// True if the newest event is known to be a client's.
+    pub fn is_by(self, client: ClientId) -> bool {
+        self.author == Some(client)
+    }
+
     /// The newest event.
     pub fn lsn(self) -> Lsn {
         self.lsn

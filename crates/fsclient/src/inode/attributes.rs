@@ -280,7 +280,7 @@ impl Attributes {
         }
     }
 
-    /// Notes a write that ends at `end`; if it `is_shared`, others tell by its time that there was one.
+    /// Notes a write that ends at `end`; if the file `is_shared`, others tell by the time that there was one.
     /// Returns true if the file has grown.
     pub(super) fn note_write(&mut self, end: u64, wall: Wall, is_shared: bool) -> bool {
         let grown = end > self.size;

@@ -442,7 +442,8 @@ impl Inode {
 
     /// Notes that data up to `end` were written or allocated.
     pub(crate) fn note_write(&mut self, end: u64, wall: Wall) {
-        if self.attrs.note_write(end, wall, !self.may_keep_pages()) {
+        let is_shared = self.pages.note_write(self.may_keep_pages());
+        if self.attrs.note_write(end, wall, is_shared) {
             self.caps.note_growth();
         }
         self.caps.note_change(cap::FILE_WR);

@@ -15,12 +15,20 @@ pub(crate) struct Pages {
     again: bool,
     /// The right to keep them was lost since: although it may be back, they are to be dropped.
     unsure: bool,
+    /// Others may have pages of the file as it is since the last change.
+    of_others: bool,
 }
 
 impl Pages {
     /// Notes that the right to keep pages may have changed.
     pub(super) fn note_right(&mut self, may_keep: bool) {
         self.unsure |= !may_keep;
+        self.of_others |= !may_keep;
+    }
+
+    /// Notes a write. Returns true if others may have pages from right before it: it needs a later time.
+    pub(super) fn note_write(&mut self, may_keep: bool) -> bool {
+        std::mem::replace(&mut self.of_others, !may_keep) || !may_keep
     }
 
     /// Notes that local callers get pages under the right to keep them.

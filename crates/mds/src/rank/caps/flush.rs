@@ -44,7 +44,7 @@ impl Caps {
         let inode = cache.inodes.get(&ino).filter(|_| !done);
         if let Some(inode) = inode.filter(|i| i.is_recorded(client)) {
             let mut data = inode.data.clone();
-            merge(&mut data, m.dirty.0, m);
+            merge(&mut data, m, inode.change.is_by(client));
             let more = vec![Update::Flushed { client: client.0, tid }];
             commit_inode(env, cache, sessions, Some(client), "flush", data, more);
         } else if inode.is_some() {
@@ -101,9 +101,10 @@ fn realm_of(cache: &Cache, inode: InodeKey) -> u64 {
     cache.inodes.get(&inode).map_or(Ino::ROOT, |inode| cache.realm_of(inode)).0
 }
 
-/// Merges what a client changed under exclusive or write caps.
-fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
-    let file = m.file();
+/// Merges what a client changed under exclusive or write caps; `is_its_own` if nobody else has changed the
+/// inode since it did.
+fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool) {
+    let (file, dirty) = (m.file(), m.dirty.0);
     if dirty & cap::AUTH_EXCL != 0 {
         data.uid = m.uid;
         data.gid = m.gid;
@@ -122,10 +123,11 @@ fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
     if dirty & (cap::FILE_WR | cap::FILE_EXCL) != 0 {
         let (mtime, atime) = (stat::utime(file.mtime), stat::utime(file.atime));
         let exact = dirty & cap::FILE_EXCL != 0;
-        data.mtime = match exact {
+        let is_later = mtime > data.mtime || mtime == data.mtime && is_its_own;
+        data.mtime = match exact || is_later {
             true => mtime,
             // Clients see by the time that others have written, whose clocks may be behind.
-            false => mtime.max(data.mtime.next()),
+            false => data.mtime.next(),
         };
         if exact {
             data.atime = atime;
