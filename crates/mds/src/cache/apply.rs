@@ -39,6 +39,7 @@ impl Cache {
     /// Removes an inode for good.
     fn forget(&mut self, inode: InodeKey, origin: Origin) {
         self.inodes.remove(&inode);
+        self.locks.forget(inode);
         if !inode.is_head() {
             return;
         }

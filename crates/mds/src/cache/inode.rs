@@ -2,7 +2,6 @@
 
 use super::Holders;
 use crate::cap::{DIR_OPS, STRONG, conflicts, policy};
-use crate::filelock::FileLocks;
 use crate::types::{ClientId, Holder, LastChange, OpId, Place};
 use fsfmt::InodeData;
 use msgs::cap;
@@ -36,8 +35,6 @@ pub struct Inode {
     /// On a directory: the last time that a client had to give up the right to work in it alone. For a while
     /// it counts as shared, and nobody is given that right.
     pub shared_at: Option<Instant>,
-    /// POSIX and flock locks, if any.
-    pub locks: Option<Box<FileLocks>>,
     /// Removal or truncation of its data objects, if in progress.
     pub data_work: Option<DataWork>,
 }
@@ -76,7 +73,6 @@ impl Inode {
             revocations: BTreeMap::new(),
             waiters: BTreeSet::new(),
             shared_at: None,
-            locks: None,
             data_work: None,
         }
     }
@@ -144,12 +140,11 @@ impl Inode {
         self.whole(if self.is_recorded(client) { bits } else { bits & !STRONG })
     }
 
-    /// True if nothing else in memory depends on it.
+    /// True if nothing else in memory depends on it, but for file locks.
     pub fn is_idle(&self) -> bool {
         self.caps.is_empty()
             && self.revocations.is_empty()
             && self.waiters.is_empty()
-            && self.locks.is_none()
             && self.data_work.is_none()
     }
 }

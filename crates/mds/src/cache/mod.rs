@@ -22,6 +22,7 @@ pub use trim::Stats;
 
 use crate::authority::SubtreeMap;
 use crate::dirty::DirtyIndex;
+use crate::locks::Locks;
 use crate::types::{Lsn, Place};
 use fsfmt::{BackPointer, DirFrag, Ino, InodeKey};
 use maps::MdsRank;
@@ -43,6 +44,8 @@ pub struct Cache {
     pub subtrees: SubtreeMap,
     /// All snapshots.
     pub snaps: Snaps,
+    /// The file locks of clients.
+    pub locks: Locks,
     /// True if an inode with a snapshot realm of its own was ever cached.
     pub may_have_realms: bool,
     /// True if an inode with a quota was ever cached.
@@ -76,6 +79,7 @@ impl Cache {
         Self {
             subtrees: SubtreeMap::new(rank),
             snaps: Snaps::default(),
+            locks: Locks::default(),
             may_have_realms: false,
             may_have_quotas: false,
             inodes: FastMap::default(),

@@ -63,7 +63,8 @@ impl Cache {
             .inodes
             .get(&ino)
             .is_none_or(|i| i.is_idle() && i.data.nlink > 0 && i.data.truncate_from == 0);
-        idle && (!ino.is_head() || self.dirs.range(DirFrag::all_of(ino.ino)).all(|(_, d)| d.is_idle()))
+        idle && !self.locks.is_locked(ino)
+            && (!ino.is_head() || self.dirs.range(DirFrag::all_of(ino.ino)).all(|(_, d)| d.is_idle()))
     }
 
     fn drop_entry(&mut self, (dir, key): &Place) {

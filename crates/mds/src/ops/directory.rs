@@ -3,7 +3,7 @@
 use super::context::Cx;
 use super::draft::Draft;
 use crate::cap::DIR_ASYNC;
-use crate::types::Stop;
+use crate::types::{ClientId, Stop};
 use fsfmt::{DirFrag, InodeData, InodeKey};
 use msgs::cap;
 
@@ -19,10 +19,9 @@ pub(super) fn change(
     let inode = cx.dir(dir.inode())?;
     let data = draft.inode(dir.inode())?;
     // Nobody else has it alone now. A record that remains is of a lock.
-    let locks = inode.locks.as_deref();
     data.ranges.retain(|client, range| {
         let is_old = *client != cx.client.0 && std::mem::take(&mut range.bits) != 0;
-        !is_old || locks.is_some_and(|locks| locks.has_client(crate::types::ClientId(*client)))
+        !is_old || cx.cache.locks.holds(ClientId(*client), dir.inode())
     });
     if !inode.is_recorded(cx.client) && inode.may_be_exclusive(cx.client) {
         record(cx, data, dir.inode());

@@ -1,5 +1,6 @@
 //! What an operation has decided: its changes, and its answer.
 
+use crate::locks::Ask;
 use crate::types::Place;
 use fsfmt::{Frag, Ino, InodeKey, Update};
 use maps::{MdsRank, SnapId};
@@ -19,8 +20,8 @@ pub struct Plan {
     pub reply: Reply,
     /// Inodes whose caps must be evaluated again.
     pub touched: Vec<InodeKey>,
-    /// A file lock to set.
-    pub lock: Option<LockChange>,
+    /// A file lock to set or free.
+    pub lock: Option<Ask>,
     /// A change of snapshot realms, of which clients are told before the answer.
     pub realm: Option<RealmChange>,
 }
@@ -99,23 +100,4 @@ pub enum Extra {
         /// Bytes that the answer may have.
         max_bytes: usize,
     },
-}
-
-/// A file lock that is set or freed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LockChange {
-    /// The file concerned.
-    pub ino: InodeKey,
-    /// True for fcntl, false for flock.
-    pub posix: bool,
-    /// Shared, exclusive or free.
-    pub kind: u8,
-    /// Its number within the client.
-    pub owner: u64,
-    /// Process that locks.
-    pub pid: u64,
-    /// First byte of the range.
-    pub start: u64,
-    /// Bytes; 0 to the end.
-    pub length: u64,
 }

@@ -2,7 +2,6 @@
 
 use super::Rank;
 use super::effect::{Effect, Stage};
-use super::locks;
 use super::reconnect::{Resumed, Said};
 use super::replay::Replay;
 use super::sessions::{ClientPeer, Sessions};
@@ -203,8 +202,8 @@ impl Rank {
         let Self { env, cache, sessions, caps, .. } = self;
         self.ops.drop_client(env, cache, sessions, caps, client);
         self.client_replay.drop_client(client);
+        cache.locks.release_all(client).into_iter().for_each(|ino| env.due(Due::Wake(ino)));
         for ino in sessions.held(client) {
-            locks::release_all(cache, client, ino);
             caps.remove(env, cache, sessions, ino, client);
         }
         sessions.end(env, cache, client, what)

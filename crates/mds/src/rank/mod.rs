@@ -17,7 +17,6 @@ mod effect;
 mod env;
 mod inputs;
 mod loader;
-mod locks;
 mod ops;
 mod quotas;
 mod reconnect;
@@ -316,6 +315,7 @@ impl Rank {
         self.write_back.check(env, cache, sessions);
         if cfg!(debug_assertions) && self.inputs.is_multiple_of(INPUTS_PER_WALK) {
             cache.check_all();
+            cache.locks.check_all();
             sessions.check_all();
             self.loader.check_all();
             self.ops.check_all();

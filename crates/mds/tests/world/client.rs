@@ -65,6 +65,8 @@ pub struct Client {
     pub realms: BTreeMap<u64, (u64, Vec<u64>)>,
     /// The realm of what it holds.
     pub realm_of: BTreeMap<u64, u64>,
+    /// File locks that it claims, by inode: those of fcntl, and those of flock.
+    pub locks: BTreeMap<u64, [Vec<msgs::FileLock>; 2]>,
     /// What it was last told of trees with quotas.
     pub quotas: BTreeMap<u64, msgs::ClientQuota>,
 }
@@ -272,10 +274,12 @@ impl Client {
         for (ino, h) in &mut self.held {
             h.seq = 0;
             h.issue_seq = 0;
+            let locks = self.locks.get(ino).cloned().unwrap_or_default();
             let claim = CapReconnect {
                 cap_id: h.cap_id,
                 wanted: h.wanted,
                 issued: h.caps,
+                flock: locks.iter().flat_map(wire::Writer::encode).collect(),
                 ..CapReconnect::default()
             };
             m.caps.insert(*ino, claim);

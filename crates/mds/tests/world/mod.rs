@@ -170,8 +170,11 @@ impl World {
             Effect::Reached(Stage::Creating | Stage::Rejoined) => self.rank.activate(self.now),
             Effect::Reached(Stage::Replayed) => self.rank.reconnect(self.now),
             Effect::Reached(_) => {}
-            Effect::Event(node::Level::Warn, "flush_ignored" | "async_request_failed", _)
-                if self.has_hostile => {}
+            Effect::Event(
+                node::Level::Warn,
+                "flush_ignored" | "async_request_failed" | "claimed_locks_refused",
+                _,
+            ) if self.has_hostile => {}
             Effect::Event(node::Level::Warn, "unsafe_requests_lost", _)
                 if self.loses_requests || self.has_hostile => {}
             Effect::Event(node::Level::Error | node::Level::Warn, name, detail) => panic!("{name}: {detail}"),

@@ -81,6 +81,10 @@ impl Caps {
             let ino = Ino(*ino).head();
             let Some(c) = cap_of(cache, ino, client, *cap_id) else { continue };
             if *seq >= c.issue_seq {
+                // Without a capability nobody could claim them after a restart.
+                if cache.locks.release(client, ino) {
+                    env.due(Due::Wake(ino));
+                }
                 self.remove(env, cache, sessions, ino, client);
                 remove_range(env, cache, sessions, ino, client);
                 continue;
@@ -175,7 +179,7 @@ fn send_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: In
 fn remove_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey, client: ClientId) {
     let Some(inode) = cache.inodes.get(&ino) else { return };
     let holds = inode.caps.get(client).is_some_and(|c| (c.held() | c.wanted) & STRONG != 0);
-    let locks = inode.locks.as_ref().is_some_and(|l| l.has_client(client));
+    let locks = cache.locks.holds(client, ino);
     let Some(range) = inode.data.ranges.get(&client.0) else { return };
     // The record of a directory goes with the next change by another client: this one may work in it again.
     if holds || locks || range.bits != 0 {

@@ -143,6 +143,7 @@ impl Ops {
     /// Ends an operation that was taken out of the table.
     fn end(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, caps: &mut Caps, op: Op) {
         self.space_waiters.remove(&op.id);
+        cache.locks.end_wait(op.id);
         for waiter in self.under_way.end(&op) {
             self.satisfy(waiter, |need| *need == Need::Earlier(op.id));
         }

@@ -57,7 +57,7 @@ impl Op {
         let args: FileLockArgs = self.request.args.get();
         self.client == client
             && self.request.op == MdsOp::SETFILELOCK
-            && args.rule + INTERRUPT == asked.rule
+            && asked.rule.checked_sub(INTERRUPT) == Some(args.rule)
             && (args.owner, args.pid, args.start, args.length)
                 == (asked.owner, asked.pid, asked.start, asked.length)
     }

@@ -3,12 +3,12 @@
 use super::op::{Op, interrupts};
 use super::{Ops, early, reply};
 use crate::cache::{Cache, Revocation};
+use crate::locks::Ask;
 use crate::ops::{self, Cx, Extra, Plan};
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit_for;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
-use crate::rank::locks;
 use crate::rank::sessions::{Refill, Session, Sessions};
 use crate::rank::snaps;
 use crate::types::{ClientId, Lsn, Need, OpId, Stop};
@@ -42,6 +42,7 @@ impl Ops {
         };
         cache.tick += 1;
         op.last_run = cache.tick;
+        cache.locks.end_wait(op.id);
         let done = session.completed(op.tid);
         let snap_id = env.snap_id(cache.snaps.last());
         let number = number_for(session, &op.request, ino_next);
@@ -66,6 +67,7 @@ impl Ops {
             Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen, ino_next)),
             Err(Stop::Fail(errno)) => self.fail(env, cache, sessions, caps, op, (errno, seen)),
             Err(Stop::Need(needs)) => {
+                note_lock_wait(cache, &op, &needs);
                 let (id, wants) = self.wait(op, needs);
                 fetch(env, cache, sessions, caps, id, wants);
             }
@@ -148,7 +150,8 @@ impl Ops {
             seen = if refill.is_news { lsn } else { seen };
         }
         if let Some(lock) = plan.lock {
-            locks::set(env, cache, op.client, lock);
+            cache.locks.set(&lock);
+            env.due(Due::Wake(lock.ino));
         }
         if let (Some(change), Some(own)) = (plan.realm.take(), own) {
             snaps::tell(env, cache, sessions, own, change);
@@ -200,6 +203,17 @@ fn number_for(session: &Session, request: &ClientRequest, ino_next: u64) -> u64 
         false => session.next_number(),
     };
     number.map_or(ino_next, |ino| ino.0)
+}
+
+/// Notes the lock that an operation waits for, of which deadlocks are made.
+fn note_lock_wait(cache: &mut Cache, op: &Op, needs: &[Need]) {
+    let lock = needs.iter().find_map(|need| match need {
+        Need::Lock(ino) => Ask::new(*ino, op.client, &op.request.args.get()).ok(),
+        _ => None,
+    });
+    if let Some(ask) = lock.filter(|_| op.request.op == MdsOp::SETFILELOCK) {
+        cache.locks.wait(op.id, ask);
+    }
 }
 
 /// Fetches or revokes what an operation lacks.

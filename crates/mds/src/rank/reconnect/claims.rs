@@ -6,13 +6,14 @@ use crate::cap::{Cap, DIR_ASYNC};
 use crate::rank::caps::{Caps, send_cap};
 use crate::rank::effect::{Effect, Stage};
 use crate::rank::env::{Due, Env};
-use crate::rank::locks;
 use crate::rank::sessions::{SessionState, Sessions};
 use crate::rank::snaps;
 use crate::types::{ClientId, Need};
 use auth::MdsCap;
 use fsfmt::{Ino, InodeKey};
-use msgs::{CapReconnect, ClientReconnect, ClientSession, cap_op, session_op};
+use msgs::{CapReconnect, ClientReconnect, ClientSession, FileLock, cap_op, session_op};
+use node::Level;
+use wire::Reader;
 
 /// Upper bound of capability ids: no rank gives out as many, so a higher number in a claim is forged.
 const CAP_IDS_END: u64 = 1 << 62;
@@ -62,7 +63,13 @@ impl Reconnect {
     }
 
     /// Decides the claims on an inode that was loaded, or does not exist.
-    pub fn resume_claims(&mut self, env: &Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
+    pub fn resume_claims(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        ino: InodeKey,
+    ) {
         for (client, claim) in self.claims.remove(&ino).unwrap_or_default() {
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
@@ -132,7 +139,7 @@ impl Reconnect {
 /// Gives a client the capability that it claims. It can't have had a directory for itself in which its key
 /// does not let it write: others would wait for it there.
 pub(in crate::rank) fn claim_cap(
-    env: &Env,
+    env: &mut Env,
     cache: &mut Cache,
     sessions: &mut Sessions,
     client: ClientId,
@@ -154,5 +161,19 @@ pub(in crate::rank) fn claim_cap(
     }
     inode.caps.insert(client, Cap::claimed(claim.cap_id, held, claim.wanted));
     sessions.hold(client, ino);
-    locks::claim(cache, client, ino, &claim.flock);
+    claim_locks(env, cache, client, ino, &claim.flock);
+}
+
+/// Restores the file locks that a client claims. Those that can't be decoded count as not claimed.
+fn claim_locks(env: &mut Env, cache: &mut Cache, client: ClientId, ino: InodeKey, bytes: &[u8]) {
+    let mut r = Reader::new(bytes);
+    let (Ok(posix), Ok(flock)) = (r.get::<Vec<FileLock>>(), r.get::<Vec<FileLock>>()) else { return };
+    if stdx::mutants::is_active("mds_forgets_locks_that_are_claimed") {
+        return;
+    }
+    let refused = cache.locks.claim(client, ino, (&posix, &flock));
+    if refused > 0 {
+        let text = format!("{client} claims {refused} locks on {ino} that it can't hold");
+        env.log(Level::Warn, "claimed_locks_refused", text);
+    }
 }
