@@ -58,6 +58,16 @@ impl Run {
         assert_eq!(got, want.map_or_else(wire::Errno::to_result_code, |()| 0), "{what}");
     }
 
+    fn rename_with_flags(&mut self, new: &str, old: &str) {
+        let (flags, want) = match self.w.rng.chance(1, 2) {
+            true => (msgs::rename_flag::NOREPLACE, self.m.rename_to_new(new, old)),
+            false => (msgs::rename_flag::EXCHANGE, self.m.exchange(new, old)),
+        };
+        let args = msgs::RenameArgs { flags }.into();
+        let request = msgs::ClientRequest { args, ..two(MdsOp::RENAME_FLAGS, new, old) };
+        self.check(&format!("rename {old} to {new} with {flags}"), request, want);
+    }
+
     fn step(&mut self) {
         let (a, b) = (path(&mut self.w), path(&mut self.w));
         match self.w.rng.below(13) {
@@ -85,7 +95,8 @@ impl Run {
                 let want = self.m.remove(&a, true);
                 self.check(&format!("rmdir {a}"), request(MdsOp::RMDIR, &a), want);
             }
-            8 | 9 => {
+            8 => self.rename_with_flags(&a, &b),
+            9 => {
                 let want = self.m.rename(&a, &b);
                 self.check(&format!("rename {b} to {a}"), two(MdsOp::RENAME, &a, &b), want);
             }

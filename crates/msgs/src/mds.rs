@@ -12,7 +12,7 @@ mod session;
 
 pub use args::{
     ArgBytes, FileLockArgs, GetattrArgs, LookupInoArgs, MkdirArgs, MknodArgs, OpenArgs, ReaddirArgs,
-    RequestArgs, SetattrArgs, SetlayoutArgs, SetxattrArgs, setattr_mask,
+    RenameArgs, RequestArgs, SetattrArgs, SetlayoutArgs, SetxattrArgs, rename_flag, setattr_mask,
 };
 pub use cap_bits::{Caps, cap};
 pub use caps::{CapBody, CapFile, CapPeer, ClientCaps, cap_flag, cap_op};
@@ -27,7 +27,7 @@ pub use reply::{
     readdir_flag,
 };
 pub use request::{ClientRequest, DentryRelease, FilePath, MdsOp, request_flag};
-pub use session::{ClientSession, SessionHead, cephfs_feature, session_flag, session_op};
+pub use session::{ClientSession, SessionHead, cephfs_feature, session_flag, session_metadata, session_op};
 
 /// The version of inline data that means "there is none" (CEPH_INLINE_NONE).
 pub const INLINE_NONE: u64 = u64::MAX;

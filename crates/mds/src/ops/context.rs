@@ -334,7 +334,8 @@ impl<'a> Cx<'a> {
         let ClientRequest { caller_uid: uid, caller_gid: gid, gid_list: more_gids, .. } = self.request;
         let caller = Caller { uid: *uid, gid: *gid, more_gids };
         let two = [&self.request.path, &self.request.path2];
-        let second = matches!(self.request.op, msgs::MdsOp::LINK | msgs::MdsOp::RENAME);
+        let op = self.request.op;
+        let second = matches!(op, MdsOp::LINK | MdsOp::RENAME | MdsOp::RENAME_FLAGS);
         for path in two.into_iter().take(if second { 2 } else { 1 }) {
             let mut whole = self.cache.path_of(base(path)).map_err(|need| self.unless_missing(need))?;
             if let Some(whole) = &mut whole {

@@ -58,6 +58,7 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         MdsOp::LINK => link::prepare(cx),
         MdsOp::UNLINK | MdsOp::RMDIR => unlink::prepare(cx),
         MdsOp::RENAME => rename::prepare(cx),
+        MdsOp::RENAME_FLAGS => rename::with_flags(cx),
         MdsOp::SETATTR => setattr::prepare(cx),
         MdsOp::READDIR => readdir::prepare(cx),
         MdsOp::SETXATTR => xattr::set(cx),

@@ -7,10 +7,10 @@ use super::plan::{Plan, RealmChange, Reply};
 use super::snap::quiesce;
 use super::unlink::{check_removable, drop_name};
 use crate::cache::SlotLink;
-use crate::types::Stop;
+use crate::types::{Place, Stop};
 use fsfmt::{DirFrag, InodeKey, Realm};
 use maps::SnapId;
-use msgs::cap;
+use msgs::{RenameArgs, cap, rename_flag};
 use std::collections::BTreeSet;
 use wire::Errno;
 
@@ -64,6 +64,65 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     let realm = realm.map(|(_, change)| change);
     cx.finish(Plan { local, reply, touched, realm, ..Plan::default() })
+}
+
+/// A rename with flags of renameat2(2), which Ceph's protocol does not have.
+pub(super) fn with_flags(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    match cx.request.args.get::<RenameArgs>().flags {
+        rename_flag::NOREPLACE => {
+            let [dest, src] = [cx.parent(&cx.request.path)?, cx.parent(&cx.request.path2)?];
+            let exists = |place: &Place| Ok::<_, Stop>(cx.entry(place.0, &place.1)?.inode().is_some());
+            if exists(&src)? && exists(&dest)? {
+                return Err(Errno::EEXIST.into());
+            }
+            prepare(cx)
+        }
+        rename_flag::EXCHANGE => exchange(cx),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// Two names change places.
+fn exchange(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let places = [cx.parent(&cx.request.path)?, cx.parent(&cx.request.path2)?];
+    let mut links = [SlotLink::Null; 2];
+    for (place, link) in places.iter().zip(&mut links) {
+        *link = cx.entry(place.0, &place.1)?;
+    }
+    let (Some(first), Some(second)) = (links[0].inode(), links[1].inode()) else {
+        return Err(Errno::ENOENT.into());
+    };
+    let [to, from] = &places;
+    let reply = Reply { dentry: Some(to.clone()), target: Some(second), ..Reply::default() };
+    if first == second {
+        return Ok(Plan { reply: Reply { target: Some(first), ..reply }, ..Plan::default() });
+    }
+    let realm = |place: &Place| Ok::<_, Stop>(cx.cache.realm_of(cx.dir(place.0.inode())?));
+    if realm(to)? != realm(from)? {
+        // Each of them would need a realm of its own for the snapshots that contain it.
+        return Err(Errno::EXDEV.into());
+    }
+    let mut draft = Draft::new(cx.cache, cx.now);
+    for (ino, link, here, there) in [(first, links[0], to, from), (second, links[1], from, to)] {
+        let is_dir = cx.inode(ino)?.data.is_dir();
+        if is_dir {
+            check_loop(cx, ino, there.0)?;
+        }
+        draft.changed(ino)?;
+        directory::change(cx, &mut draft, here.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
+        directory::change(cx, &mut draft, there.0, (i64::from(!is_dir), i64::from(is_dir)))?;
+        match link {
+            SlotLink::Remote { dtype, .. } => draft.put_remote(there.clone(), ino.ino, dtype),
+            _ => {
+                draft.unaccount(here.0, ino)?;
+                draft.account(there.0, ino)?;
+                draft.put(there.clone(), ino);
+            }
+        }
+        cx.revoke_others(ino, cap::LINK_SHARED);
+        cx.revoke(ino, None, cap::LINK_EXCL);
+    }
+    cx.finish(Plan { local: draft.finish(), reply, touched: vec![first, second], ..Plan::default() })
 }
 
 /// Lets what moves to another realm keep the snapshots that contain it, in a realm of its own. Clients that

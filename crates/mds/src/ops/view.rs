@@ -38,7 +38,7 @@ pub(super) fn is_of_snapshot(cx: &Cx<'_>) -> bool {
         cx.request.op,
         MdsOp::LOOKUPSNAP | MdsOp::LSSNAP | MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP
     );
-    let two = matches!(cx.request.op, MdsOp::RENAME | MdsOp::LINK);
+    let two = matches!(cx.request.op, MdsOp::RENAME | MdsOp::RENAME_FLAGS | MdsOp::LINK);
     !about_snaps && (split(&cx.request.path).is_some() || two && split(&cx.request.path2).is_some())
 }
 

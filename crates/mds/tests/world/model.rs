@@ -125,6 +125,30 @@ impl Model {
         Ok(())
     }
 
+    /// A rename over no name.
+    pub fn rename_to_new(&mut self, new: &str, old: &str) -> R {
+        let ((to, to_name), (from, from_name)) = (self.parent(new)?, self.parent(old)?);
+        if self.get(from, from_name).is_some() && self.get(to, to_name).is_some() {
+            return Err(Errno::EEXIST);
+        }
+        self.rename(new, old)
+    }
+
+    /// Two names change places.
+    pub fn exchange(&mut self, new: &str, old: &str) -> R {
+        let ((to, to_name), (from, from_name)) = (self.parent(new)?, self.parent(old)?);
+        let first = self.get(to, to_name).ok_or(Errno::ENOENT)?;
+        let second = self.get(from, from_name).ok_or(Errno::ENOENT)?;
+        let is_loop =
+            |ino: u64, into: u64| self.nodes[&ino].dir.is_some() && (into == ino || self.is_below(into, ino));
+        if first != second && (is_loop(first, from) || is_loop(second, to)) {
+            return Err(Errno::EINVAL);
+        }
+        self.set(to, to_name, Some(second));
+        self.set(from, from_name, Some(first));
+        Ok(())
+    }
+
     fn is_below(&self, at: u64, top: u64) -> bool {
         let children = self.nodes[&top].dir.iter().flatten().map(|(_, ino)| *ino);
         children.into_iter().any(|ino| ino == at || self.nodes[&ino].dir.is_some() && self.is_below(at, ino))

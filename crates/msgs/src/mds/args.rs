@@ -188,6 +188,13 @@ wire_structs! {
         pub wait: u8,
     }
 
+    /// RENAME_FLAGS.
+    #[derive(Copy, Eq)]
+    pub struct RenameArgs[plain] {
+        /// Flags of renameat2(2).
+        pub flags: u32,
+    }
+
     /// LOOKUPINO and its like.
     #[derive(Copy, Eq)]
     pub struct LookupInoArgs[plain] {
@@ -211,4 +218,13 @@ impl RequestArgs for OpenArgs {}
 impl RequestArgs for SetxattrArgs {}
 impl RequestArgs for SetlayoutArgs {}
 impl RequestArgs for FileLockArgs {}
+impl RequestArgs for RenameArgs {}
 impl RequestArgs for LookupInoArgs {}
+
+/// Bits of [`RenameArgs::flags`].
+pub mod rename_flag {
+    /// Fails if the new name exists.
+    pub const NOREPLACE: u32 = 1;
+    /// Both names exist, and change places.
+    pub const EXCHANGE: u32 = 2;
+}

@@ -59,6 +59,8 @@ mds_ops! {
     MKSNAP = 0x1400 "mksnap";
     RMSNAP = 0x1401 "rmsnap";
     RENAMESNAP = 0x1403 "renamesnap";
+    // Not Ceph's: only servers that announce it are asked for it (`session_metadata::RENAME_FLAGS`).
+    RENAME_FLAGS = 0x1f04 "rename-flags";
 }
 
 impl MdsOp {

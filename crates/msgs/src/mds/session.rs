@@ -35,6 +35,13 @@ pub mod session_op {
     }
 }
 
+/// Names in the metadata of an OPEN, by which a server announces what Ceph's protocol does not have. Clients
+/// of Ceph do not look there, and servers of Ceph send nothing.
+pub mod session_metadata {
+    /// The server takes `MdsOp::RENAME_FLAGS`.
+    pub const RENAME_FLAGS: &str = "nacre.rename_flags";
+}
+
 /// Bits of [`ClientSession::flags`].
 pub mod session_flag {
     /// The client is on the OSDs' blocklist.

@@ -16,7 +16,7 @@ pub(super) fn allows(session: &Session, cache: &Cache, request: &ClientRequest, 
     let may_leave = match request.op {
         MdsOp::CREATE => plan.created != Ino(0) && is_reserved(),
         MdsOp::MKNOD | MdsOp::MKDIR | MdsOp::SYMLINK => is_reserved(),
-        MdsOp::LINK | MdsOp::UNLINK | MdsOp::RMDIR | MdsOp::RENAME => true,
+        MdsOp::LINK | MdsOp::UNLINK | MdsOp::RMDIR | MdsOp::RENAME | MdsOp::RENAME_FLAGS => true,
         MdsOp::SETXATTR | MdsOp::RMXATTR => true,
         MdsOp::SETATTR => request.args.get::<SetattrArgs>().mask & setattr_mask::SIZE == 0,
         _ => false,

@@ -8,7 +8,7 @@ use crate::rank::env::{Due, Env};
 use crate::types::{ClientId, Lsn};
 use fsfmt::Update;
 use fsfmt::tables::SessionRecord;
-use msgs::{Body, ClientSession, session_op};
+use msgs::{Body, ClientSession, session_metadata, session_op};
 use node::Level;
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ impl Sessions {
     fn send_open(&mut self, env: &mut Env, client: ClientId, lsn: Lsn) {
         let mut open = Self::message(env, session_op::OPEN, 0);
         open.features = ClientSession::feature_bytes(FEATURES);
+        open.metadata.insert(session_metadata::RENAME_FLAGS.to_owned(), String::new());
         self.send(env, client, lsn, 0, open);
     }
 
