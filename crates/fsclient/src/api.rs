@@ -15,6 +15,8 @@ pub struct Caller {
     pub gid: u32,
     /// Process: the holder of locks.
     pub pid: u32,
+    /// Permissions that it gives to nothing that it makes, unless the directory has a default ACL.
+    pub umask: u32,
 }
 
 /// An inode number as local callers see it; 1 is the root of the mount.
@@ -146,11 +148,11 @@ pub enum FsRequest {
     Read { fh: Fh, offset: u64, len: u32 },
     /// Writes.
     Write { fh: Fh, offset: u64, data: Bufs },
-    /// close(2): reports pending errors.
+    /// close(2): reports pending errors. The owner's POSIX locks are freed.
     Flush { fh: Fh, lock_owner: u64 },
     /// Makes data (and, unless `data_only`, attributes) durable.
     Fsync { fh: Fh, data_only: bool },
-    /// Ends the last use of an open file.
+    /// Ends the last use of an open file. The owner's BSD lock is freed.
     Release { fh: Fh, lock_owner: u64 },
     /// Opens a directory.
     Opendir { ino: Ino },
@@ -163,8 +165,9 @@ pub enum FsRequest {
     Fsyncdir { fh: Fh },
     /// Returns space and number of inodes.
     Statfs,
-    /// Sets an xattr, with the flags of setxattr(2).
-    Setxattr { ino: Ino, name: Vec<u8>, value: Vec<u8>, flags: u32 },
+    /// Sets an xattr, with the flags of setxattr(2). If it is an access ACL, the mode follows, and loses its
+    /// set-group-ID bit if `kill_sgid`.
+    Setxattr { ino: Ino, name: Vec<u8>, value: Vec<u8>, flags: u32, kill_sgid: bool },
     /// Reads an xattr.
     Getxattr { ino: Ino, name: Vec<u8> },
     /// Lists xattrs.
@@ -177,8 +180,11 @@ pub enum FsRequest {
     Lseek { fh: Fh, offset: u64, whence: u32 },
     /// Tests a POSIX lock.
     Getlk { fh: Fh, owner: u64, lock: FileLock },
-    /// Sets a POSIX lock (or, with `flock`, a BSD one), and waits for it if `wait`.
-    Setlk { fh: Fh, owner: u64, lock: FileLock, wait: bool, flock: bool },
+    /// Sets a POSIX lock (or, with `flock`, a BSD one), and waits for it if `wait`. While it waits, it can be
+    /// interrupted by its `token`.
+    Setlk { fh: Fh, owner: u64, lock: FileLock, wait: bool, flock: bool, token: u64 },
+    /// Interrupts the `Setlk` of this token, which then fails with EINTR if it has not got its lock yet.
+    Interrupt { token: u64 },
     /// Makes everything durable.
     Sync,
 }

@@ -7,7 +7,7 @@ use crate::api::{Attr, Entry, Ino};
 use crate::buffer::BufferTotal;
 use crate::deadlines::Deadlines;
 use crate::dir_handle::StreamEntry;
-use crate::inode::{Inode, ListingRight, PATIENCE, STAT_CAPS};
+use crate::inode::{Inode, ListingRight, PATIENCE};
 use crate::key::{InodeKey, OpId};
 use crate::names::{Name, Names};
 use crate::numbers::Numbers;
@@ -318,7 +318,7 @@ impl Cache {
         let dir = self.inodes.get(&dir).filter(|dir| dir.attrs().hashes_by_rjenkins())?;
         let mut all = Vec::new();
         for (name, key) in self.names.all_of(dir)? {
-            let inode = self.inodes.get(&key).filter(|inode| inode.may(STAT_CAPS))?;
+            let inode = self.inodes.get(&key).filter(|inode| inode.knows_attributes())?;
             let entry = StreamEntry { key, mode: inode.attrs().mode(), name: name.to_vec() };
             all.push((ceph_str_hash_rjenkins(name) & HASH_MASK, entry));
         }

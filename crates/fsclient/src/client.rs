@@ -85,14 +85,16 @@ impl Client {
 
     /// Hands an input of a session to the sessions.
     fn with_sessions(&mut self, now: Now, out: &mut Outs, act: impl FnOnce(&mut Sessions, &mut Env<'_>)) {
-        let Self { sessions, cache, services, .. } = self;
-        act(sessions, &mut Env { now, cache, services, out });
+        let Self { sessions, cache, services, handles, .. } = self;
+        let locks = handles.locks_mut();
+        act(sessions, &mut Env { now, cache, services, locks, out });
     }
 
     fn request(&mut self, id: RequestId, request: Request, out: &mut Outs) {
         match request {
             Request::Invalidated { id } => self.cache.finish_invalidation(id),
             Request::Fs(_, FsRequest::Forget { ino, count }) => self.cache.forget_lookups(ino, count),
+            Request::Fs(_, FsRequest::Interrupt { token }) => self.ops.interrupt(token),
             request => return self.ops.start(id, request),
         }
         out.push(Output::Reply { id, reply: Ok(Answer::Done) });
@@ -125,7 +127,7 @@ impl Client {
             R::Read { .. } | R::Write { .. } | R::Fallocate { .. } => {
                 FileData { cache, handles, sessions, services }.step(attempt, request)
             }
-            R::Fsync { fh, data_only } => match handles.file(*fh) {
+            R::Fsync { fh, data_only } => match handles.usable(*fh) {
                 Ok(file) => sync::fsync(cache, sessions, attempt, file, *data_only),
                 Err(errno) => fail(errno),
             },
@@ -181,6 +183,9 @@ impl Client {
     }
 
     fn service_event(&mut self, now: Now, event: ServiceEvent, out: &mut Outs) {
+        if event.is_refusal() {
+            self.with_sessions(now, out, |sessions, env| sessions.evicted(env));
+        }
         match event {
             ServiceEvent::Piece { op, piece, result } => self.ops.piece_done(op, piece, result),
             ServiceEvent::Landed { key, offset, bytes, result } => {
@@ -362,8 +367,14 @@ impl Node for Client {
 }
 
 #[cfg(test)]
+#[path = "client_acl_tests.rs"]
+mod acl_tests;
+#[cfg(test)]
 #[path = "client_data_tests.rs"]
 mod data_tests;
+#[cfg(test)]
+#[path = "client_locks_tests.rs"]
+mod locks_tests;
 #[cfg(test)]
 #[path = "client_memory_tests.rs"]
 mod memory_tests;

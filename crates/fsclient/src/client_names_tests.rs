@@ -1,10 +1,13 @@
 //! Names that local callers believe without asking.
 
-use super::tests::{DIR, DIR_CAPS, Rig, answers, asked_mds, cap_messages, requests};
+use super::tests::{DIR, DIR_CAPS, Rig, answers, asked_mds, cap_messages, dir_stat, requests};
 use super::*;
 use crate::api::Invalidate;
 use crate::key::InodeKey;
-use msgs::cap;
+use msgs::{
+    ClientReply, ClientSession, InodeStat, MdsOp, RenameArgs, ReplyTrace, cap, rename_flag, session_metadata,
+    session_op,
+};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -261,4 +264,37 @@ fn a_listing_that_is_not_certain_is_fetched() {
     let mut rig = rig_with_all_names();
     rig.client.cache.open_inode(InodeKey::head(0x200_0000_0000)).lose_cap();
     assert_eq!(asked_mds(&rig.list()), [msgs::MdsOp::READDIR], "a file's attributes are");
+}
+
+#[test]
+fn a_directory_that_a_name_has_left_is_asked_for() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    let getattr = || FsRequest::Getattr { ino: DIR };
+    assert_eq!(answers(&rig.ask(getattr())).len(), 1, "it is known");
+    let (tid, _) = requests(&rig.ask(rename_away(0)))[0].clone();
+    let reply = ClientReply { op: MdsOp::RENAME, safe: true, ..ClientReply::default() };
+    assert_eq!(answers(&rig.mds_says(tid, reply)), [&Ok(Answer::Done)]);
+    let (tid, asked) = requests(&rig.ask(getattr()))[0].clone();
+    assert_eq!(asked.op, MdsOp::GETATTR);
+    let target = Some(Box::new(InodeStat { version: 5, nsubdirs: 3, ..dir_stat(2, DIR_CAPS) }));
+    let trace = ReplyTrace { target, dentry: None };
+    rig.mds_says(tid, ClientReply { op: MdsOp::GETATTR, safe: true, trace, ..ClientReply::default() });
+    assert!(matches!(answers(&rig.ask(getattr()))[..], [Ok(Answer::Attr(attr, _))] if attr.nlink == 5));
+}
+
+#[test]
+fn a_rename_with_flags_is_asked_only_of_who_announces_it() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    assert_eq!(answers(&rig.ask(rename_away(rename_flag::EXCHANGE))), [&Err(Errno::EINVAL)]);
+    let mut open = ClientSession::of(session_op::OPEN, 0);
+    open.metadata.insert(session_metadata::RENAME_FLAGS.to_owned(), String::new());
+    rig.mds_says(0, open);
+    let (_, asked) = requests(&rig.ask(rename_away(rename_flag::EXCHANGE)))[0].clone();
+    assert_eq!((asked.op, asked.args.get::<RenameArgs>().flags), (MdsOp::RENAME_FLAGS, 2));
+    assert_eq!(answers(&rig.ask(rename_away(4))), [&Err(Errno::EINVAL)], "nor any other flag");
+}
+
+fn rename_away(flags: u32) -> FsRequest {
+    let name = || b"a".to_vec();
+    FsRequest::Rename { parent: DIR, name: name(), new_parent: DIR + 1, new_name: name(), flags }
 }

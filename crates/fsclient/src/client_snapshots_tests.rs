@@ -211,7 +211,10 @@ fn states_are_told_without_asking_and_cannot_be_changed() {
         (FsRequest::Link { ino: file, new_parent: DIR, new_name: name() }, Errno::EROFS),
         (FsRequest::Setattr { ino: file, set: Default::default() }, Errno::EROFS),
         (FsRequest::Open { ino: file, flags: 1 }, Errno::EROFS),
-        (FsRequest::Setxattr { ino: file, name: name(), value: name(), flags: 0 }, Errno::EROFS),
+        (
+            FsRequest::Setxattr { ino: file, name: name(), value: name(), flags: 0, kill_sgid: false },
+            Errno::EROFS,
+        ),
         (mkdir(DIR, b".snap"), Errno::EEXIST),
         (FsRequest::Rmdir { parent: DIR, name: snap() }, Errno::EPERM),
         (FsRequest::Create { parent: DIR, name: snap(), mode: 0, flags: 0 }, Errno::EISDIR),

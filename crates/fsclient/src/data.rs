@@ -3,9 +3,8 @@
 use crate::api::{Answer, Fh, FsRequest};
 use crate::cache::Cache;
 use crate::handles::{FileHandle, Handles};
-use crate::inode::Access;
 use crate::key::InodeKey;
-use crate::mds_request::{self, open_flag};
+use crate::mds_request;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::services::{Services, Token};
 use crate::sessions::Sessions;
@@ -73,7 +72,10 @@ impl FileData<'_> {
 
     fn read(&mut self, attempt: &mut Attempt<'_>, fh: Fh, range: Range, sized: bool) -> Step {
         let Range { offset, len } = range;
-        let Ok(file) = self.handles.reader(fh) else { return fail(Errno::EBADF) };
+        let file = match self.handles.reader(fh) {
+            Ok(file) => file,
+            Err(errno) => return fail(errno),
+        };
         let key = file.key();
         let Some(inode) = self.cache.inode_mut(key) else { return fail(Errno::EBADF) };
         // Of a snapshot there is nothing to wait for: nobody changes it.
@@ -137,7 +139,7 @@ impl FileData<'_> {
         let data = inode.data().dirty().overlay(offset, transfer.assemble());
         self.cache.inode_changed(file.key());
         match transfer.error() {
-            Some(errno) => fail(errno),
+            Some(errno) => fail(self.handles.usable(fh).err().unwrap_or(errno)),
             None if transfer.has_hole() && !file.key().is_head() => self.confirm(attempt, file.key(), data),
             None => done(Answer::Data(data)),
         }
@@ -155,7 +157,10 @@ impl FileData<'_> {
     }
 
     fn write(&mut self, attempt: &mut Attempt<'_>, fh: Fh, offset: u64, data: &Bufs, sized: bool) -> Step {
-        let Ok(file) = self.handles.writer(fh) else { return fail(Errno::EBADF) };
+        let file = match self.handles.writer(fh) {
+            Ok(file) => file,
+            Err(errno) => return fail(errno),
+        };
         let key = file.key();
         let pool = self.cache.inode(key).map_or(0, |inode| inode.attrs().layout().pool);
         if self.services.osdmap().is_full(pool) {
@@ -219,7 +224,10 @@ impl FileData<'_> {
         range: Range,
         (mode, sized): (u32, bool),
     ) -> Step {
-        let Ok(file) = self.handles.writer(fh) else { return fail(Errno::EBADF) };
+        let file = match self.handles.writer(fh) {
+            Ok(file) => file,
+            Err(errno) => return fail(errno),
+        };
         if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
             return fail(Errno::EOPNOTSUPP);
         }
@@ -300,14 +308,8 @@ impl FileData<'_> {
     /// The capability that an open file rests on is gone with its session: asks for another. If the file is
     /// gone too, the operation fails with the MDS's error.
     fn reopen(&mut self, attempt: &mut Attempt<'_>, key: InodeKey) -> Step {
-        let inode = self.cache.open_inode(key);
-        let flags = match inode.usage().access() {
-            Access { writes: false, .. } => 0,
-            Access { reads: false, .. } => open_flag::WRONLY,
-            _ => open_flag::RDWR,
-        };
-        let args = mds_request::open_args(inode.attrs().size(), flags, 0);
-        self.ask(attempt, MdsOp::OPEN, key, args.into())
+        let again = mds_request::open_again(self.cache, key);
+        self.sessions.ask(attempt, self.cache, again)
     }
 
     /// Asks for the size of a file that others write to as well; the operation goes on with what was true

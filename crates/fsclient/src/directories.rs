@@ -4,7 +4,6 @@ use crate::api::{Answer, DirEntry, Fh, FsRequest, Ino};
 use crate::cache::Cache;
 use crate::dir_handle::{DOTS, StreamEntry};
 use crate::handles::Handles;
-use crate::inode::STAT_CAPS;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
 use crate::sync;
@@ -158,7 +157,7 @@ impl Directories<'_> {
         let (parent, StreamEntry { key, mode, name }) = (dir.key(), dir.entry(n).clone());
         // Of an inode that was dropped meanwhile, or whose attributes are not ours to tell any more, only the
         // name is told.
-        let is_believed = self.cache.inode(key).is_some_and(|i| i.may(STAT_CAPS));
+        let is_believed = self.cache.inode(key).is_some_and(|i| i.knows_attributes());
         let entry = if plus && is_believed { self.cache.entry(now, parent, &name, key) } else { None };
         let ino = self.cache.number(key);
         Ok(DirEntry { ino, kind: mode & 0o170_000, next_offset: n + 1, name, entry })

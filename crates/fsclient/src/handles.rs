@@ -2,10 +2,10 @@
 
 use crate::api::Fh;
 use crate::dir_handle::DirHandle;
+use crate::file_locks::FileLocks;
 use crate::inode::Access;
 use crate::key::InodeKey;
 use crate::mds_request::open_flag;
-use std::collections::BTreeSet;
 use stdx::FastMap;
 use wire::Errno;
 
@@ -46,13 +46,12 @@ pub(crate) struct Handles {
     files: FastMap<Fh, FileHandle>,
     dirs: FastMap<Fh, DirHandle>,
     last: Fh,
-    /// Owners of locks by file: their locks are dropped when they close it.
-    locks: BTreeSet<(InodeKey, u64)>,
+    locks: FileLocks,
 }
 
 impl Handles {
     pub(crate) fn new() -> Self {
-        Self { files: FastMap::default(), dirs: FastMap::default(), last: 1, locks: BTreeSet::new() }
+        Self { files: FastMap::default(), dirs: FastMap::default(), last: 1, locks: FileLocks::default() }
     }
 
     fn next(&mut self) -> Fh {
@@ -70,7 +69,9 @@ impl Handles {
 
     /// Removes an open file.
     pub(crate) fn close_file(&mut self, fh: Fh) -> Option<FileHandle> {
-        self.files.remove(&fh)
+        let file = self.files.remove(&fh)?;
+        self.locks.closed(file.key, fh);
+        Some(file)
     }
 
     /// An open file.
@@ -78,14 +79,20 @@ impl Handles {
         self.files.get(&fh).copied().ok_or(Errno::EBADF)
     }
 
+    /// An open file that may be used. One whose file locks are lost may not: others may have changed what its
+    /// user relies on.
+    pub(crate) fn usable(&self, fh: Fh) -> Result<FileHandle, Errno> {
+        if self.locks.is_lost(fh) { Err(Errno::EIO) } else { self.file(fh) }
+    }
+
     /// An open file that may read.
     pub(crate) fn reader(&self, fh: Fh) -> Result<FileHandle, Errno> {
-        self.file(fh).ok().filter(|f| f.access.reads).ok_or(Errno::EBADF)
+        self.usable(fh).and_then(|f| if f.access.reads { Ok(f) } else { Err(Errno::EBADF) })
     }
 
     /// An open file that may write.
     pub(crate) fn writer(&self, fh: Fh) -> Result<FileHandle, Errno> {
-        self.file(fh).ok().filter(|f| f.access.writes).ok_or(Errno::EBADF)
+        self.usable(fh).and_then(|f| if f.access.writes { Ok(f) } else { Err(Errno::EBADF) })
     }
 
     pub(crate) fn open_dir(&mut self, key: InodeKey) -> Fh {
@@ -112,19 +119,20 @@ impl Handles {
         self.dirs.values_mut().filter(|d| d.key() == dir).for_each(DirHandle::distrust);
     }
 
-    /// Notes that an owner may hold locks on a file.
-    pub(crate) fn note_lock(&mut self, key: InodeKey, owner: u64) {
-        self.locks.insert((key, owner));
+    /// The file locks of local callers.
+    pub(crate) fn locks(&self) -> &FileLocks {
+        &self.locks
     }
 
-    /// Forgets an owner's locks on a file. Returns true if there may have been any.
-    pub(crate) fn forget_locks(&mut self, key: InodeKey, owner: u64) -> bool {
-        self.locks.remove(&(key, owner))
+    /// The same, to change them.
+    pub(crate) fn locks_mut(&mut self) -> &mut FileLocks {
+        &mut self.locks
     }
 
     /// Asserts the invariant, and that every open file has an inode which knows that it is open.
     pub(crate) fn check(&self, access_of: impl Fn(InodeKey) -> Option<Access>) {
         assert!(self.files.keys().chain(self.dirs.keys()).all(|fh| *fh <= self.last));
+        self.locks.check();
         for file in self.files.values() {
             let counted = access_of(file.key).expect("an open file keeps its inode");
             let Access { reads, writes } = file.access;

@@ -3,13 +3,15 @@
 //!
 //! [`Client`] is one node with one table of operations (`client.rs`, `op.rs`). Its owners: `cache.rs` with
 //! `inode/` (inodes, names and the rights by which they are believed), `sessions/` (one session for each
-//! rank of the metadata cluster), `services.rs` (monitors and OSDs), `handles.rs` (open files). The
-//! operations: `namespace.rs`, `snapshots.rs`, `data.rs`, `directories.rs`, `locks.rs`, `sync.rs`,
-//! `objects.rs`.
+//! rank of the metadata cluster), `services.rs` (monitors and OSDs), `handles.rs` (open files) with
+//! `file_locks.rs`. The operations: `namespace.rs` with `acls.rs`, `snapshots.rs`, `data.rs`,
+//! `directories.rs`, `locks.rs`, `sync.rs`, `objects.rs`.
 //!
 //! Absent: a cache of file data for reading (the kernel's page cache above is that, by the right of `Fc`),
 //! asynchronous creates, capabilities of several ranks on one inode.
 
+mod acl;
+mod acls;
 mod api;
 mod buffer;
 mod cache;
@@ -20,6 +22,7 @@ mod deadlines;
 mod dir_handle;
 mod directories;
 mod dirty;
+mod file_locks;
 mod handles;
 mod inode;
 mod key;

@@ -1,13 +1,14 @@
 //! File system operations as requests to an MDS.
 
+use crate::acl;
 use crate::api::{Caller, FsRequest, Ino, SetAttr};
 use crate::cache::Cache;
-use crate::inode::STAT_CAPS;
+use crate::inode::{Access, Inode, STAT_CAPS};
 use crate::key::InodeKey;
 use maps::Epoch;
 use msgs::{
-    ArgBytes, ClientRequest, FilePath, GetattrArgs, MdsOp, MkdirArgs, MknodArgs, OpenArgs, SetattrArgs,
-    SetxattrArgs, request_flag, setattr_mask,
+    ArgBytes, ClientRequest, FilePath, GetattrArgs, MdsOp, MkdirArgs, MknodArgs, OpenArgs, RenameArgs,
+    SetattrArgs, SetxattrArgs, request_flag, setattr_mask,
 };
 use stdx::Bufs;
 use wire::Errno;
@@ -45,6 +46,24 @@ fn path_in(dir: Ino, name: &[u8]) -> FilePath {
     FilePath { ino: dir, path: name.to_vec() }
 }
 
+/// The request for a new capability on an open file.
+pub(crate) fn open_again(cache: &mut Cache, key: InodeKey) -> ClientRequest {
+    let inode = cache.open_inode(key);
+    let flags = match inode.usage().access() {
+        Access { writes: false, .. } => 0,
+        Access { reads: false, .. } => open_flag::WRONLY,
+        _ => open_flag::RDWR,
+    };
+    let args = open_args(inode.attrs().size(), flags, 0).into();
+    ClientRequest { op: MdsOp::OPEN, path: path(key.ino()), args, ..ClientRequest::default() }
+}
+
+/// The request for an inode's attributes.
+pub(crate) fn look_at(ino: Ino) -> ClientRequest {
+    let args = GetattrArgs { mask: STAT_CAPS }.into();
+    ClientRequest { op: MdsOp::GETATTR, path: path(ino), args, ..ClientRequest::default() }
+}
+
 /// The request for an operation on names and inodes.
 pub(crate) fn build(
     cache: &Cache,
@@ -64,6 +83,9 @@ pub(crate) fn build(
     };
     let change = |op, path, args| ClientRequest { flags: request_flag::WANT_DENTRY, ..make(op, path, args) };
     let by_name = |name: &[u8]| path_in(0, name);
+    if let Some((op, path, args, xattrs)) = new_inode(cache, caller, request) {
+        return Ok(ClientRequest { data: xattrs.into(), ..change(op, path, args) });
+    }
     Ok(match request {
         R::Lookup { parent, name } => make(MdsOp::LOOKUP, path_in(*parent, name), stat.into()),
         R::Getattr { ino } | R::Readlink { ino } | R::Getxattr { ino, .. } | R::Listxattr { ino } => {
@@ -72,21 +94,18 @@ pub(crate) fn build(
         R::Setattr { ino, set } => {
             make(MdsOp::SETATTR, path(*ino), setattr_args(size_of(cache, *ino), set).into())
         }
-        R::Mknod { parent, name, mode, rdev } => {
-            change(MdsOp::MKNOD, path_in(*parent, name), MknodArgs { mode: *mode, rdev: *rdev }.into())
-        }
-        R::Mkdir { parent, name, mode } => {
-            change(MdsOp::MKDIR, path_in(*parent, name), MkdirArgs { mode: *mode }.into())
-        }
         R::Symlink { parent, name, target } => {
             let message = change(MdsOp::SYMLINK, path_in(*parent, name), GetattrArgs::default().into());
             ClientRequest { path2: by_name(target), ..message }
         }
         R::Unlink { parent, name } => change(MdsOp::UNLINK, path_in(*parent, name), stat.into()),
         R::Rmdir { parent, name } => change(MdsOp::RMDIR, path_in(*parent, name), stat.into()),
-        R::Rename { flags, .. } if *flags != 0 => return Err(Errno::EINVAL),
-        R::Rename { parent, name, new_parent, new_name, .. } => {
-            let message = change(MdsOp::RENAME, path_in(*new_parent, new_name), stat.into());
+        R::Rename { parent, name, new_parent, new_name, flags } => {
+            let (op, args) = match *flags {
+                0 => (MdsOp::RENAME, stat.into()),
+                flags => (MdsOp::RENAME_FLAGS, RenameArgs { flags }.into()),
+            };
+            let message = change(op, path_in(*new_parent, new_name), args);
             ClientRequest { path2: path_in(*parent, name), ..message }
         }
         R::Link { ino, new_parent, new_name } => {
@@ -96,11 +115,7 @@ pub(crate) fn build(
         R::Open { ino, flags } => {
             make(MdsOp::OPEN, path(*ino), open_args(size_of(cache, *ino), *flags, 0).into())
         }
-        R::Create { parent, name, mode, flags } => {
-            let args = open_args(0, *flags | open_flag::CREAT, *mode);
-            change(MdsOp::CREATE, path_in(*parent, name), args.into())
-        }
-        R::Setxattr { ino, name, value, flags } => {
+        R::Setxattr { ino, name, value, flags, .. } => {
             let args = SetxattrArgs { flags: *flags, osdmap_epoch: osd_epoch };
             let data = Bufs::from(value.clone());
             ClientRequest { path2: by_name(name), data, ..make(MdsOp::SETXATTR, path(*ino), args.into()) }
@@ -110,6 +125,31 @@ pub(crate) fn build(
         }
         _ => return Err(Errno::EOPNOTSUPP),
     })
+}
+
+/// The operation, name, arguments and encoded xattrs of a request for a new inode that may inherit ACLs.
+fn new_inode(
+    cache: &Cache,
+    caller: &Caller,
+    request: &FsRequest,
+) -> Option<(MdsOp, FilePath, ArgBytes, Vec<u8>)> {
+    use FsRequest as R;
+    let (dir, name, mode) = match request {
+        R::Mknod { parent, name, mode, .. }
+        | R::Mkdir { parent, name, mode }
+        | R::Create { parent, name, mode, .. } => (*parent, name, *mode),
+        _ => return None,
+    };
+    let attrs = cache.inode(InodeKey::head(dir)).map(Inode::attrs);
+    let default = attrs.and_then(|attrs| attrs.xattrs().get(acl::DEFAULT)).map(Vec::as_slice);
+    let is_dir = matches!(request, R::Mkdir { .. });
+    let (mode, xattrs) = acl::of_new(default, mode, caller.umask, is_dir);
+    let (op, args) = match request {
+        R::Mknod { rdev, .. } => (MdsOp::MKNOD, MknodArgs { mode, rdev: *rdev }.into()),
+        R::Create { flags, .. } => (MdsOp::CREATE, open_args(0, *flags | open_flag::CREAT, mode).into()),
+        _ => (MdsOp::MKDIR, MkdirArgs { mode }.into()),
+    };
+    Some((op, path_in(dir, name), args, xattrs))
 }
 
 /// The size of a file as we know it, 0 for an unknown one.

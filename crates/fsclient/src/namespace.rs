@@ -1,6 +1,7 @@
 //! Operations on names and inodes: each is at most one request to an MDS, and none if a capability answers
 //! it.
 
+use crate::acl;
 use crate::api::{Answer, Attr, FsRequest, Ino, SetAttr};
 use crate::cache::Cache;
 use crate::handles::Handles;
@@ -13,7 +14,7 @@ use crate::quotas;
 use crate::sessions::Sessions;
 use crate::xattrs;
 use maps::Epoch;
-use msgs::{ClientReply, cap};
+use msgs::{ClientReply, cap, rename_flag};
 use std::time::Duration;
 use stdx::{Instant, Now};
 use wire::Errno;
@@ -33,12 +34,15 @@ impl Namespace<'_> {
     /// Attempts an operation.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         if let Stage::Answered(reply) = attempt.take_stage() {
+            if let Some(step) = self.go_on_with_acl(attempt, request, &reply) {
+                return step;
+            }
             self.note_change(attempt, request, Inode::change_ends);
             self.note_lookup(attempt, request);
             return self.answer(attempt, request, &reply);
         }
         self.note_change(attempt, request, Inode::change_begins);
-        let refused_or_known = refuse(request)
+        let refused_or_known = refuse(request, self.sessions.renames_with_flags())
             .or_else(|| quotas::refusal(self.cache, request))
             .map(fail)
             .or_else(|| self.answer_from_cache(attempt, request))
@@ -48,6 +52,11 @@ impl Namespace<'_> {
             return step;
         }
         self.give_up_link_count(attempt, request);
+        self.ask(attempt, request)
+    }
+
+    /// Asks an MDS for what a request is about.
+    pub(crate) fn ask(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         match mds_request::build(self.cache, self.osd_epoch, &attempt.caller(), request) {
             Ok(message) => self.sessions.ask(attempt, self.cache, message),
             Err(errno) => fail(errno),
@@ -65,7 +74,7 @@ impl Namespace<'_> {
                 let (now, dir) = (attempt.now(), InodeKey::head(*parent));
                 match self.cache.lookup(now, dir, name) {
                     Name::Absent => Some(self.absent(now, dir, name)),
-                    Name::Inode(key) if self.cache.inode(key).is_some_and(|i| i.may(STAT_CAPS)) => {
+                    Name::Inode(key) if self.cache.inode(key).is_some_and(Inode::knows_attributes) => {
                         self.cache.entry(now, dir, name, key).map(|entry| done(Answer::Entry(entry)))
                     }
                     _ => None,
@@ -76,7 +85,7 @@ impl Namespace<'_> {
                 Some(Step::Wait)
             }
             FsRequest::Getattr { ino } => {
-                self.known(*ino).filter(|i| i.may(STAT_CAPS))?;
+                self.known(*ino).filter(|i| i.knows_attributes())?;
                 self.cache.attributes(InodeKey::head(*ino)).map(|(a, valid)| done(Answer::Attr(a, valid)))
             }
             FsRequest::Readlink { ino } => {
@@ -104,6 +113,12 @@ impl Namespace<'_> {
     fn prepare(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Option<Step> {
         let truncation = SetAttr { size: Some(0), ..SetAttr::default() };
         match request {
+            FsRequest::Mknod { parent, .. }
+            | FsRequest::Mkdir { parent, .. }
+            | FsRequest::Create { parent, .. } => self.prepare_new(attempt, *parent),
+            FsRequest::Setxattr { ino, name, value, kill_sgid, .. } if name == acl::ACCESS => {
+                Some(self.set_acl(attempt, *ino, value, *kill_sgid))
+            }
             FsRequest::Setattr { ino, set } => self.prepare_setattr(attempt, *ino, set),
             FsRequest::Open { ino, flags } if flags & open_flag::TRUNC != 0 => {
                 self.prepare_setattr(attempt, *ino, &truncation)
@@ -117,7 +132,10 @@ impl Namespace<'_> {
     fn prepare_setattr(&mut self, attempt: &Attempt<'_>, ino: Ino, set: &SetAttr) -> Option<Step> {
         let key = InodeKey::head(ino);
         let inode = self.cache.inode_mut(key)?;
-        if inode.set_here(set, attempt.now().wall) {
+        // An ACL follows the mode.
+        let has_acl = !inode.knows_acls() || inode.attrs().xattrs().contains_key(acl::ACCESS);
+        let is_alone = set.mode.is_none() || !has_acl;
+        if is_alone && inode.set_here(set, attempt.now().wall) {
             inode.told_own_change();
             let attr = inode.attr();
             self.cache.note_dirty(attempt.now(), key);
@@ -251,12 +269,19 @@ impl Namespace<'_> {
     }
 
     fn renamed(&mut self, now: Now, request: &FsRequest, target: Option<InodeKey>, is_repeat: bool) -> Step {
-        let FsRequest::Rename { parent, name, new_parent, new_name, .. } = request else {
+        let FsRequest::Rename { parent, name, new_parent, new_name, flags } = request else {
             return fail(Errno::EIO);
         };
         let (from, to) = (InodeKey::head(*parent), InodeKey::head(*new_parent));
         self.cache.move_told_name(now, (from, name), (to, new_name));
-        if (new_parent, new_name) != (parent, name) {
+        if let Some(dir) = self.cache.inode_mut(from).filter(|_| from != to) {
+            dir.note_outdated();
+        }
+        if *flags == rename_flag::EXCHANGE {
+            // The reply does not tell what the first name leads to now.
+            self.cache.move_told_name(now, (to, new_name), (from, name));
+            self.cache.forget_name(from, name);
+        } else if (new_parent, new_name) != (parent, name) {
             // Between two names of one inode a rename does nothing, and the first name stays.
             let inode = target.and_then(|key| self.cache.inode(key));
             let moved = inode.is_some_and(|i| i.attrs().is_dir() || i.attrs().nlink() == 1);
@@ -371,9 +396,15 @@ fn changed_dirs(request: &FsRequest) -> [Option<Ino>; 2] {
 }
 
 /// The error of a request that no MDS is asked.
-fn refuse(request: &FsRequest) -> Option<Errno> {
+fn refuse(request: &FsRequest, renames_with_flags: bool) -> Option<Errno> {
     use FsRequest as R;
+    let (noreplace, exchange) = (rename_flag::NOREPLACE, rename_flag::EXCHANGE);
     match request {
+        R::Rename { flags, .. } if *flags != 0 && *flags != noreplace && *flags != exchange => {
+            Some(Errno::EINVAL)
+        }
+        // A server of Ceph can't do that atomically.
+        R::Rename { flags, .. } if *flags != 0 && !renames_with_flags => Some(Errno::EINVAL),
         R::Lookup { name, .. }
         | R::Mknod { name, .. }
         | R::Mkdir { name, .. }
@@ -383,9 +414,9 @@ fn refuse(request: &FsRequest) -> Option<Errno> {
         | R::Create { name, .. }
         | R::Link { new_name: name, .. }
         | R::Rename { new_name: name, .. } => (name.len() > NAME_MAX).then_some(Errno::ENAMETOOLONG),
-        // POSIX ACLs would have to be honoured: they are refused, so that callers fall back to modes.
         R::Setxattr { name, .. } | R::Removexattr { name, .. } | R::Getxattr { name, .. } => {
-            name.starts_with(b"system.").then_some(Errno::EOPNOTSUPP)
+            let is_acl = name == acl::ACCESS || name == acl::DEFAULT;
+            (name.starts_with(b"system.") && !is_acl).then_some(Errno::EOPNOTSUPP)
         }
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! Operations in progress: the table of them, and one attempt at one of them.
 
-use crate::api::{Answer, Caller, Reply, Request};
+use crate::api::{Answer, Caller, FsRequest, Reply, Request};
 use crate::key::OpId;
 use crate::transfer::Transfer;
 use maps::MdsRank;
@@ -75,6 +75,8 @@ struct Op {
     /// An MDS was sent the request more than once: it may have carried it out long ago, and others something
     /// else since.
     is_repeat: bool,
+    /// Its caller does not want to wait any longer.
+    is_interrupted: bool,
 }
 
 /// One attempt at an operation: its progress and the world as it is now.
@@ -85,6 +87,7 @@ pub(crate) struct Attempt<'a> {
     stage: Stage,
     answered_by: MdsRank,
     is_repeat: bool,
+    is_interrupted: bool,
     out: &'a mut Outs,
 }
 
@@ -119,6 +122,11 @@ impl<'a> Attempt<'a> {
         self.is_repeat
     }
 
+    /// True if the caller does not want to wait any longer.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.is_interrupted
+    }
+
     pub(crate) fn out(&mut self) -> &mut Outs {
         self.out
     }
@@ -150,16 +158,29 @@ impl Ops {
     pub(crate) fn start(&mut self, id: RequestId, request: Request) {
         self.last += 1;
         let op = OpId::new(self.last);
-        self.ops.insert(
-            op,
-            Op { id, request, stage: Stage::New, answered_by: MdsRank::default(), is_repeat: false },
-        );
+        let (stage, answered_by) = (Stage::New, MdsRank::default());
+        let entry = Op { id, request, stage, answered_by, is_repeat: false, is_interrupted: false };
+        self.ops.insert(op, entry);
         self.wake(op);
     }
 
     /// Lets an operation try again.
     pub(crate) fn wake(&mut self, op: OpId) {
         self.runnable.push_back(op);
+    }
+
+    /// The caller that waits for the lock of this token does not want to wait any longer.
+    pub(crate) fn interrupt(&mut self, asked: u64) {
+        let is_meant = |op: &Op| {
+            let Request::Fs(_, FsRequest::Setlk { wait: true, token, .. }) = &op.request else {
+                return false;
+            };
+            *token == asked
+        };
+        if let Some((op, entry)) = self.ops.iter_mut().find(|(_, op)| is_meant(op)) {
+            entry.is_interrupted = true;
+            self.runnable.push_back(*op);
+        }
     }
 
     /// The next operation that may run.
@@ -175,17 +196,22 @@ impl Ops {
         out: &mut Outs,
         step: impl FnOnce(&mut Attempt<'_>) -> Step,
     ) {
-        let Some(Op { id, request, stage, answered_by, is_repeat }) = self.ops.remove(&op) else { return };
+        let Some(Op { id, request, stage, answered_by, is_repeat, is_interrupted }) = self.ops.remove(&op)
+        else {
+            return;
+        };
         if let Stage::Ready(reply) = stage {
             return out.push(Output::Reply { id, reply });
         }
-        let mut attempt = Attempt { now, op, request: &request, stage, answered_by, is_repeat, out };
+        let request_ref = &request;
+        let mut attempt =
+            Attempt { now, op, request: request_ref, stage, answered_by, is_repeat, is_interrupted, out };
         let step = step(&mut attempt);
         let stage = attempt.stage;
         match step {
             Step::Done(reply) => out.push(Output::Reply { id, reply }),
             Step::Wait => {
-                self.ops.insert(op, Op { id, request, stage, answered_by, is_repeat });
+                self.ops.insert(op, Op { id, request, stage, answered_by, is_repeat, is_interrupted });
             }
         }
     }

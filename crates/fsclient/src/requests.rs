@@ -2,7 +2,7 @@
 
 use crate::key::OpId;
 use maps::{Epoch, MdsRank};
-use msgs::{ClientReply, ClientRequest, request_flag};
+use msgs::{ClientReply, ClientRequest, FileLockArgs, MdsOp, request_flag};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Inodes are named by number. An MDS of Ceph finds one that it has dropped from its cache, because nobody
@@ -18,6 +18,17 @@ pub(crate) enum Recall {
     Done,
 }
 
+/// What becomes of a request whose caller does not want to wait any longer.
+#[derive(Debug)]
+pub(crate) enum Interrupted {
+    /// This rank has it, and is to be told.
+    Tell(MdsRank, Box<ClientRequest>),
+    /// Its rank was told, or answers soon.
+    Told,
+    /// No rank has it.
+    Dropped,
+}
+
 /// A request without its safe answer.
 #[derive(Debug)]
 struct InFlight {
@@ -30,6 +41,8 @@ struct InFlight {
     sent: bool,
     /// The number of times that it was sent, in all sessions, to a rank that did not forward it.
     attempts: u32,
+    /// Its caller does not want to wait any longer, of which the rank is told.
+    interrupted: bool,
     /// The first, unsafe answer has come; the request is kept until the safe one.
     answered: bool,
     recall: Recall,
@@ -47,6 +60,10 @@ pub(crate) struct Replied {
     pub(crate) is_repeat: bool,
     /// The request, if this was its final answer.
     pub(crate) ended: Option<(Box<ClientRequest>, Recall)>,
+}
+
+fn waits_for_lock(request: &ClientRequest) -> bool {
+    request.op == MdsOp::SETFILELOCK && request.args.get::<FileLockArgs>().wait != 0
 }
 
 /// Requests in flight by tid.
@@ -68,7 +85,16 @@ impl Requests {
         recall: Recall,
     ) -> u64 {
         self.last_tid += 1;
-        let entry = InFlight { request, op, rank, sent: false, attempts: 0, answered: false, recall };
+        let entry = InFlight {
+            request,
+            op,
+            rank,
+            sent: false,
+            attempts: 0,
+            interrupted: false,
+            answered: false,
+            recall,
+        };
         self.in_flight.insert(self.last_tid, entry);
         self.last_tid
     }
@@ -122,6 +148,34 @@ impl Requests {
     pub(crate) fn replays(&self, rank: MdsRank) -> Vec<u64> {
         let due = |r: &InFlight| r.rank == rank && !r.sent && r.answered;
         self.in_flight.iter().filter(|(_, r)| due(r)).map(|(tid, _)| *tid).collect()
+    }
+
+    /// The caller of `op` does not want to wait for its lock any longer. A request that is with no rank is
+    /// dropped.
+    pub(crate) fn interrupt(&mut self, op: OpId) -> Interrupted {
+        let own = self.in_flight.iter_mut().find(|(_, r)| r.op == op && !r.answered);
+        match own {
+            Some((_, entry)) if entry.interrupted || entry.sent && !waits_for_lock(&entry.request) => {
+                Interrupted::Told
+            }
+            Some((_, entry)) if entry.sent => {
+                entry.interrupted = true;
+                Interrupted::Tell(entry.rank, entry.request.clone())
+            }
+            Some((tid, _)) => {
+                let tid = *tid;
+                self.in_flight.remove(&tid);
+                Interrupted::Dropped
+            }
+            None => Interrupted::Dropped,
+        }
+    }
+
+    /// Drops the requests to `rank` whose callers do not want to wait any longer, and what it was told of
+    /// that: its session is lost, and what waits for locks there is forgotten. Returns their operations.
+    pub(crate) fn drop_interrupted(&mut self, rank: MdsRank) -> Vec<OpId> {
+        let is_over = |r: &InFlight| r.rank == rank && (r.interrupted || r.op == OpId::NOBODY);
+        self.in_flight.extract_if(.., |_, r| is_over(r)).map(|(_, r)| r.op).collect()
     }
 
     /// The session with `rank` is lost: its requests are to be sent again.

@@ -43,6 +43,18 @@ pub(crate) enum ServiceEvent {
     OsdMap,
 }
 
+impl ServiceEvent {
+    /// True if an OSD refuses this client, which is on the blocklist.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let refused = Some(Errno::EBLOCKLISTED);
+        match self {
+            Self::Piece { result, .. } => result.as_ref().err().copied() == refused,
+            Self::Landed { result, .. } => result.err() == refused,
+            _ => false,
+        }
+    }
+}
+
 /// Sessions with monitors and OSDs.
 ///
 /// Invariant: a token is in the table from its request to its answer. Answers are taken one after another, as

@@ -2,8 +2,9 @@
 
 use crate::op::Outs;
 use maps::{Gid, MdsMap, MdsRank, MdsState};
-use msgs::{Body, ClientSession, session_op};
+use msgs::{Body, ClientSession, session_metadata, session_op};
 use node::{CloseReason, ConnId, Msg, Output};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Instant, Now};
 
@@ -67,6 +68,8 @@ pub(crate) struct Session {
     is_dead: bool,
     /// The MDS could not be reached with our claims: it waits for them, so they are sent again.
     claims_undelivered: bool,
+    /// The MDS takes renames with flags.
+    renames_with_flags: bool,
 }
 
 impl Session {
@@ -81,6 +84,7 @@ impl Session {
             give_up_at: None,
             is_dead: false,
             claims_undelivered: false,
+            renames_with_flags: false,
         }
     }
 
@@ -99,6 +103,11 @@ impl Session {
     /// True if requests may be sent.
     pub(crate) fn serves(&self, map: &MdsMap) -> bool {
         self.state == State::Open && map.state_of(self.rank) == MdsState::ACTIVE
+    }
+
+    /// True if the MDS takes renames with flags.
+    pub(crate) fn renames_with_flags(&self) -> bool {
+        self.renames_with_flags
     }
 
     /// True if there is no session.
@@ -202,8 +211,9 @@ impl Session {
         }
     }
 
-    /// The MDS serves the session from now on.
-    pub(crate) fn opened(&mut self, now: Now, map: &MdsMap) {
+    /// The MDS serves the session from now on, with what it announces.
+    pub(crate) fn opened(&mut self, now: Now, map: &MdsMap, announced: &BTreeMap<String, String>) {
+        self.renames_with_flags = announced.contains_key(session_metadata::RENAME_FLAGS);
         self.state = State::Open;
         self.renew_at = Some(now.mono + renew_every(map));
     }

@@ -41,12 +41,14 @@ pub(crate) mod opcode {
     pub const SETLK: u32 = 32;
     pub const SETLKW: u32 = 33;
     pub const CREATE: u32 = 35;
+    pub const INTERRUPT: u32 = 36;
     pub const DESTROY: u32 = 38;
     pub const BATCH_FORGET: u32 = 42;
     pub const FALLOCATE: u32 = 43;
     pub const READDIRPLUS: u32 = 44;
     pub const RENAME2: u32 = 45;
     pub const LSEEK: u32 = 46;
+    pub const STATX: u32 = 52;
 }
 
 /// Which fields of `SETATTR` are set.
@@ -66,6 +68,10 @@ pub(crate) mod setattr {
 pub(crate) const FSYNC_DATA: u32 = 1;
 /// Flag of the answers to `OPEN` and `CREATE`: cached pages stay.
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
+/// Flag of `SETLK` and `SETLKW`: a BSD lock.
+pub(crate) const LOCK_FLOCK: u32 = 1;
+/// Flag of a long `SETXATTR`: the caller is not of the file's group, so an ACL takes its set-group-ID bit.
+pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1;
 /// Flag of `RELEASE`: the owner's BSD lock goes.
 pub(crate) const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 
@@ -135,6 +141,28 @@ impl Body {
         self.u64(valid.as_secs()).u32(valid.subsec_nanos()).u32(0).attr(attr)
     }
 
+    /// `struct fuse_statx_out`, with the birth time, which `struct fuse_attr` does not have.
+    pub(crate) fn statx_out(&mut self, attr: &Attr, valid: Duration) -> &mut Self {
+        const BASIC_AND_BTIME: u32 = 0xfff;
+        self.u64(valid.as_secs()).u32(valid.subsec_nanos()).u32(0).u64(0).u64(0);
+        self.u32(BASIC_AND_BTIME).u32(attr.blksize).u64(0);
+        self.u32(attr.nlink).u32(attr.uid).u32(attr.gid);
+        self.0.extend_from_slice(&(attr.mode as u16).to_ne_bytes());
+        self.0.extend_from_slice(&[0; 2]);
+        self.u64(attr.ino).u64(attr.size).u64(attr.blocks).u64(0);
+        for time in [attr.atime, attr.btime, attr.ctime, attr.mtime] {
+            let (sec, nsec) = time.split();
+            self.u64(sec).u32(nsec).u32(0);
+        }
+        // Device numbers: of the file, in the form of `struct statx`, and none of the file system.
+        let rdev = u64::from(attr.rdev);
+        self.u32(libc::major(rdev)).u32(libc::minor(rdev)).u32(0).u32(0);
+        for _ in 0..14 {
+            self.u64(0);
+        }
+        self
+    }
+
     /// `struct fuse_entry_out`.
     pub(crate) fn entry(&mut self, entry: &Entry) -> &mut Self {
         let (name, attr) = (entry.entry_valid, entry.attr_valid);
@@ -187,6 +215,7 @@ mod tests {
     fn answers_have_the_kernels_sizes() {
         let entry = Entry::default();
         assert_eq!(Body::default().attr(&entry.attr).0.len(), 88);
+        assert_eq!(Body::default().statx_out(&entry.attr, Duration::ZERO).0.len(), 32 + 256);
         assert_eq!(Body::default().attr_out(&entry.attr, Duration::ZERO).0.len(), 104);
         assert_eq!(Body::default().entry(&entry).0.len(), ENTRY_OUT);
         for name in [&b"a"[..], b"12345678", b"123456789"] {

@@ -1,5 +1,6 @@
 //! What is agreed with the kernel when the file system is mounted.
 
+use crate::request::RequestForm;
 use fuser::{Filesystem, InitFlags, KernelConfig, Request};
 use std::io;
 use std::sync::Arc;
@@ -12,12 +13,18 @@ pub(crate) const MAX_IO: u32 = 1 << 20;
 #[derive(Clone, Default)]
 pub(crate) struct Handshake {
     expires_names: Arc<AtomicBool>,
+    long_setxattr: Arc<AtomicBool>,
 }
 
 impl Handshake {
     /// True if the kernel can be told to ask for a name again.
     pub(crate) fn expires_names(&self) -> bool {
         self.expires_names.load(Ordering::Relaxed)
+    }
+
+    /// The form of the kernel's requests.
+    pub(crate) fn request_form(&self) -> RequestForm {
+        RequestForm { long_setxattr: self.long_setxattr.load(Ordering::Relaxed) }
     }
 }
 
@@ -28,14 +35,20 @@ impl Filesystem for Handshake {
         // directory before it looks at the files. What the kernel has of a file that others change, it checks
         // by the time of the last change (`AUTO_INVAL_DATA`).
         let wanted = InitFlags::FUSE_POSIX_LOCKS
+            | InitFlags::FUSE_FLOCK_LOCKS
             | InitFlags::FUSE_ASYNC_READ
             | InitFlags::FUSE_AUTO_INVAL_DATA
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_ASYNC_DIO
-            | InitFlags::FUSE_ATOMIC_O_TRUNC;
+            | InitFlags::FUSE_ATOMIC_O_TRUNC
+            | InitFlags::FUSE_POSIX_ACL
+            | InitFlags::FUSE_SETXATTR_EXT
+            | InitFlags::FUSE_DONT_MASK;
         let expires_names = config.capabilities().contains(InitFlags::FUSE_HAS_EXPIRE_ONLY);
         self.expires_names.store(expires_names, Ordering::Relaxed);
+        let long_setxattr = config.capabilities().contains(InitFlags::FUSE_SETXATTR_EXT);
+        self.long_setxattr.store(long_setxattr, Ordering::Relaxed);
         let _ = config.add_capabilities(wanted & config.capabilities());
         let _ = config.set_max_write(MAX_IO);
         let _ = config.set_max_readahead(MAX_IO);

@@ -11,11 +11,11 @@ mod handshake;
 mod reply;
 mod request;
 
-use client::{Answer, Cluster, Found, Invalidate};
+use client::{Answer, Cluster, Found, FsRequest, Invalidate};
 use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
 use handshake::{Handshake, MAX_IO};
 use reply::Device;
-use request::{Form, Request, What};
+use request::{Form, Request, RequestForm, What};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -65,7 +65,8 @@ impl Mount {
         rustix::io::ioctl_fionbio(&fd, true)?;
         let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs, expires_names });
         forget_on_notice(&device, session.notifier())?;
-        let mut server = Server { device, buffer: vec![0; MAX_REQUEST] };
+        let form = handshake.request_form();
+        let mut server = Server { device, form, buffer: vec![0; MAX_REQUEST] };
         let (tx, ended) = mpsc::channel();
         cluster.watch(fd, move |fd| {
             server.serve(fd).unwrap_or_else(|end| {
@@ -125,6 +126,7 @@ fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> 
 /// Serves the kernel's requests.
 struct Server {
     device: Arc<Device>,
+    form: RequestForm,
     buffer: Vec<u8>,
 }
 
@@ -146,7 +148,7 @@ impl Server {
     }
 
     fn handle(&self, len: usize) -> Result<(), io::Result<()>> {
-        let Some(Request { unique, caller, what }) = Request::decode(&self.buffer[..len]) else {
+        let Some(Request { unique, caller, what }) = Request::decode(&self.buffer[..len], self.form) else {
             return Err(Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's request is cut off")));
         };
         match what {
@@ -157,6 +159,10 @@ impl Server {
             }
             What::Forget(items) => {
                 items.into_iter().for_each(|(ino, count)| self.device.forget(ino, count));
+            }
+            // Only a lock is waited for without an end.
+            What::Interrupt(token) => {
+                self.device.fs.submit(caller, FsRequest::Interrupt { token }, |_| {});
             }
             What::Refuse(errno) => self.device.refuse(unique, errno),
             What::Destroy => {

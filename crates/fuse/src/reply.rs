@@ -103,6 +103,9 @@ fn encode(form: Form, answer: Answer, unseen: &mut Vec<u64>) -> Result<Content, 
         (Form::Entries { size, plus }, Answer::Entries(entries)) => {
             put_entries(&mut body, size, plus, &entries, unseen);
         }
+        (Form::Statx, Answer::Attr(attr, valid)) => {
+            body.statx_out(&attr, valid);
+        }
         (Form::Plain, answer) => put_plain(&mut body, answer)?,
         _ => return Err(libc::EIO),
     }

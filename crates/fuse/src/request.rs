@@ -23,8 +23,17 @@ pub(crate) enum What {
     Forget(Vec<(u64, u64)>),
     /// The kernel says farewell.
     Destroy,
+    /// The caller of this request does not want to wait for its answer any longer. There is no answer.
+    Interrupt(u64),
     /// Not known, or refused here: the error.
     Refuse(i32),
+}
+
+/// The form of requests, as agreed with the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct RequestForm {
+    /// `SETXATTR` has flags of its own beside those of setxattr(2).
+    pub long_setxattr: bool,
 }
 
 /// The form of an answer.
@@ -34,44 +43,51 @@ pub(crate) enum Form {
     Plain,
     /// A value or its size, for a buffer of so many bytes; 0 asks for the size.
     Xattr(u32),
+    /// Attributes with the birth time.
+    Statx,
     /// Directory entries in so many bytes, with attributes or without.
     Entries { size: usize, plus: bool },
 }
 
 impl Request {
     /// Decodes a request; `None` if it is cut off.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8], form: RequestForm) -> Option<Self> {
         let mut f = Fields(bytes);
         let _len = f.u32()?;
         let (op, unique, node) = (f.u32()?, f.u64()?, f.u64()?);
-        let caller = Caller { uid: f.u32()?, gid: f.u32()?, pid: f.u32()? };
+        let mut caller = Caller { uid: f.u32()?, gid: f.u32()?, pid: f.u32()?, umask: 0 };
         let (_extensions, _padding) = (f.u16()?, f.u16()?);
-        let what = what(op, node, &mut f)?;
+        let what = match op {
+            opcode::MKNOD => mknod(node, &mut caller, &mut f)?,
+            opcode::MKDIR => mkdir(node, &mut caller, &mut f)?,
+            opcode::CREATE => create(node, &mut caller, &mut f)?,
+            opcode::SETXATTR => set_xattr(node, form, &mut f)?,
+            _ => what(op, (unique, node), &mut f)?,
+        };
         Some(Self { unique, caller, what })
     }
 }
 
-fn what(op: u32, node: u64, f: &mut Fields<'_>) -> Option<What> {
+fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What> {
     let request = match op {
         opcode::FORGET => return Some(What::Forget(vec![(node, f.u64()?)])),
         opcode::BATCH_FORGET => return forget_many(f),
         opcode::DESTROY => return Some(What::Destroy),
+        opcode::INTERRUPT => return Some(What::Interrupt(f.u64()?)),
         opcode::GETXATTR | opcode::LISTXATTR => return xattr(op, node, f),
         opcode::READDIR | opcode::READDIRPLUS => return readdir(op, f),
         opcode::LSEEK => return lseek(f),
+        opcode::STATX => return Some(What::Ask(FsRequest::Getattr { ino: node }, Form::Statx)),
         opcode::LOOKUP => FsRequest::Lookup { parent: node, name: f.name()? },
         opcode::GETATTR => FsRequest::Getattr { ino: node },
         opcode::SETATTR => FsRequest::Setattr { ino: node, set: set_attr(f)? },
         opcode::READLINK => FsRequest::Readlink { ino: node },
         opcode::SYMLINK => FsRequest::Symlink { parent: node, name: f.name()?, target: f.name()? },
-        opcode::MKNOD => mknod(node, f)?,
-        opcode::MKDIR => mkdir(node, f)?,
         opcode::UNLINK => FsRequest::Unlink { parent: node, name: f.name()? },
         opcode::RMDIR => FsRequest::Rmdir { parent: node, name: f.name()? },
         opcode::RENAME | opcode::RENAME2 => rename(op, node, f)?,
         opcode::LINK => FsRequest::Link { ino: f.u64()?, new_parent: node, new_name: f.name()? },
         opcode::OPEN => FsRequest::Open { ino: node, flags: f.u32()? },
-        opcode::CREATE => create(node, f)?,
         opcode::READ => FsRequest::Read { fh: f.u64()?, offset: f.u64()?, len: f.u32()? },
         opcode::WRITE => write(f)?,
         opcode::FLUSH => flush(f)?,
@@ -81,24 +97,24 @@ fn what(op: u32, node: u64, f: &mut Fields<'_>) -> Option<What> {
         opcode::RELEASEDIR => FsRequest::Releasedir { fh: f.u64()? },
         opcode::FSYNCDIR => FsRequest::Fsyncdir { fh: f.u64()? },
         opcode::STATFS => FsRequest::Statfs,
-        opcode::SETXATTR => set_xattr(node, f)?,
         opcode::REMOVEXATTR => FsRequest::Removexattr { ino: node, name: f.name()? },
-        opcode::GETLK | opcode::SETLK | opcode::SETLKW => lock(op, f)?,
+        opcode::GETLK | opcode::SETLK | opcode::SETLKW => lock(op, unique, f)?,
         opcode::FALLOCATE => fallocate(f)?,
-        // Interrupts too: the kernel then sends no more of them.
         _ => return Some(What::Refuse(libc::ENOSYS)),
     };
     Some(What::Ask(request, Form::Plain))
 }
 
-fn mknod(parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+fn mknod(parent: u64, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> {
     let (mode, rdev, umask, _) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
-    Some(FsRequest::Mknod { parent, name: f.name()?, mode: mode & !umask, rdev })
+    caller.umask = umask;
+    Some(What::Ask(FsRequest::Mknod { parent, name: f.name()?, mode, rdev }, Form::Plain))
 }
 
-fn mkdir(parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+fn mkdir(parent: u64, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> {
     let (mode, umask) = (f.u32()?, f.u32()?);
-    Some(FsRequest::Mkdir { parent, name: f.name()?, mode: mode & !umask })
+    caller.umask = umask;
+    Some(What::Ask(FsRequest::Mkdir { parent, name: f.name()?, mode }, Form::Plain))
 }
 
 fn rename(op: u32, parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
@@ -107,9 +123,12 @@ fn rename(op: u32, parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
     Some(FsRequest::Rename { parent, name: f.name()?, new_parent, new_name: f.name()?, flags })
 }
 
-fn set_xattr(ino: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+fn set_xattr(ino: u64, form: RequestForm, f: &mut Fields<'_>) -> Option<What> {
     let (size, flags) = (f.u32()?, f.u32()?);
-    Some(FsRequest::Setxattr { ino, name: f.name()?, value: f.bytes(size as usize)?.to_vec(), flags })
+    let (more, _padding) = if form.long_setxattr { (f.u32()?, f.u32()?) } else { (0, 0) };
+    let kill_sgid = more & abi::SETXATTR_ACL_KILL_SGID != 0;
+    let (name, value) = (f.name()?, f.bytes(size as usize)?.to_vec());
+    Some(What::Ask(FsRequest::Setxattr { ino, name, value, flags, kill_sgid }, Form::Plain))
 }
 
 fn lseek(f: &mut Fields<'_>) -> Option<What> {
@@ -120,9 +139,10 @@ fn lseek(f: &mut Fields<'_>) -> Option<What> {
     Some(What::Ask(FsRequest::Lseek { fh, offset, whence }, Form::Plain))
 }
 
-fn create(parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+fn create(parent: u64, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> {
     let (flags, mode, umask, _) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
-    Some(FsRequest::Create { parent, name: f.name()?, mode: mode & !umask, flags })
+    caller.umask = umask;
+    Some(What::Ask(FsRequest::Create { parent, name: f.name()?, mode, flags }, Form::Plain))
 }
 
 fn write(f: &mut Fields<'_>) -> Option<FsRequest> {
@@ -146,12 +166,13 @@ fn fsync(f: &mut Fields<'_>) -> Option<FsRequest> {
     Some(FsRequest::Fsync { fh: f.u64()?, data_only: f.u32()? & abi::FSYNC_DATA != 0 })
 }
 
-fn lock(op: u32, f: &mut Fields<'_>) -> Option<FsRequest> {
+fn lock(op: u32, unique: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
     let (fh, owner) = (f.u64()?, f.u64()?);
     let lock = FileLock { start: f.u64()?, end: f.u64()?, kind: f.u32()?, pid: f.u32()? };
+    let flock = f.u32()? & abi::LOCK_FLOCK != 0;
     Some(match op {
         opcode::GETLK => FsRequest::Getlk { fh, owner, lock },
-        _ => FsRequest::Setlk { fh, owner, lock, wait: op == opcode::SETLKW, flock: false },
+        _ => FsRequest::Setlk { fh, owner, lock, wait: op == opcode::SETLKW, flock, token: unique },
     })
 }
 
@@ -225,7 +246,7 @@ mod tests {
     }
 
     fn asked(op: u32, body: &[u8]) -> FsRequest {
-        let request = Request::decode(&request(op, 5, body)).expect("whole");
+        let request = Request::decode(&request(op, 5, body), RequestForm::default()).expect("whole");
         assert_eq!((request.unique, request.caller.uid, request.caller.pid), (77, 1000, 4242));
         match request.what {
             What::Ask(asked, _) => asked,
@@ -256,19 +277,35 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_is_waited_for_is_interrupted_by_its_number() {
+        let mut body = Vec::new();
+        [3u64, 9, 0, u64::MAX].iter().for_each(|n| body.extend_from_slice(&n.to_ne_bytes()));
+        [1u32, 42, 1, 0].iter().for_each(|n| body.extend_from_slice(&n.to_ne_bytes()));
+        let asked = asked(opcode::SETLKW, &body);
+        let FsRequest::Setlk { fh: 3, owner: 9, lock, wait: true, flock: true, token: 77 } = asked else {
+            panic!("{asked:?}");
+        };
+        assert_eq!((lock.kind, lock.pid), (1, 42));
+        let interrupt =
+            Request::decode(&request(opcode::INTERRUPT, 0, &77u64.to_ne_bytes()), RequestForm::default())
+                .expect("whole");
+        assert!(matches!(interrupt.what, What::Interrupt(77)));
+    }
+
+    #[test]
     fn a_request_that_is_cut_off_is_none() {
         let whole = request(opcode::LOOKUP, 1, b"name\0");
         for len in 0..whole.len() {
-            assert!(Request::decode(&whole[..len]).is_none(), "{len}");
+            assert!(Request::decode(&whole[..len], RequestForm::default()).is_none(), "{len}");
         }
         let huge = [0xff; 8];
-        assert!(Request::decode(&request(opcode::BATCH_FORGET, 0, &huge)).is_none());
+        assert!(Request::decode(&request(opcode::BATCH_FORGET, 0, &huge), RequestForm::default()).is_none());
     }
 
     #[test]
     fn what_is_not_known_is_refused() {
-        for op in [0, 7, 19, 36, 37, 39, 40, 47, 99, u32::MAX] {
-            let request = Request::decode(&request(op, 1, &[0; 64])).expect("whole");
+        for op in [0, 7, 19, 37, 39, 40, 47, 99, u32::MAX] {
+            let request = Request::decode(&request(op, 1, &[0; 64]), RequestForm::default()).expect("whole");
             assert!(matches!(request.what, What::Refuse(libc::ENOSYS)), "{op}");
         }
     }

@@ -82,6 +82,8 @@ pub(crate) struct Attributes {
     rfiles: u64,
     rsubdirs: u64,
     quota: Quota,
+    /// Names here have changed since, in a way that the MDS has not described yet.
+    is_outdated: bool,
     /// The number of the function that orders a directory's names.
     dir_hash: u8,
     /// The time at which the snapshot was made that this is a state of.
@@ -136,6 +138,16 @@ impl Attributes {
         &self.xattrs
     }
 
+    /// Names here have changed since, in a way that the MDS has not described yet.
+    pub(super) fn note_outdated(&mut self) {
+        self.is_outdated = true;
+    }
+
+    /// True if the MDS is to be asked, whatever bits are held.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.is_outdated
+    }
+
     /// Files and directories in this directory.
     pub(crate) fn entries(&self) -> (u64, u64) {
         (self.nfiles, self.nsubdirs)
@@ -181,6 +193,7 @@ impl Attributes {
     pub(super) fn update(&mut self, stat: &InodeStat, newer: NewerHere, replaces: bool, dirty: &mut Dirty) {
         if stat.version >= self.version || replaces {
             self.version = stat.version;
+            self.is_outdated = false;
             self.set_owner(stat.mode, stat.uid, stat.gid, newer);
             (self.nlink, self.rdev, self.btime) = (stat.nlink, stat.rdev, stat.btime);
             self.layout = stat.layout.with_ns(stat.pool_ns.clone());

@@ -121,6 +121,21 @@ impl Inode {
         self.caps.issued().has(bits)
     }
 
+    /// True if the attributes are known here without asking.
+    pub(crate) fn knows_attributes(&self) -> bool {
+        self.may(STAT_CAPS) && !self.attrs.is_outdated()
+    }
+
+    /// True if the ACLs are known here without asking.
+    pub(crate) fn knows_acls(&self) -> bool {
+        self.may(cap::XATTR_SHARED)
+    }
+
+    /// A name has left this directory by a rename, whose reply describes the directory that it came to.
+    pub(crate) fn note_outdated(&mut self) {
+        self.attrs.note_outdated();
+    }
+
     /// True if I/O under `bit` may go on, even while it is revoked: an invalidation may wait for I/O on its
     /// pages, and the revocation is confirmed only after it.
     pub(crate) fn may_do_io(&self, bit: u32) -> bool {
@@ -251,7 +266,7 @@ impl Inode {
     /// they asked for this inode by its number.
     pub(crate) fn tell_attributes(&mut self, by_number: bool) -> Duration {
         let is_withdrawing = self.trust.is_withdrawing() || self.told_names.is_withdrawing();
-        if !self.may(STAT_CAPS) || is_withdrawing {
+        if !self.knows_attributes() || is_withdrawing {
             return Duration::ZERO;
         }
         match self.trust.tell(by_number) && !self.attrs.is_dir() {

@@ -48,7 +48,7 @@ impl Sessions {
             session_op::OPEN => {
                 let Self { sessions, map, .. } = self;
                 if let Some(session) = sessions.get_mut(&rank) {
-                    session.opened(env.now, map);
+                    session.opened(env.now, map, &msg.metadata);
                 }
                 self.resend(rank, env.out);
                 self.events.push_back(SessionEvent::Opened);

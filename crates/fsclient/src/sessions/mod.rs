@@ -4,16 +4,17 @@
 mod messages;
 
 use crate::cache::Cache;
+use crate::file_locks::FileLocks;
 use crate::key::{InodeKey, OpId};
 use crate::op::{Attempt, Outs, Stage, Step};
-use crate::requests::{Recall, Requests};
+use crate::requests::{Interrupted, Recall, Requests};
 use crate::services::Services;
 use crate::session::{Next, Session, State};
 use maps::{Gid, MdsMap, MdsRank, MdsState};
 use monc::ConnSpace;
 use msgs::{
     Body, CapReleaseItem, ClientCapRelease, ClientReconnect, ClientReply, ClientRequest, ClientSession,
-    cephfs_feature, session_op,
+    FileLockArgs, cephfs_feature, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Output, Target};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,6 +25,9 @@ use wire::{EntityType, Utime};
 /// (docs/protocol.md 6.2).
 const FEATURES: u64 = 0x1bff;
 const _: () = assert!(FEATURES >> cephfs_feature::REPLY_ENCODING & 1 == 1);
+
+/// The rule of a request that interrupts one for a lock is that one's plus this.
+const LOCK_INTERRUPT: u8 = 2;
 
 /// Something that the client has to act on.
 #[derive(Debug)]
@@ -43,6 +47,7 @@ pub(crate) struct Env<'a> {
     pub(crate) now: Now,
     pub(crate) cache: &'a mut Cache,
     pub(crate) services: &'a Services,
+    pub(crate) locks: &'a mut FileLocks,
     pub(crate) out: &'a mut Outs,
 }
 
@@ -63,6 +68,8 @@ pub(crate) struct Sessions {
     journal_waiters: BTreeMap<OpId, u64>,
     /// Changes that were answered and are lost, and nobody who syncs was told so.
     lost: usize,
+    /// The OSDs have refused this client.
+    is_evicted: bool,
     events: VecDeque<SessionEvent>,
 }
 
@@ -78,6 +85,7 @@ impl Sessions {
             requests: Requests::default(),
             journal_waiters: BTreeMap::new(),
             lost: 0,
+            is_evicted: false,
             events: VecDeque::new(),
         }
     }
@@ -89,6 +97,11 @@ impl Sessions {
     /// The state of the session with the rank of the root.
     pub(crate) fn root_state(&self) -> State {
         self.sessions.get(&self.map.root).map_or(State::Closed, Session::state)
+    }
+
+    /// True if all MDSs in use take renames with flags, which those of Ceph do not.
+    pub(crate) fn renames_with_flags(&self) -> bool {
+        self.sessions.values().all(Session::renames_with_flags)
     }
 
     /// True while the client gives its sessions back.
@@ -342,7 +355,8 @@ impl Sessions {
             for tid in self.requests.replays(rank) {
                 self.transmit_now(rank, tid, env.out);
             }
-            let caps = env.cache.claims(rank);
+            let mut caps = env.cache.claims(rank);
+            env.locks.add_to_claims(&mut caps);
             let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
             self.send(rank, Body::from(claims), 0, env.out);
         }
@@ -352,6 +366,7 @@ impl Sessions {
         let conn = self.session(rank).lose(env.now);
         env.out.extend(conn.map(|conn| Output::Close { conn }));
         self.requests.session_lost(rank);
+        self.end_interrupted(rank);
         env.cache.suspend(rank);
     }
 
@@ -359,6 +374,8 @@ impl Sessions {
     /// which is logged.
     fn forget_session(&mut self, rank: MdsRank, why: &str, env: &mut Env<'_>) {
         self.session(rank).forget();
+        self.end_interrupted(rank);
+        lose_locks(rank, env);
         let files = env.cache.lose_session(rank);
         let changes = self.requests.session_forgotten(rank);
         self.lost += changes;
@@ -367,6 +384,43 @@ impl Sessions {
             format!("{why}; files with lost writes: {files}; changes of names that may be lost: {changes}");
         env.out.push(Output::Event(Event::new(level, "mds_session_lost", detail)));
         self.wake_journal_waiters();
+    }
+
+    /// The OSDs refuse this client: an MDS has evicted it, and others may have what it held. They go on to
+    /// refuse it, so this is noted once.
+    pub(crate) fn evicted(&mut self, env: &mut Env<'_>) {
+        if std::mem::replace(&mut self.is_evicted, true) {
+            return;
+        }
+        let has_ended = |s: &Session| s.is_closed() || s.state() == State::Closing;
+        let live = self.sessions.iter().filter(|(_, session)| !has_ended(session));
+        for rank in live.map(|(rank, _)| *rank).collect::<Vec<_>>() {
+            let conn = self.session(rank).disconnect();
+            env.out.extend(conn.map(|conn| Output::Close { conn }));
+            self.forget_session(rank, "this client was evicted, and the OSDs refuse it", env);
+            self.session(rank).reopen_later(env.now);
+        }
+    }
+
+    /// Operations whose callers do not want to wait for a lock any longer go on: `rank` has forgotten them.
+    fn end_interrupted(&mut self, rank: MdsRank) {
+        self.events.extend(self.requests.drop_interrupted(rank).into_iter().map(SessionEvent::Woken));
+    }
+
+    /// The caller of `op` does not want to wait for its lock any longer. Returns true if the MDS has yet to
+    /// say what came first, the lock or that.
+    pub(crate) fn interrupt(&mut self, op: OpId, out: &mut Outs) -> bool {
+        match self.requests.interrupt(op) {
+            Interrupted::Told => true,
+            Interrupted::Dropped => false,
+            Interrupted::Tell(rank, mut request) => {
+                let mut args: FileLockArgs = request.args.get();
+                args.rule += LOCK_INTERRUPT;
+                (request.args, request.num_retry) = (args.into(), 0);
+                self.enqueue(OpId::NOBODY, rank, request, Recall::Done, out);
+                true
+            }
+        }
     }
 
     /// Sends a rank the requests without an answer, once it is active.
@@ -455,6 +509,17 @@ impl Sessions {
     pub(crate) fn check(&self) {
         self.sessions.values().for_each(Session::check);
         self.requests.check();
+    }
+}
+
+/// The file locks that rest on a session are lost with it, which is logged.
+fn lose_locks(rank: MdsRank, env: &mut Env<'_>) {
+    let Env { cache, locks, out, .. } = env;
+    let files = locks.lose(|key| cache.inode(key).is_none_or(|inode| inode.rests_on(rank)));
+    if files > 0 {
+        let detail =
+            format!("on {files} files; what was opened to lock them fails with EIO until it is closed");
+        out.push(Output::Event(Event::new(Level::Warn, "file_locks_lost", detail)));
     }
 }
 

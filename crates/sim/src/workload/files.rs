@@ -604,7 +604,9 @@ fn data_first(ino: u64, action: &contents::Action) -> FsRequest {
         Do::Chmod(mode) => {
             FsRequest::Setattr { ino, set: SetAttr { mode: Some(*mode), ..SetAttr::default() } }
         }
-        Do::SetXattr(tag) => FsRequest::Setxattr { ino, name, value: tag.to_string().into_bytes(), flags: 0 },
+        Do::SetXattr(tag) => {
+            FsRequest::Setxattr { ino, name, value: tag.to_string().into_bytes(), flags: 0, kill_sgid: false }
+        }
         Do::RemoveXattr => FsRequest::Removexattr { ino, name },
         Do::GetXattr => FsRequest::Getxattr { ino, name },
         Do::Stat => FsRequest::Getattr { ino },

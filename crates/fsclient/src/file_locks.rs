@@ -1,0 +1,220 @@
+//! The file locks that local callers hold, as their MDS has granted them. Its successor is told of them.
+
+use crate::api::Fh;
+use crate::key::InodeKey;
+use msgs::{CapReconnect, FileLock};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::Writer;
+
+/// The protocol's kinds of locks.
+pub(crate) const SHARED: u8 = 1;
+pub(crate) const EXCLUSIVE: u8 = 2;
+pub(crate) const FREE: u8 = 4;
+
+/// The call that sets a lock. The two kinds of locks do not see each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Style {
+    /// fcntl(2), on byte ranges.
+    Posix,
+    /// flock(2), on whole files.
+    Flock,
+}
+
+/// A mode on a range of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Range {
+    /// First byte.
+    pub(crate) first: u64,
+    /// Last byte; `u64::MAX` reaches to the end.
+    pub(crate) last: u64,
+    /// Kind of lock.
+    pub(crate) kind: u8,
+    /// The process that locks.
+    pub(crate) pid: u32,
+}
+
+impl Range {
+    /// All of a file, free.
+    pub(crate) const NOTHING: Self = Self { first: 0, last: u64::MAX, kind: FREE, pid: 0 };
+
+    /// Bytes, as the protocol counts them: 0 to the end.
+    pub(crate) fn length(&self) -> u64 {
+        if self.last == u64::MAX { 0 } else { self.last - self.first + 1 }
+    }
+}
+
+/// Locks on one file, and the handles by which they were set.
+#[derive(Debug, Default)]
+struct OfFile {
+    held: BTreeMap<(Style, u64), Vec<Range>>,
+    users: BTreeSet<Fh>,
+}
+
+/// The locks of local callers.
+///
+/// Invariant: an owner has at most one mode on each byte, and its ranges are in order; no file and no owner
+/// is kept without a lock. A handle is lost from the moment when its locks were until it is closed.
+#[derive(Debug, Default)]
+pub(crate) struct FileLocks {
+    files: BTreeMap<InodeKey, OfFile>,
+    lost: BTreeSet<Fh>,
+}
+
+impl FileLocks {
+    /// An owner holds a range by a handle, or has freed it.
+    pub(crate) fn set(&mut self, key: InodeKey, fh: Fh, (style, owner): (Style, u64), range: Range) {
+        let file = self.files.entry(key).or_default();
+        let held = file.held.entry((style, owner)).or_default();
+        let mut next = Vec::with_capacity(held.len() + 2);
+        for old in held.drain(..) {
+            if old.first > range.last || old.last < range.first {
+                next.push(old);
+                continue;
+            }
+            if old.first < range.first {
+                next.push(Range { last: range.first - 1, ..old });
+            }
+            if old.last > range.last {
+                next.push(Range { first: range.last + 1, ..old });
+            }
+        }
+        if range.kind != FREE {
+            next.push(range);
+            file.users.insert(fh);
+        }
+        next.sort_by_key(|range| range.first);
+        *held = next;
+        if held.is_empty() {
+            file.held.remove(&(style, owner));
+        }
+        if file.held.is_empty() {
+            self.files.remove(&key);
+        }
+    }
+
+    /// Frees all locks of an owner on a file. Returns true if there were any.
+    pub(crate) fn free(&mut self, key: InodeKey, owner: (Style, u64)) -> bool {
+        let Some(file) = self.files.get_mut(&key) else { return false };
+        let had_any = file.held.remove(&owner).is_some();
+        if file.held.is_empty() {
+            self.files.remove(&key);
+        }
+        had_any
+    }
+
+    /// The kind of lock that an owner holds on the first byte of a file.
+    pub(crate) fn kind(&self, key: InodeKey, owner: (Style, u64)) -> Option<u8> {
+        let first = self.files.get(&key)?.held.get(&owner)?.first()?;
+        (first.first == 0).then_some(first.kind)
+    }
+
+    /// Adds the locks to the claims for the next MDS.
+    pub(crate) fn add_to_claims(&self, claims: &mut BTreeMap<u64, CapReconnect>) {
+        for (key, file) in self.files.iter().filter(|(key, _)| key.is_head()) {
+            if let Some(claim) = claims.get_mut(&key.ino()) {
+                claim.flock =
+                    [Style::Posix, Style::Flock].iter().flat_map(|style| file.encode(*style)).collect();
+            }
+        }
+    }
+
+    /// The locks on files for which `is_lost` holds are void: their handles fail from now on. Returns the
+    /// number of files.
+    pub(crate) fn lose(&mut self, is_lost: impl Fn(InodeKey) -> bool) -> usize {
+        let lost = self.files.extract_if(.., |key, _| is_lost(*key)).map(|(_, file)| file.users);
+        let lost: Vec<BTreeSet<Fh>> = lost.collect();
+        let files = lost.len();
+        self.lost.extend(lost.into_iter().flatten());
+        files
+    }
+
+    /// True if locks that were set by a handle are lost.
+    pub(crate) fn is_lost(&self, fh: Fh) -> bool {
+        self.lost.contains(&fh)
+    }
+
+    /// A handle of a file is closed.
+    pub(crate) fn closed(&mut self, key: InodeKey, fh: Fh) {
+        self.lost.remove(&fh);
+        if let Some(file) = self.files.get_mut(&key) {
+            file.users.remove(&fh);
+        }
+    }
+
+    /// Asserts the invariant.
+    pub(crate) fn check(&self) {
+        for (key, file) in &self.files {
+            assert!(!file.held.is_empty(), "{key:?} is kept for its locks");
+            for (owner, ranges) in &file.held {
+                assert!(!ranges.is_empty(), "{owner:?} is kept for its locks on {key:?}");
+                let is_ordered = ranges.windows(2).all(|two| two[0].last < two[1].first);
+                assert!(is_ordered, "{owner:?} has one mode on each byte of {key:?}");
+            }
+        }
+    }
+}
+
+impl OfFile {
+    /// The locks of one style, as a claim has them.
+    fn encode(&self, style: Style) -> Vec<u8> {
+        let of_style = self.held.iter().filter(|((s, _), _)| *s == style);
+        let locks = of_style.flat_map(|((_, owner), ranges)| {
+            ranges.iter().map(|range| FileLock {
+                start: range.first,
+                length: range.length(),
+                client: 0,
+                owner: *owner,
+                pid: range.pid.into(),
+                kind: range.kind,
+            })
+        });
+        Writer::encode(&locks.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: InodeKey = InodeKey::head(7);
+    const OWNER: (Style, u64) = (Style::Posix, 5);
+
+    fn range(first: u64, last: u64, kind: u8) -> Range {
+        Range { first, last, kind, pid: 3 }
+    }
+
+    #[test]
+    fn ranges_are_cut_and_claimed() {
+        let mut locks = FileLocks::default();
+        locks.set(FILE, 2, OWNER, range(0, u64::MAX, SHARED));
+        locks.set(FILE, 2, OWNER, range(10, 19, EXCLUSIVE));
+        locks.set(FILE, 2, OWNER, range(15, 29, FREE));
+        locks.set(FILE, 3, (Style::Flock, 6), range(0, u64::MAX, EXCLUSIVE));
+        locks.check();
+        let mut claims = BTreeMap::from([(7, CapReconnect::default()), (8, CapReconnect::default())]);
+        locks.add_to_claims(&mut claims);
+        assert!(claims[&8].flock.is_empty());
+        let mut r = wire::Reader::new(&claims[&7].flock);
+        let (posix, flock): (Vec<FileLock>, Vec<FileLock>) = (r.get().expect("one"), r.get().expect("two"));
+        let told = |l: &FileLock| (l.start, l.length, l.owner, l.kind);
+        let posix: Vec<_> = posix.iter().map(told).collect();
+        assert_eq!(posix, [(0, 10, 5, SHARED), (10, 5, 5, EXCLUSIVE), (30, 0, 5, SHARED)]);
+        assert_eq!(flock.iter().map(told).collect::<Vec<_>>(), [(0, 0, 6, EXCLUSIVE)]);
+        assert!(locks.free(FILE, OWNER) && !locks.free(FILE, OWNER));
+        assert_eq!(locks.kind(FILE, (Style::Flock, 6)), Some(EXCLUSIVE));
+        locks.check();
+    }
+
+    #[test]
+    fn a_handle_without_its_locks_fails_until_it_is_closed() {
+        let mut locks = FileLocks::default();
+        locks.set(FILE, 2, OWNER, range(0, 9, SHARED));
+        locks.set(InodeKey::head(8), 4, OWNER, range(0, 9, SHARED));
+        assert_eq!(locks.lose(|key| key == FILE), 1);
+        assert!(locks.is_lost(2) && !locks.is_lost(4));
+        locks.closed(FILE, 2);
+        assert!(!locks.is_lost(2));
+        assert_eq!(locks.lose(|key| key == FILE), 0);
+        locks.check();
+    }
+}
