@@ -9,7 +9,7 @@ use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::oracle::late::{self, Late, Told};
 use crate::trace::Trace;
-use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, ObjectLoad, SnapshotLoad, WatchLoad};
+use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, LockLoad, ObjectLoad, SnapshotLoad, WatchLoad};
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -178,6 +178,16 @@ fn watches(seed: u64, profile: Profile) -> bool {
     }
 }
 
+/// True if clients lock a file. It has a random stream of its own too.
+fn locks(seed: u64, profile: Profile) -> bool {
+    let mut rng = Rng::from_seed(seed ^ 0x006c_6f63_6b73_0000);
+    match profile {
+        Profile::Files => rng.chance(1, 2),
+        Profile::Any => rng.chance(1, 4),
+        _ => false,
+    }
+}
+
 /// A violation: the checker's name and a text.
 struct Found(&'static str, String);
 
@@ -191,6 +201,7 @@ struct Scenario {
     decays: bool,
     fills: bool,
     watches: bool,
+    locks: bool,
     late: Late,
     histories: u64,
     undecided: u64,
@@ -251,7 +262,7 @@ impl Scenario {
         cluster.world.follows = &late::FOLLOWED;
         let nemesis = Nemesis::new(rng.fork(), profile, decays, Instant(0), 0);
         let calls = if profile == Profile::Primary { 400 } else { rng.range(20, 200) as usize };
-        let (loads, watches) = (Vec::new(), watches(seed, profile));
+        let (loads, watches, locks) = (Vec::new(), watches(seed, profile), locks(seed, profile));
         let (late, histories, undecided) = (Late::default(), 0, 0);
         Self {
             cluster,
@@ -263,6 +274,7 @@ impl Scenario {
             decays,
             fills,
             watches,
+            locks,
             late,
             histories,
             undecided,
@@ -317,6 +329,10 @@ impl Scenario {
         if self.watches {
             let rng = Rng::from_seed(self.rng.clone().u64() ^ 2);
             self.loads.push(Box::new(WatchLoad::new(rng, &clients, self.calls, now)));
+        }
+        if fs && self.locks {
+            let rng = Rng::from_seed(self.rng.clone().u64() ^ 3);
+            self.loads.push(Box::new(LockLoad::new(rng, &clients, self.calls, now)));
         }
         if fs {
             self.loads.push(Box::new(FileLoad::new(self.rng.fork(), &clients, self.calls, now)));
@@ -379,7 +395,9 @@ impl Scenario {
             self.late.note(&told, |client| Some(world.name(node(client)?).to_owned()));
             let hosts: Vec<HostId> = match &told {
                 Told::Missing(clients) => clients.iter().copied().filter_map(node).collect(),
-                Told::Returned(client) | Told::Refused(client) => node(*client).into_iter().collect(),
+                Told::Returned(client) | Told::Refused(client) | Told::Evicted(client) => {
+                    node(*client).into_iter().collect()
+                }
                 Told::SessionLost => vec![from],
             };
             for host in hosts {

@@ -5,10 +5,11 @@ use super::late::Late;
 use node::{Event, Level};
 
 /// Events that a correct implementation may report under these faults, with the reason.
-const EXPECTED: [(&str, &str); 4] = [
+const EXPECTED: [(&str, &str); 5] = [
     ("marked_down", "an OSD that was cut off or slow sees the map that gave it up, and boots again"),
     ("begins_anew", "a metadata server that was silent for too long sees that it was given up"),
     ("object_unfound", "the newest version of an object is on disks that are away; its requests wait"),
+    ("file_locks_lost", "a client that was away for longer than its session lasts held file locks"),
     (
         "mds_session_lost",
         "a client that was away for longer than its session lasts; without lost writes this is a warning",

@@ -6,8 +6,8 @@ use node::Event;
 use std::collections::BTreeSet;
 
 /// The events that this follows.
-pub const FOLLOWED: [&str; 4] =
-    ["clients_missing", "client_returned", "unsafe_requests_lost", "mds_session_lost"];
+pub const FOLLOWED: [&str; 5] =
+    ["clients_missing", "client_returned", "unsafe_requests_lost", "mds_session_lost", "client_evicted"];
 
 /// What an event says of clients, which are known by their global ids.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,6 +18,8 @@ pub enum Told {
     Returned(u64),
     /// This one came back, but too late: from some point on, what it had not synced is lost.
     Refused(u64),
+    /// A server gives this one up: it holds nothing from now on, although it may not know yet.
+    Evicted(u64),
     /// The client itself says that its session is lost, and what it had not synced from some point on.
     SessionLost,
 }
@@ -29,6 +31,7 @@ pub fn told(event: &Event) -> Option<Told> {
         "clients_missing" => Some(Told::Missing(named)),
         "client_returned" => Some(Told::Returned(*named.first()?)),
         "unsafe_requests_lost" => Some(Told::Refused(*named.first()?)),
+        "client_evicted" => Some(Told::Evicted(*named.first()?)),
         "mds_session_lost" => Some(Told::SessionLost),
         _ => None,
     }
@@ -62,7 +65,7 @@ impl Late {
                 self.refused.insert(*client);
                 self.losers.extend(node(*client));
             }
-            Told::Refused(_) | Told::SessionLost => {}
+            Told::Refused(_) | Told::Evicted(_) | Told::SessionLost => {}
         }
     }
 

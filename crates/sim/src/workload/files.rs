@@ -630,7 +630,7 @@ fn data_request(work: &Work, fh: Fh, offset: u64) -> FsRequest {
 
 fn names_of(entries: &[DirEntry]) -> impl Iterator<Item = (String, u64)> {
     let names = entries.iter().map(|e| (String::from_utf8_lossy(&e.name).into_owned(), e.ino));
-    names.filter(|(n, _)| n != "." && n != "..")
+    names.filter(|(n, _)| n != "." && n != ".." && n != super::locks::FILE)
 }
 
 /// The number in some bytes, or a number that nobody has if they are none.
@@ -710,6 +710,7 @@ impl Load for FileLoad {
                 Told::Missing(_) => self.names.missing(client),
                 Told::Returned(_) => self.names.came_back(client),
                 Told::Refused(_) => self.names.cut(client),
+                Told::Evicted(_) => {}
                 Told::SessionLost => {
                     self.names.cut(client);
                     self.names.came_back(client);
