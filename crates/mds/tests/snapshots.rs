@@ -212,7 +212,7 @@ fn path(w: &mut World) -> String {
 }
 
 impl Run {
-    fn check(&mut self, what: &str, r: ClientRequest, want: Result<(), Errno>) {
+    fn call(&mut self, r: ClientRequest) -> i32 {
         let tid = self.w.start(A, r);
         if self.crash_share > 0 && self.w.rng.chance(1, self.crash_share) {
             for _ in 0..self.w.rng.below(6) {
@@ -221,8 +221,24 @@ impl Run {
             self.w.crash(&[A]);
         }
         self.w.quiet();
-        let got = self.w.reply(A, tid).result;
+        self.w.reply(A, tid).result
+    }
+
+    fn check(&mut self, what: &str, r: ClientRequest, want: Result<(), Errno>) {
+        let got = self.call(r);
         assert_eq!(got, want.map_or_else(Errno::to_result_code, |()| 0), "{what}");
+    }
+
+    /// Two names change places, unless they are in different realms.
+    fn exchange(&mut self, new: &str, old: &str) {
+        let mut after = self.m.clone();
+        let want = after.exchange(new, old);
+        let args = msgs::RenameArgs { flags: msgs::rename_flag::EXCHANGE }.into();
+        let got = self.call(ClientRequest { args, ..two(MdsOp::RENAME_FLAGS, new, old) });
+        if got != Errno::EXDEV.to_result_code() {
+            assert_eq!(got, want.map_or_else(Errno::to_result_code, |()| 0), "exchange {old} and {new}");
+            self.m = after;
+        }
     }
 
     fn step(&mut self) {
@@ -245,7 +261,8 @@ impl Run {
                 let want = self.m.remove(&a, true);
                 self.check(&format!("rmdir {a}"), request(MdsOp::RMDIR, &a), want);
             }
-            7 | 8 => {
+            7 => self.exchange(&a, &b),
+            8 => {
                 let want = self.m.rename(&a, &b);
                 self.check(&format!("rename {b} to {a}"), two(MdsOp::RENAME, &a, &b), want);
             }

@@ -13,6 +13,7 @@ pub struct Node {
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }
 
+#[derive(Clone)]
 pub struct Model {
     pub nodes: BTreeMap<u64, Node>,
     /// Directories with snapshots of their own: they cannot be removed.
