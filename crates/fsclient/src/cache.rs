@@ -1,5 +1,6 @@
 //! Inodes and names: learning from replies, forgetting, and which inodes need attention.
 
+mod promised;
 mod quota;
 mod snapped;
 
@@ -60,6 +61,8 @@ pub(crate) struct Cache {
     overdue_at: Deadlines<u64>,
     /// When names of directories are not believed above any more.
     names_expire_at: Deadlines<InodeKey>,
+    /// When this client has not worked in directories for a while.
+    work_ends_at: Deadlines<InodeKey>,
     last_flush_tid: u64,
     use_counter: u64,
     unused_limit: usize,
@@ -89,6 +92,7 @@ impl Cache {
             last_invalidation: 0,
             overdue_at: Deadlines::default(),
             names_expire_at: Deadlines::default(),
+            work_ends_at: Deadlines::default(),
             last_flush_tid: 0,
             use_counter: 0,
             unused_limit,
@@ -244,7 +248,8 @@ impl Cache {
         target: Option<InodeKey>,
         lease: &LeaseStat,
     ) {
-        let Some(parent) = self.inodes.get(&dir) else { return };
+        // What was promised of a name is newer than any answer before that to the promise.
+        let Some(parent) = self.inodes.get(&dir).filter(|dir| !dir.promised().has_name(name)) else { return };
         self.names.learn(now, parent, name, target, lease);
         if let Some(inode) = target.and_then(|key| self.inodes.get_mut(&key)) {
             inode.set_parent(dir, name);
@@ -473,6 +478,7 @@ impl Cache {
             self.references.insert(inode.number(), lookups);
         }
         self.names_expire_at.remove(key);
+        self.work_ends_at.remove(key);
         self.recount_as((inode.data().counted_bytes(), 0));
         self.buffer.note_clean(key);
         self.releases.extend(release_of(&inode));
@@ -568,7 +574,7 @@ impl Cache {
     /// Has `op` wait until every inode's data and attributes are durable. Returns false if they are.
     pub(crate) fn wait_for_all(&mut self, op: OpId) -> bool {
         let mut waits = false;
-        for inode in self.inodes.values_mut().filter(|i| i.has_unwritten()) {
+        for inode in self.inodes.values_mut().filter(|i| i.has_unwritten() || i.promised().is_any()) {
             inode.wait_for_sync(op);
             self.unsettled.insert(inode.key());
             waits = true;
@@ -662,10 +668,11 @@ impl Cache {
         }
     }
 
-    /// The time of the next call of [`Self::end_patience`] or [`Self::drop_expired_names`] that has something
-    /// to do.
+    /// The time of the next call of [`Self::end_patience`], [`Self::drop_expired_names`] or
+    /// [`Self::end_work`] that has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.overdue_at.first(), self.names_expire_at.first()].into_iter().flatten().min()
+        let all = [self.overdue_at.first(), self.names_expire_at.first(), self.work_ends_at.first()];
+        all.into_iter().flatten().min()
     }
 
     /// Local callers have forgotten what an invalidation or a withdrawal is about.

@@ -150,8 +150,8 @@ impl Client {
                 Snapshots { cache, handles, sessions, snapdir }.step(attempt, request)
             }
             _ => {
-                let osd_epoch = services.osdmap().epoch;
-                Namespace { cache, handles, sessions, osd_epoch }.step(attempt, request)
+                let osdmap = services.osdmap();
+                Namespace { cache, handles, sessions, osdmap }.step(attempt, request)
             }
         }
     }
@@ -283,6 +283,7 @@ impl Client {
         self.cache.write_back_old(now);
         self.cache.end_patience(now);
         self.cache.drop_expired_names(now);
+        self.cache.end_work(now);
     }
 
     /// Asserts the owners' invariants.
@@ -369,6 +370,9 @@ impl Node for Client {
 #[cfg(test)]
 #[path = "client_acl_tests.rs"]
 mod acl_tests;
+#[cfg(test)]
+#[path = "client_async_tests.rs"]
+mod async_tests;
 #[cfg(test)]
 #[path = "client_data_tests.rs"]
 mod data_tests;

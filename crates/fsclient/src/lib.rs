@@ -4,15 +4,16 @@
 //! [`Client`] is one node with one table of operations (`client.rs`, `op.rs`). Its owners: `cache.rs` with
 //! `inode/` (inodes, names and the rights by which they are believed), `sessions/` (one session for each
 //! rank of the metadata cluster), `services.rs` (monitors and OSDs), `handles.rs` (open files) with
-//! `file_locks.rs`. The operations: `namespace.rs` with `acls.rs`, `snapshots.rs`, `data.rs`,
-//! `directories.rs`, `locks.rs`, `sync.rs`, `objects.rs`.
+//! `file_locks.rs`. The operations: `namespace.rs` with `acls.rs`, `asynchronous.rs`,
+//! `snapshots.rs`, `data.rs`, `directories.rs`, `locks.rs`, `sync.rs`, `objects.rs`.
 //!
 //! Absent: a cache of file data for reading (the kernel's page cache above is that, by the right of `Fc`),
-//! asynchronous creates, capabilities of several ranks on one inode.
+//! capabilities of several ranks on one inode.
 
 mod acl;
 mod acls;
 mod api;
+mod asynchronous;
 mod buffer;
 mod cache;
 mod client;
@@ -34,6 +35,7 @@ mod numbers;
 mod objects;
 mod op;
 mod partition;
+mod promise;
 mod quotas;
 mod realms;
 mod requests;

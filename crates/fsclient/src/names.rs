@@ -18,6 +18,8 @@ struct Dentry {
     lease_until: Instant,
     /// The directory's `shared_gen` when the name was learnt.
     shared_gen: u64,
+    /// It is the primary name of its inode.
+    is_primary: bool,
 }
 
 /// The answer of the table for a name.
@@ -46,7 +48,8 @@ impl Names {
     ) {
         let lease_until = now.mono + Duration::from_millis(u64::from(lease.duration_ms));
         let lease_until = if lease.mask & LEASE_VALID == 0 { Instant(0) } else { lease_until };
-        let dentry = Dentry { inode, lease_until, shared_gen: dir.names().shared_gen() };
+        let is_primary = lease.mask & LeaseStat::PRIMARY_LINK != 0;
+        let dentry = Dentry { inode, lease_until, shared_gen: dir.names().shared_gen(), is_primary };
         self.dentries.insert((dir.key(), name.to_vec()), dentry);
     }
 
@@ -56,7 +59,8 @@ impl Names {
         if dir.names().is_complete() {
             return self.remove(dir.key(), name);
         }
-        let dentry = Dentry { inode: None, lease_until: Instant(0), shared_gen: dir.names().shared_gen() };
+        let shared_gen = dir.names().shared_gen();
+        let dentry = Dentry { inode: None, lease_until: Instant(0), shared_gen, is_primary: false };
         self.dentries.insert((dir.key(), name.to_vec()), dentry);
     }
 
@@ -95,6 +99,18 @@ impl Names {
         let dentry = self.dentries.get(&(dir.key(), name.to_vec()));
         let is_known = dentry.map_or(dir.names().is_complete(), |d| d.is_under_right(dir));
         is_known && dir.may(cap::FILE_SHARED)
+    }
+
+    /// True if a name is known not to exist, by the directory's `Fs`.
+    pub(crate) fn is_absent_by_right(&self, dir: &Inode, name: &[u8]) -> bool {
+        self.is_under_right(dir, name) && self.last_known(dir.key(), name).is_none()
+    }
+
+    /// The inode of which a name is the primary one, by the directory's `Fs`.
+    pub(crate) fn primary_by_right(&self, dir: &Inode, name: &[u8]) -> Option<InodeKey> {
+        let dentry = self.dentries.get(&(dir.key(), name.to_vec()))?;
+        let is_sure = dentry.is_primary && dentry.is_under_right(dir) && dir.may(cap::FILE_SHARED);
+        dentry.inode.filter(|_| is_sure)
     }
 
     /// The names in a directory with their inodes, if all are known and rest on its `Fs`.

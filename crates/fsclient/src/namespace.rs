@@ -13,7 +13,7 @@ use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::quotas;
 use crate::sessions::Sessions;
 use crate::xattrs;
-use maps::Epoch;
+use maps::OsdMap;
 use msgs::{ClientReply, cap, rename_flag};
 use std::time::Duration;
 use stdx::{Instant, Now};
@@ -27,7 +27,7 @@ pub(crate) struct Namespace<'a> {
     pub(crate) cache: &'a mut Cache,
     pub(crate) handles: &'a mut Handles,
     pub(crate) sessions: &'a mut Sessions,
-    pub(crate) osd_epoch: Epoch,
+    pub(crate) osdmap: &'a OsdMap,
 }
 
 impl Namespace<'_> {
@@ -51,13 +51,22 @@ impl Namespace<'_> {
             self.note_lookup(attempt, request);
             return step;
         }
+        self.note_work(attempt, request);
+        match self.promise(attempt, request) {
+            Some(Step::Done(reply)) => {
+                self.note_change(attempt, request, Inode::change_ends);
+                return Step::Done(reply);
+            }
+            Some(Step::Wait) => return Step::Wait,
+            None => {}
+        }
         self.give_up_link_count(attempt, request);
         self.ask(attempt, request)
     }
 
     /// Asks an MDS for what a request is about.
     pub(crate) fn ask(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
-        match mds_request::build(self.cache, self.osd_epoch, &attempt.caller(), request) {
+        match mds_request::build(self.cache, self.osdmap.epoch, &attempt.caller(), request) {
             Ok(message) => self.sessions.ask(attempt, self.cache, message),
             Err(errno) => fail(errno),
         }
@@ -215,8 +224,8 @@ impl Namespace<'_> {
             | R::Link { new_parent: dir, new_name: name, .. } => self.answer_entry(now, *dir, name, target),
             R::Mkdir { parent, name, .. } => {
                 // A directory that is new has no names. That of a repeated request may be old.
-                if let Some(inode) = target.and_then(|key| self.cache.inode_mut(key)).filter(|_| !is_repeat) {
-                    inode.set_names_complete();
+                if let Some(key) = target.filter(|_| !is_repeat) {
+                    self.note_empty(InodeKey::head(*parent), key);
                 }
                 self.answer_entry(now, *parent, name, target)
             }
@@ -343,7 +352,14 @@ impl Namespace<'_> {
         done(Answer::Opened { fh, keep_cache })
     }
 
-    fn created(&mut self, now: Now, dir: Ino, name: &[u8], key: Option<InodeKey>, flags: u32) -> Step {
+    pub(crate) fn created(
+        &mut self,
+        now: Now,
+        dir: Ino,
+        name: &[u8],
+        key: Option<InodeKey>,
+        flags: u32,
+    ) -> Step {
         let Some(inode) = key.and_then(|key| self.cache.inode(key)) else { return fail(Errno::EIO) };
         let key = inode.key();
         // Without `O_EXCL` the MDS returns what has the name. Only a file is opened: for others the caller
@@ -352,6 +368,7 @@ impl Namespace<'_> {
             self.cache.inode_changed(key);
             return fail(errno);
         }
+        self.note_layout(InodeKey::head(dir), key);
         let Some(entry) = self.cache.entry(now, InodeKey::head(dir), name, key) else {
             return fail(Errno::EIO);
         };

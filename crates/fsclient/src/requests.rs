@@ -1,6 +1,7 @@
 //! Requests to MDSs without their final answer: where each one goes, and which are sent again.
 
 use crate::key::OpId;
+use crate::promise::Promise;
 use maps::{Epoch, MdsRank};
 use msgs::{ClientReply, ClientRequest, FileLockArgs, MdsOp, request_flag};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +34,8 @@ pub(crate) enum Interrupted {
 #[derive(Debug)]
 struct InFlight {
     request: Box<ClientRequest>,
-    /// The operation that waits for the answer.
-    op: OpId,
+    /// The operation that waits for the answer; none for an asynchronous request.
+    op: Option<OpId>,
     /// The rank that is to carry it out, as far as we know.
     rank: MdsRank,
     /// It was sent in the present session.
@@ -51,7 +52,10 @@ struct InFlight {
 /// A reply that belongs to a request.
 #[derive(Debug)]
 pub(crate) struct Replied {
-    pub(crate) op: OpId,
+    /// The operation that waits for it.
+    pub(crate) op: Option<OpId>,
+    /// What an asynchronous request had promised, with its first answer.
+    pub(crate) promise: Option<Promise>,
     /// True for the first answer, which the operation gets.
     pub(crate) first: bool,
     /// The request was answered, but could not be replayed: its change is lost.
@@ -68,18 +72,20 @@ fn waits_for_lock(request: &ClientRequest) -> bool {
 
 /// Requests in flight by tid.
 ///
-/// Invariant: an answered request was sent; tids grow.
+/// Invariants: an answered request was sent; tids grow; a promise is that of a request without any answer.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     last_tid: u64,
     in_flight: BTreeMap<u64, InFlight>,
+    /// What asynchronous requests without an answer have promised, by tid.
+    promises: BTreeMap<u64, Promise>,
 }
 
 impl Requests {
-    /// Adds a request for `op`, to be carried out by `rank`. Returns its tid.
+    /// Adds a request, to be carried out by `rank`. Returns its tid.
     pub(crate) fn add(
         &mut self,
-        op: OpId,
+        op: Option<OpId>,
         rank: MdsRank,
         request: Box<ClientRequest>,
         recall: Recall,
@@ -99,6 +105,30 @@ impl Requests {
         self.last_tid
     }
 
+    /// Adds an asynchronous request. Returns its tid.
+    pub(crate) fn add_promise(
+        &mut self,
+        rank: MdsRank,
+        request: Box<ClientRequest>,
+        promise: Promise,
+    ) -> u64 {
+        let tid = self.add(None, rank, request, Recall::Done);
+        self.promises.insert(tid, promise);
+        tid
+    }
+
+    /// The number of asynchronous requests without an answer.
+    pub(crate) fn promises(&self) -> usize {
+        self.promises.len()
+    }
+
+    /// True if a request may not be sent yet: an asynchronous one before it makes or changes what it is
+    /// about.
+    pub(crate) fn is_held_back(&self, tid: u64) -> bool {
+        let Some(entry) = self.in_flight.get(&tid).filter(|r| r.op.is_some()) else { return false };
+        self.promises.range(..tid).any(|(_, promise)| promise.concerns(&entry.request))
+    }
+
     /// The oldest request without an answer.
     pub(crate) fn oldest_unanswered(&self) -> Option<u64> {
         self.in_flight.iter().find(|(_, r)| !r.answered).map(|(tid, _)| *tid)
@@ -109,10 +139,11 @@ impl Requests {
         self.last_tid
     }
 
-    /// The ranks that owe a safe answer to a request up to `last`, which only a commit of their journal
-    /// brings.
+    /// The ranks that owe a safe answer to a request up to `last` whose caller has one already, which only a
+    /// commit of their journal brings.
     pub(crate) fn ranks_with_unsafe(&self, last: u64) -> BTreeSet<MdsRank> {
-        self.in_flight.range(..=last).filter(|(_, r)| r.answered).map(|(_, r)| r.rank).collect()
+        let of_caller = |tid: &u64, r: &InFlight| r.answered || self.promises.contains_key(tid);
+        self.in_flight.range(..=last).filter(|(tid, r)| of_caller(tid, r)).map(|(_, r)| r.rank).collect()
     }
 
     /// The ranks to which requests are still to be sent.
@@ -138,16 +169,20 @@ impl Requests {
         Some((*entry.request).clone())
     }
 
-    /// The requests without an answer that are to be sent to `rank`.
+    /// The requests without an answer that are to be sent to `rank` now.
     pub(crate) fn unsent(&self, rank: MdsRank) -> Vec<u64> {
         let due = |r: &InFlight| r.rank == rank && !r.sent && !r.answered;
-        self.in_flight.iter().filter(|(_, r)| due(r)).map(|(tid, _)| *tid).collect()
+        let unsent = self.in_flight.iter().filter(|(_, r)| due(r)).map(|(tid, _)| *tid);
+        unsent.filter(|tid| !self.is_held_back(*tid)).collect()
     }
 
-    /// The requests with an unsafe answer, which are to be replayed by `rank`.
+    /// The requests whose callers have an answer, an unsafe one or a promise: `rank` is to replay them, in
+    /// this order.
     pub(crate) fn replays(&self, rank: MdsRank) -> Vec<u64> {
-        let due = |r: &InFlight| r.rank == rank && !r.sent && r.answered;
-        self.in_flight.iter().filter(|(_, r)| due(r)).map(|(tid, _)| *tid).collect()
+        let is_promised = |tid: &u64| self.promises.contains_key(tid) && !forgets_promises();
+        let of_caller = |tid: &u64, r: &InFlight| r.answered || is_promised(tid);
+        let due = |tid: &u64, r: &InFlight| r.rank == rank && !r.sent && of_caller(tid, r);
+        self.in_flight.iter().filter(|(tid, r)| due(tid, r)).map(|(tid, _)| *tid).collect()
     }
 
     /// The caller of `op` does not want to wait for its lock any longer. A request that is with no rank is
@@ -189,14 +224,17 @@ impl Requests {
     }
 
     /// The session with `rank` can't be had back: nothing is replayed. Returns the number of requests whose
-    /// changes may be lost although they were answered.
-    pub(crate) fn session_forgotten(&mut self, rank: MdsRank) -> usize {
+    /// changes may be lost although their callers have an answer, and the promises among them.
+    pub(crate) fn session_forgotten(&mut self, rank: MdsRank) -> (usize, Vec<Promise>) {
         for entry in self.in_flight.values_mut().filter(|r| r.rank == rank) {
             entry.sent = false;
         }
         let before = self.in_flight.len();
-        self.in_flight.retain(|_, r| r.rank != rank || !r.answered);
-        before - self.in_flight.len()
+        self.in_flight.retain(|_, r| r.rank != rank || !r.answered && r.op.is_some());
+        let Self { in_flight, promises, .. } = self;
+        let broken = promises.extract_if(.., |tid, _| !in_flight.contains_key(tid));
+        let broken = broken.map(|(_, promise)| promise).collect();
+        (before - self.in_flight.len(), broken)
     }
 
     /// Chooses another rank for each unsent request that `choose` has one for.
@@ -227,20 +265,28 @@ impl Requests {
     pub(crate) fn answered(&mut self, tid: u64, from: MdsRank, reply: &ClientReply) -> Option<Replied> {
         let entry = self.in_flight.get_mut(&tid).filter(|r| r.rank == from)?;
         let (op, first, is_repeat) = (entry.op, !entry.answered, entry.attempts > 1);
+        let promise = self.promises.remove(&tid);
         if reply.safe {
             let ended = self.in_flight.remove(&tid).map(|entry| (entry.request, entry.recall));
-            let is_lost = !first && reply.result < 0;
-            return Some(Replied { op, first, is_lost, is_repeat, ended });
+            let is_lost = (!first || promise.is_some()) && reply.result < 0;
+            return Some(Replied { op, promise, first, is_lost, is_repeat, ended });
         }
         entry.answered = true;
         // A replay tells the inode number that the request was given.
         entry.request.ino = reply.trace.target.as_ref().map_or(0, |t| t.ino);
-        Some(Replied { op, first, is_lost: false, is_repeat, ended: None })
+        Some(Replied { op, promise, first, is_lost: false, is_repeat, ended: None })
     }
 
     /// Asserts the invariant.
     pub(crate) fn check(&self) {
         assert!(self.in_flight.keys().next_back().is_none_or(|tid| *tid <= self.last_tid));
         assert!(self.in_flight.values().all(|r| !r.answered || r.attempts > 0), "an answer to no question");
+        let is_open = |tid| self.in_flight.get(tid).is_some_and(|r: &InFlight| !r.answered);
+        assert!(self.promises.keys().all(is_open), "a promise of no request");
     }
+}
+
+/// A planted fault: a new MDS is not told first what callers were promised.
+fn forgets_promises() -> bool {
+    stdx::mutants::is_active("client_forgets_promises")
 }

@@ -1,10 +1,10 @@
 //! The session with one rank: its connection, its state and its timers.
 
 use crate::op::Outs;
-use maps::{Gid, MdsMap, MdsRank, MdsState};
+use maps::{Gid, IntervalSet, MdsMap, MdsRank, MdsState};
 use msgs::{Body, ClientSession, session_metadata, session_op};
 use node::{CloseReason, ConnId, Msg, Output};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stdx::{Instant, Now};
 
@@ -70,6 +70,8 @@ pub(crate) struct Session {
     claims_undelivered: bool,
     /// The MDS takes renames with flags.
     renames_with_flags: bool,
+    /// Inode numbers for asynchronous creates, as ranges (first, count). No other MDS knows of them.
+    numbers: VecDeque<(u64, u64)>,
 }
 
 impl Session {
@@ -85,6 +87,7 @@ impl Session {
             is_dead: false,
             claims_undelivered: false,
             renames_with_flags: false,
+            numbers: VecDeque::new(),
         }
     }
 
@@ -166,6 +169,7 @@ impl Session {
         };
         self.give_up_at = (self.state == State::Lost).then(|| now.mono + GIVE_UP_SESSION);
         self.claims_undelivered = false;
+        self.numbers.clear();
         self.conn.take()
     }
 
@@ -173,6 +177,21 @@ impl Session {
     pub(crate) fn forget(&mut self) {
         self.state = State::Closed;
         self.give_up_at = None;
+        self.numbers.clear();
+    }
+
+    /// The MDS has delegated inode numbers.
+    pub(crate) fn add_numbers(&mut self, numbers: &IntervalSet) {
+        self.numbers.extend(numbers.iter());
+    }
+
+    /// Takes one of the delegated numbers.
+    pub(crate) fn take_number(&mut self) -> Option<u64> {
+        let (first, count) = self.numbers.pop_front()?;
+        if count > 1 {
+            self.numbers.push_front((first + 1, count - 1));
+        }
+        Some(first)
     }
 
     /// Gives the connection up. Returns it, to be closed.

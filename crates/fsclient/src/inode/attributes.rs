@@ -19,8 +19,11 @@ const PERMISSIONS: u32 = 0o7777;
 pub(super) struct NewerHere {
     /// Mode and owner: `Ax` is held, or was used and the flush is not acknowledged.
     pub(super) owner: bool,
-    /// Size and times: writing is allowed, or was and the MDS does not know everything yet.
+    /// Size and times: writing is allowed, or was and the MDS does not know everything yet. Of a directory:
+    /// names in it have changed, and the MDS does not know all of them.
     pub(super) file: bool,
+    /// The number of links: the last name has gone, and the MDS does not know.
+    pub(super) links: bool,
 }
 
 /// Limits of the tree below a directory; 0 means none.
@@ -195,12 +198,15 @@ impl Attributes {
             self.version = stat.version;
             self.is_outdated = false;
             self.set_owner(stat.mode, stat.uid, stat.gid, newer);
-            (self.nlink, self.rdev, self.btime) = (stat.nlink, stat.rdev, stat.btime);
+            self.set_links(stat.nlink, newer);
+            (self.rdev, self.btime) = (stat.rdev, stat.btime);
             self.layout = stat.layout.with_ns(stat.pool_ns.clone());
             self.symlink.clone_from(&stat.symlink);
             self.change_attr = stat.change_attr;
             self.snap_btime = stat.snap_btime;
-            (self.nfiles, self.nsubdirs) = (stat.nfiles, stat.nsubdirs);
+            if !newer.file {
+                (self.nfiles, self.nsubdirs) = (stat.nfiles, stat.nsubdirs);
+            }
             (self.rbytes, self.rfiles, self.rsubdirs) = (stat.rbytes, stat.rfiles, stat.rsubdirs);
             self.quota = Quota::from(&stat.quota);
             self.dir_hash = stat.dir_layout.hash;
@@ -229,12 +235,12 @@ impl Attributes {
     /// Takes a grant's or revocation's description of everything but size and times.
     pub(super) fn update_granted(&mut self, msg: &ClientCaps, newer: NewerHere) {
         self.set_owner(msg.mode, msg.uid, msg.gid, newer);
-        self.nlink = msg.nlink;
+        self.set_links(msg.nlink, newer);
         if msg.xattr_version > self.xattr_version && !msg.xattrs.is_empty() {
             self.set_xattrs(&msg.xattrs, msg.xattr_version);
         }
         self.change_attr = self.change_attr.max(msg.change_attr);
-        if self.is_dir() && (msg.nfiles | msg.nsubdirs) != 0 {
+        if self.is_dir() && !newer.file && (msg.nfiles | msg.nsubdirs) != 0 {
             (self.nfiles, self.nsubdirs) = (msg.nfiles, msg.nsubdirs);
         }
     }
@@ -249,6 +255,12 @@ impl Attributes {
     fn set_owner(&mut self, mode: u32, uid: u32, gid: u32, newer: NewerHere) {
         if self.mode == 0 || !newer.owner {
             (self.mode, self.uid, self.gid) = (mode, uid, gid);
+        }
+    }
+
+    fn set_links(&mut self, nlink: u32, newer: NewerHere) {
+        if !newer.links {
+            self.nlink = nlink;
         }
     }
 
@@ -302,6 +314,19 @@ impl Attributes {
         self.mtime = least.max(Timespec::from(wall));
         self.note_change(wall);
         grown
+    }
+
+    /// Notes that a name in this directory was given to a file, or was a file's and is removed.
+    pub(super) fn note_name(&mut self, is_given: bool, wall: Wall) {
+        self.nfiles = if is_given { self.nfiles + 1 } else { self.nfiles.saturating_sub(1) };
+        self.mtime = self.mtime.max(Timespec::from(wall));
+        self.note_change(wall);
+    }
+
+    /// Notes that the last name has gone.
+    pub(super) fn note_unlinked(&mut self, wall: Wall) {
+        self.nlink = 0;
+        self.note_change(wall);
     }
 
     /// Changes mode and owner here, without the MDS.

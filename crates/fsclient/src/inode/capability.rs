@@ -2,11 +2,14 @@
 //! be flushed.
 
 use maps::MdsRank;
-use msgs::{CapReleaseItem, Caps, ClientCaps, InodeStatCap, cap};
+use msgs::{CapReleaseItem, Caps, ClientCaps, DentryRelease, InodeStatCap, cap};
 use std::collections::BTreeMap;
 
 /// Bits that an MDS keeps for clients that have not come back to it.
 const KEPT: u32 = cap::AUTH_EXCL | cap::XATTR_EXCL | cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
+
+/// The number that a client assumes for the capability on a file that it creates asynchronously.
+pub(crate) const ASSUMED_ID: u64 = 1;
 
 /// The capability as its MDS last described it.
 ///
@@ -29,6 +32,8 @@ pub(crate) struct Cap {
     implemented: Caps,
     /// Bits that the MDS knows we want.
     wanted: Caps,
+    /// It is that which an asynchronous create assumes: the answer tells which it is.
+    is_assumed: bool,
     /// The session is lost. The next MDS keeps what we may have written under, but others may change what we
     /// only know: shared bits count for nothing until it has our claim.
     is_suspended: bool,
@@ -46,6 +51,7 @@ impl Cap {
             issued: Caps::NONE,
             implemented: Caps::NONE,
             wanted: Caps::NONE,
+            is_assumed: false,
             is_suspended: false,
         }
     }
@@ -226,7 +232,8 @@ impl Capability {
 
     /// True if what came from `rank` is another capability than the one held.
     pub(super) fn is_replaced_by(&self, rank: MdsRank, stat: &InodeStatCap) -> bool {
-        self.cap.as_ref().is_some_and(|c| c.id != stat.cap_id || c.auth_rank != rank)
+        let is_same = |c: &Cap| c.id == stat.cap_id || c.is_assumed;
+        self.cap.as_ref().is_some_and(|c| !is_same(c) || c.auth_rank != rank)
     }
 
     /// The inode is in another snapshot realm now.
@@ -246,9 +253,22 @@ impl Capability {
         (cap.seq, cap.issue_seq) = (stat.seq, stat.seq);
         (cap.mseq, cap.realm) = (stat.mseq, stat.realm);
         cap.wanted = cap.wanted | Caps(stat.wanted);
-        // A reply only adds bits: only a revocation takes them away.
-        let issued = cap.issued | Caps(stat.caps);
-        self.set_issued(issued)
+        cap.id = stat.cap_id;
+        // A reply only adds bits: only a revocation takes them away. What was assumed was never given.
+        let kept = if std::mem::take(&mut cap.is_assumed) { Caps::NONE } else { cap.issued };
+        self.set_issued(kept | Caps(stat.caps))
+    }
+
+    /// The capability at hand is not from an MDS: the answer that brings one replaces it.
+    pub(super) fn assume(&mut self) {
+        if let Some(cap) = &mut self.cap {
+            cap.is_assumed = true;
+        }
+    }
+
+    /// True if the capability at hand is not from an MDS.
+    pub(crate) fn is_assumed(&self) -> bool {
+        self.cap.as_ref().is_some_and(|c| c.is_assumed)
     }
 
     /// Takes a grant or revocation. Returns the bits that it takes away.
@@ -265,6 +285,23 @@ impl Capability {
         if self.growth == Growth::Flushing(tid) {
             self.growth = Growth::Durable;
         }
+    }
+
+    /// Gives up bits with a request, without a message of its own.
+    pub(super) fn release(&mut self, ino: u64, bits: u32) -> Option<DentryRelease> {
+        let cap = self.cap.as_mut().filter(|c| c.implemented.has_any(bits))?;
+        cap.issued = Caps(cap.issued.0 & !bits);
+        cap.implemented = Caps(cap.implemented.0 & !bits);
+        Some(DentryRelease {
+            ino,
+            cap_id: cap.id,
+            caps: cap.implemented.0,
+            wanted: cap.wanted.0,
+            seq: cap.seq,
+            issue_seq: cap.issue_seq,
+            mseq: cap.mseq,
+            ..DentryRelease::default()
+        })
     }
 
     /// Gives up a bit at once, without having been asked.

@@ -1,7 +1,6 @@
 //! An inode and its MDS: what replies and messages about the capability change, and what is sent.
 
 use super::Inode;
-use super::STAT_CAPS;
 use super::attributes::{Attributes, NewerHere};
 use super::capability::{Issued, Needs};
 use maps::MdsRank;
@@ -11,9 +10,11 @@ impl Inode {
     fn newer_here(&self) -> NewerHere {
         let (held, unacknowledged) = (self.caps.held(), self.caps.unacknowledged());
         let writes = cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
+        let has_written = || held.has_any(writes) || self.has_unwritten();
         NewerHere {
             owner: (held | unacknowledged).has(cap::AUTH_EXCL),
-            file: held.has_any(writes) || self.has_unwritten(),
+            file: if self.attrs.is_dir() { self.promised.has_names() } else { has_written() },
+            links: self.promised.is_unlinked(),
         }
     }
 
@@ -92,11 +93,12 @@ impl Inode {
             return;
         }
         self.pages.note_right(self.may_keep_pages());
-        self.trust.note_right(self.may(STAT_CAPS));
+        self.trust.note_right(self.knows_attributes());
         self.told_names.note_right(self.may(cap::FILE_SHARED));
         if issued == Issued::SharedTurned {
             self.names.turned();
         }
+        self.update_file_layout();
     }
 
     /// Takes the acknowledgement of a flush.
@@ -110,6 +112,7 @@ impl Inode {
         self.pages.note_right(false);
         self.withdraw_belief();
         self.names.turned();
+        self.file_layout = None;
     }
 
     /// The MDS has dropped the capability: changes made under it are lost, which the next fsync or close

@@ -5,14 +5,16 @@ mod capability;
 mod listing;
 mod messages;
 mod pages;
+mod promised;
 mod told_names;
 mod trust;
 mod usage;
 mod write_back;
 
 pub(crate) use attributes::{Attributes, Truncation};
-pub(crate) use capability::Capability;
+pub(crate) use capability::{ASSUMED_ID, Capability};
 pub(crate) use listing::{ListingRight, NameRight};
+pub(crate) use promised::Promised;
 pub(crate) use told_names::PATIENCE;
 pub(crate) use usage::{Access, Usage};
 pub(crate) use write_back::WriteBack;
@@ -20,6 +22,7 @@ pub(crate) use write_back::WriteBack;
 use crate::api::{Attr, Ino, SetAttr};
 use crate::dirty::Flight;
 use crate::key::{InodeKey, OpId};
+use maps::FileLayout;
 use msgs::{Caps, cap};
 use pages::Pages;
 use std::collections::BTreeSet;
@@ -40,6 +43,8 @@ const TOLD_FOR: Duration = Duration::from_secs(30);
 const TOLD_BRIEFLY: Duration = Duration::from_secs(1);
 /// The bits that attributes rest on.
 pub(crate) const STAT_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
+/// The bits on a directory by which this client alone changes names in it, and need not wait.
+const DIR_ASYNC: u32 = cap::FILE_EXCL | cap::DIR_CREATE | cap::DIR_UNLINK;
 
 /// One inode. Its parts are owners of their own; this type holds what concerns several of them.
 ///
@@ -58,6 +63,11 @@ pub(crate) struct Inode {
     trust: Trust,
     names: NameRight,
     told_names: ToldNames,
+    promised: Promised,
+    /// This client works in this directory: it wants to create and unlink without waiting until then.
+    works_until: Option<Instant>,
+    /// The layout that new files of this directory get, as long as `DIR_CREATE` is held.
+    file_layout: Option<FileLayout>,
     /// The directory and name where we last saw it.
     parent: Option<(InodeKey, Vec<u8>)>,
 }
@@ -116,6 +126,12 @@ impl Inode {
 
     // Rights.
 
+    /// True if attributes are known here. An inode without a name never gets one.
+    pub(crate) fn knows_attributes(&self) -> bool {
+        let links = if self.attrs.nlink() == 0 { cap::LINK_SHARED } else { 0 };
+        self.may(STAT_CAPS & !links)
+    }
+
     /// True if all of `bits` may be used.
     pub(crate) fn may(&self, bits: u32) -> bool {
         self.caps.issued().has(bits)
@@ -165,6 +181,9 @@ impl Inode {
         if !self.data.dirty().is_empty() {
             bits |= cap::FILE_WR | cap::FILE_BUFFER;
         }
+        if self.works_until.is_some() {
+            bits |= DIR_ASYNC;
+        }
         // Bits for attributes come with replies; wanting them would bring them back too early.
         if bits != 0 { Caps(bits | cap::PIN) } else { Caps::NONE }
     }
@@ -181,8 +200,11 @@ impl Inode {
         if self.pages.delays_revocation(self.may_keep_pages()) {
             bits |= KEEPS_PAGES | cap::FILE_RD | cap::FILE_WR;
         }
-        if self.trust.delays_revocation(self.may(STAT_CAPS)) {
+        if self.trust.delays_revocation(self.knows_attributes()) {
             bits |= cap::ANY_SHARED;
+        }
+        if self.promised.has_names() {
+            bits |= DIR_ASYNC;
         }
         if self.told_names.delays_revocation(self.may(cap::FILE_SHARED)) {
             bits |= cap::FILE_SHARED;
@@ -200,7 +222,8 @@ impl Inode {
     pub(crate) fn is_unused(&self) -> bool {
         let is_withdrawing = self.trust.is_withdrawing() || self.told_names.is_withdrawing();
         let is_told = self.pages.is_invalidating() || is_withdrawing;
-        self.usage.is_unused() && !self.has_unwritten() && !is_told
+        let is_promised = self.promised.is_any();
+        self.usage.is_unused() && !self.has_unwritten() && !is_told && !is_promised
     }
 
     /// True if the inode may be dropped from memory.
@@ -220,7 +243,8 @@ impl Inode {
 
     /// True if only references from above keep the inode: they need no capability.
     pub(crate) fn is_only_referenced(&self) -> bool {
-        self.usage.is_closed() && !self.has_unwritten() && !self.pages.is_cached()
+        let is_needed = self.pages.is_cached() || self.promised.is_any();
+        self.usage.is_closed() && !self.has_unwritten() && !is_needed
     }
 
     // Local users.
@@ -353,7 +377,7 @@ impl Inode {
 
     /// True if attributes are believed above that may be stale.
     pub(crate) fn has_stale_trust(&self) -> bool {
-        self.trust.is_stale(self.may(STAT_CAPS))
+        self.trust.is_stale(self.knows_attributes())
     }
 
     /// Begins withdrawal `id` of the attributes.

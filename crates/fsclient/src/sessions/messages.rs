@@ -3,12 +3,13 @@
 use super::{Env, SessionEvent, Sessions};
 use crate::inode::STAT_CAPS;
 use crate::key::{InodeKey, OpId};
-use crate::requests::Recall;
+use crate::promise::Promise;
+use crate::requests::{Recall, Replied};
 use crate::session::State;
 use maps::MdsRank;
 use msgs::{
-    Body, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession, GetattrArgs, MdsOp,
-    lease_action, session_op,
+    Body, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession, CreatedInode,
+    GetattrArgs, MdsOp, lease_action, session_op,
 };
 use node::{ConnId, Event, Level, Msg, Output};
 use wire::Errno;
@@ -74,24 +75,49 @@ impl Sessions {
     /// The answer to a request.
     fn reply(&mut self, rank: MdsRank, tid: u64, reply: ClientReply, env: &mut Env<'_>) {
         let Some(replied) = self.requests.answered(tid, rank, &reply) else { return };
+        if let Some(promise) = &replied.promise {
+            env.cache.end_promise(promise, reply.result >= 0);
+        }
+        self.take_numbers(rank, &reply);
         if replied.is_lost {
             self.lost += 1;
             let what = replied.ended.as_ref().map_or(MdsOp::default(), |(request, _)| request.op);
             let errno = Errno::from_result_code(reply.result).and_then(Errno::name).unwrap_or("an error");
-            let detail = format!("{what} was carried out, but a crash of the MDS undid it: {errno}");
+            let detail = match &replied.promise {
+                Some(_) => format!("{what} was promised to its caller, and the MDS refuses it: {errno}"),
+                None => format!("{what} was carried out, but a crash of the MDS undid it: {errno}"),
+            };
             env.out.push(Output::Event(Event::new(Level::Error, "change_lost", detail)));
         }
         if replied.first {
             env.cache.learn(env.now, rank, &reply);
-            let (op, is_repeat, result) = (replied.op, replied.is_repeat, reply.result);
-            let asks_again = replied
-                .ended
-                .is_some_and(|(request, recall)| self.ask_again(op, request, recall, result, env));
-            if !asks_again {
-                self.events.push_back(SessionEvent::Replied { op, rank, reply: Box::new(reply), is_repeat });
+            if let Some(Promise::Create { file, .. }) = &replied.promise {
+                env.cache.drop_assumed(*file);
+            }
+            if let Some(op) = replied.op {
+                self.answer(op, rank, replied, reply, env);
             }
         }
         self.wake_journal_waiters();
+    }
+
+    /// Hands the first answer to the operation that waits for it, or goes on with its request.
+    fn answer(&mut self, op: OpId, rank: MdsRank, replied: Replied, reply: ClientReply, env: &mut Env<'_>) {
+        let (is_repeat, result) = (replied.is_repeat, reply.result);
+        let asks_again =
+            replied.ended.is_some_and(|(request, recall)| self.ask_again(op, request, recall, result, env));
+        if !asks_again {
+            self.events.push_back(SessionEvent::Replied { op, rank, reply: Box::new(reply), is_repeat });
+        }
+    }
+
+    /// Takes the inode numbers that an answer delegates.
+    fn take_numbers(&mut self, rank: MdsRank, reply: &ClientReply) {
+        if reply.op == MdsOp::CREATE
+            && let Ok(CreatedInode { delegated, .. }) = wire::Reader::new(&reply.extra).get()
+        {
+            self.session(rank).add_numbers(&delegated);
+        }
     }
 
     /// A rank says that another is the authority: the request is sent there, over a session that may have to

@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::file_locks::FileLocks;
 use crate::key::{InodeKey, OpId};
 use crate::op::{Attempt, Outs, Stage, Step};
+use crate::promise::Promise;
 use crate::requests::{Interrupted, Recall, Requests};
 use crate::services::Services;
 use crate::session::{Next, Session, State};
@@ -22,12 +23,14 @@ use stdx::{Instant, Now};
 use wire::{EntityType, Utime};
 
 /// Feature bits 0 to 9, 11 and 12: what the replies that we read need, and nothing that adds duties
-/// (docs/protocol.md 6.2).
-const FEATURES: u64 = 0x1bff;
+/// (docs/protocol.md 6.2); and delegated inode numbers.
+const FEATURES: u64 = 0x1bff | 1 << cephfs_feature::DELEG_INO;
 const _: () = assert!(FEATURES >> cephfs_feature::REPLY_ENCODING & 1 == 1);
 
 /// The rule of a request that interrupts one for a lock is that one's plus this.
 const LOCK_INTERRUPT: u8 = 2;
+/// The most asynchronous requests without an answer. Beyond, callers wait.
+const PROMISES: usize = 512;
 
 /// Something that the client has to act on.
 #[derive(Debug)]
@@ -174,17 +177,57 @@ impl Sessions {
         recall: Recall,
         out: &mut Outs,
     ) {
-        let tid = self.requests.add(op, rank, request, recall);
+        let tid = self.requests.add(Some(op), rank, request, recall);
         self.transmit(tid, out);
     }
 
     /// Sends a request if its rank serves; otherwise it waits until that does.
     fn transmit(&mut self, tid: u64, out: &mut Outs) {
         let Some(rank) = self.requests.rank_of(tid) else { return };
-        // A session that does not exist yet is opened at the end of the input.
-        if self.sessions.get(&rank).is_some_and(|session| session.serves(&self.map)) {
+        // A session that does not exist yet is opened at the end of the input, and what is held back is sent
+        // then.
+        if self.serves(rank) && !self.requests.is_held_back(tid) {
             self.transmit_now(rank, tid, out);
         }
+    }
+
+    fn serves(&self, rank: MdsRank) -> bool {
+        self.sessions.get(&rank).is_some_and(|session| session.serves(&self.map))
+    }
+
+    /// True if `rank` serves, is the authority of what an asynchronous request is about, and owes few
+    /// answers.
+    pub(crate) fn takes_promises(&self, cache: &Cache, rank: MdsRank, request: &ClientRequest) -> bool {
+        let is_ready = self.serves(rank) && self.requests.promises() < PROMISES;
+        is_ready && self.choose_rank(cache, request) == rank
+    }
+
+    /// Takes a number for a file that is created asynchronously, if `rank` has delegated any.
+    pub(crate) fn take_number(
+        &mut self,
+        cache: &Cache,
+        rank: MdsRank,
+        create: &ClientRequest,
+    ) -> Option<u64> {
+        if !self.takes_promises(cache, rank, create) {
+            return None;
+        }
+        self.sessions.get_mut(&rank)?.take_number()
+    }
+
+    /// Sends an asynchronous request: its caller has the answer.
+    pub(crate) fn send_promise(
+        &mut self,
+        now: Now,
+        rank: MdsRank,
+        mut request: ClientRequest,
+        promise: Promise,
+        out: &mut Outs,
+    ) {
+        request.head_version = 1;
+        request.stamp = Utime::from(now.wall);
+        let tid = self.requests.add_promise(rank, Box::new(request), promise);
+        self.transmit_now(rank, tid, out);
     }
 
     fn transmit_now(&mut self, rank: MdsRank, tid: u64, out: &mut Outs) {
@@ -352,6 +395,7 @@ impl Sessions {
         self.requests.session_lost(rank);
         if self.connect(rank, State::Reconnecting, env) {
             // Before the claims, some of which are on what these make.
+            // Asynchronous requests are among them, those too that were not answered at all.
             for tid in self.requests.replays(rank) {
                 self.transmit_now(rank, tid, env.out);
             }
@@ -377,7 +421,8 @@ impl Sessions {
         self.end_interrupted(rank);
         lose_locks(rank, env);
         let files = env.cache.lose_session(rank);
-        let changes = self.requests.session_forgotten(rank);
+        let (changes, promises) = self.requests.session_forgotten(rank);
+        promises.iter().for_each(|promise| env.cache.end_promise(promise, false));
         self.lost += changes;
         let level = if files + changes > 0 { Level::Error } else { Level::Warn };
         let detail =
@@ -484,7 +529,9 @@ impl Sessions {
 
     /// Sends the message about an inode's capability that is due, if its session is open.
     pub(crate) fn send_cap_message(&self, cache: &mut Cache, key: InodeKey, out: &mut Outs) {
-        let Some(cap) = cache.inode(key).and_then(|inode| inode.caps().cap()) else { return };
+        // No MDS is told anything of an inode that it does not know yet.
+        let inode = cache.inode(key).filter(|inode| !inode.promised().is_new());
+        let Some(cap) = inode.and_then(|inode| inode.caps().cap()) else { return };
         let rank = cap.auth_rank();
         if self.is_open(rank)
             && let Some((tid, message)) = cache.take_cap_message(key)
@@ -539,6 +586,20 @@ impl Sessions {
         let info = maps::MdsInfo { gid, state: MdsState::ACTIVE, rank, addrs, ..maps::MdsInfo::default() };
         self.map.mds_info.insert(gid, info);
         self.map.up.insert(rank, gid);
+    }
+
+    /// Numbers as if the root's rank had delegated them.
+    pub(crate) fn pretend_delegated(&mut self, first: u64, count: u64) {
+        let mut numbers = maps::IntervalSet::new();
+        numbers.insert(first, count);
+        let root = self.map.root;
+        self.session(root).add_numbers(&numbers);
+    }
+
+    /// What a new MDS of a rank is sent again before the claims.
+    pub(crate) fn repeats(&mut self, rank: MdsRank) -> Vec<(u64, ClientRequest)> {
+        let tids = self.requests.replays(rank).into_iter();
+        tids.filter_map(|tid| Some((tid, self.requests.send(tid, self.map.epoch)?))).collect()
     }
 
     pub(crate) fn set_max_file_size(&mut self, size: u64) {

@@ -34,11 +34,8 @@ pub(super) fn dir_stat(frag: Frag) -> DirStat {
 /// No lease: the directory's cap covers its names. But the client learns whether a name is the primary one of
 /// its inode, for it unlinks only such asynchronously.
 pub(super) fn no_lease(is_primary: bool) -> LeaseStat {
-    LeaseStat { mask: if is_primary { PRIMARY_LINK } else { 0 }, ..LeaseStat::default() }
+    LeaseStat { mask: if is_primary { LeaseStat::PRIMARY_LINK } else { 0 }, ..LeaseStat::default() }
 }
-
-/// The bit of a lease that says that the name is the primary one.
-const PRIMARY_LINK: u16 = 4;
 
 fn max_size(data: &InodeData, client: ClientId) -> u64 {
     data.ranges.get(&client.0).map_or(0, |r| r.max_size)

@@ -151,7 +151,7 @@ wire_structs! {
 
     /// A lease on a dentry.
     pub struct LeaseStat[v 2/1] {
-        /// 1 or 2: valid; 4: primary link.
+        /// 1 or 2: valid; or [`LeaseStat::PRIMARY_LINK`].
         pub mask: u16,
         /// Milliseconds; 0 for none.
         pub duration_ms: u32,
@@ -160,4 +160,9 @@ wire_structs! {
         /// Encrypted long name.
         pub alternate_name: Vec<u8> = since 2,
     }
+}
+
+impl LeaseStat {
+    /// The bit of the mask that says that the name is the primary one of its inode.
+    pub const PRIMARY_LINK: u16 = 4;
 }
