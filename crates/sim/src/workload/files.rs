@@ -25,6 +25,8 @@ use std::time::Duration;
 use stdx::{Instant, Rng};
 
 const THINK: Duration = Duration::from_millis(600);
+/// The same of a client that works in one directory for a while, which it then has for itself.
+const BRIEFLY: Duration = Duration::from_millis(20);
 /// Cells of a file that are written.
 const CELLS: u64 = 4;
 /// Distance of the cells of a wide file in bytes: each lies in an object of its own.
@@ -97,6 +99,8 @@ struct ClientState {
     links: BTreeSet<u64>,
     /// Files held open beyond the operation that opened them.
     held: BTreeMap<u64, Fh>,
+    /// The directory in which it works alone, and the operations until it does something else.
+    spree: Option<(u64, u32)>,
     /// It has synced at the end.
     has_synced: bool,
 }
@@ -111,6 +115,7 @@ impl ClientState {
             files: BTreeSet::new(),
             links: BTreeSet::new(),
             held: BTreeMap::new(),
+            spree: None,
             has_synced: false,
         };
         this.forget();
@@ -123,6 +128,7 @@ impl ClientState {
         self.files.clear();
         self.links.clear();
         self.held.clear();
+        self.spree = None;
         self.has_synced = false;
     }
 }
@@ -198,6 +204,9 @@ impl FileLoad {
     }
 
     fn draw(&mut self, client: usize) -> Work {
+        if let Some(work) = self.draw_in_spree(client) {
+            return work;
+        }
         let rng = &mut self.rng;
         let state = &self.clients[client];
         let pick = |rng: &mut Rng, from: &BTreeSet<u64>| {
@@ -241,6 +250,30 @@ impl FileLoad {
                 }
             },
         })
+    }
+
+    /// The next operation of a client that works in one directory for a while. Sometimes it begins to.
+    fn draw_in_spree(&mut self, client: usize) -> Option<Work> {
+        let (rng, state) = (&mut self.rng, &mut self.clients[client]);
+        if state.spree.is_none() && rng.chance(1, 24) {
+            let dir = state.dirs.iter().nth(rng.below(state.dirs.len() as u64) as usize)?;
+            state.spree = Some((*dir, 5 + rng.below(12) as u32));
+        }
+        let (dir, left) = state.spree?;
+        state.spree = (left > 1).then_some((dir, left - 1));
+        let name = (*rng.pick(&FILES)).to_owned();
+        Some(Work::Name(match rng.below(20) {
+            0..9 => Action::Create(dir, name),
+            9..10 => Action::OpenOrCreate(dir, name),
+            10..16 => Action::Unlink(dir, name),
+            16..17 => Action::Lookup(dir, name),
+            17..18 => Action::Rename(dir, name, dir, (*rng.pick(&FILES)).to_owned()),
+            18..19 => Action::List(dir),
+            _ => match state.files.last().copied() {
+                Some(file) => return Some(self.draw_data(client, file)),
+                None => Action::Create(dir, name),
+            },
+        }))
     }
 
     fn draw_data(&mut self, client: usize, ino: u64) -> Work {
@@ -659,7 +692,8 @@ impl Load for FileLoad {
             if state.next_at > now || state.doing.is_some() {
                 continue;
             }
-            let think = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
+            let think = if state.spree.is_some() { BRIEFLY } else { THINK };
+            let think = Duration::from_nanos(self.rng.below(think.as_nanos() as u64) + 1);
             let is_up = world.is_up(self.clients[client].host);
             self.clients[client].next_at = if self.finishing && is_up { now } else { now + think };
             if !is_up || self.finishing && self.close_one(world, client) {
@@ -672,8 +706,9 @@ impl Load for FileLoad {
             if let Some(work) = self.last_look.pop() {
                 self.begin(world, client, work);
             } else if self.left > 0 {
-                self.left -= 1;
                 let work = self.draw(client);
+                // A spree is in addition to the other work.
+                self.left -= usize::from(self.clients[client].spree.is_none());
                 self.begin(world, client, work);
             }
         }
