@@ -171,7 +171,8 @@ fn a_directory_is_given_up_when_all_promises_are_answered() {
     assert!(cap_messages(&rig.created(first, b"a", FIRST, false)).iter().all(|m| m.ino != DIR));
     let told = cap_messages(&rig.created(second, b"b", FIRST + 1, false));
     let of_dir: Vec<&ClientCaps> = told.iter().filter(|m| m.ino == DIR).collect();
-    assert_eq!((of_dir.len(), of_dir[0].caps), (1, Caps(cap::PIN)));
+    let given_up = (Caps(cap::PIN), Caps::NONE);
+    assert_eq!((of_dir.len(), (of_dir[0].caps, of_dir[0].wanted)), (1, given_up), "others may want it");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Cache {
     pub(crate) fn end_work(&mut self, now: Now) {
         while let Some(dir) = self.work_ends_at.take_due(now.mono) {
             let Some(inode) = self.inodes.get_mut(&dir) else { continue };
-            match inode.stop_work(now.mono) {
+            match inode.stop_old_work(now.mono) {
                 Some(until) => self.work_ends_at.note(dir, until),
                 None => self.settle_later(dir),
             }

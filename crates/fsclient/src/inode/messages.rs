@@ -76,6 +76,10 @@ impl Inode {
         if msg.op != cap_op::TRUNC {
             let (lost, issued) = self.caps.take_message(msg);
             self.follow_issued(issued);
+            if lost.has_any(cap::DIR_CREATE | cap::DIR_UNLINK) {
+                // Others may work here alone as long as this client does not.
+                self.stop_work();
+            }
             if drops_dirty_data(lost) {
                 self.data.dirty_mut().discard();
             }

@@ -108,8 +108,13 @@ impl Inode {
         self.works_until = Some(until);
     }
 
+    /// Ends that wish.
+    pub(crate) fn stop_work(&mut self) {
+        self.works_until = None;
+    }
+
     /// Ends that wish if its time has come. Returns the time if it has not.
-    pub(crate) fn stop_work(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn stop_old_work(&mut self, now: Instant) -> Option<Instant> {
         self.works_until = self.works_until.filter(|until| now < *until);
         self.works_until
     }
