@@ -255,7 +255,7 @@ impl FileLoad {
     /// The next operation of a client that works in one directory for a while. Sometimes it begins to.
     fn draw_in_spree(&mut self, client: usize) -> Option<Work> {
         let (rng, state) = (&mut self.rng, &mut self.clients[client]);
-        if state.spree.is_none() && rng.chance(1, 24) {
+        if state.spree.is_none() && rng.chance(1, 40) {
             let dir = state.dirs.iter().nth(rng.below(state.dirs.len() as u64) as usize)?;
             state.spree = Some((*dir, 5 + rng.below(12) as u32));
         }
@@ -465,6 +465,10 @@ impl FileLoad {
             (Work::Name(_), Ok(FsAnswer::Absent(_))) => Outcome::Failed(Errno::ENOENT),
             (Work::Name(action), Ok(FsAnswer::Entry(entry))) => {
                 self.learn(client, entry);
+                if matches!(action, Action::Mkdir(..)) {
+                    // Nobody else knows the directory yet.
+                    self.clients[client].spree = Some((entry.attr.ino, 5 + self.rng.below(12) as u32));
+                }
                 let links = matches!(action, Action::Link(..));
                 Outcome::Name(if links { Answer::Done } else { Answer::Ino(entry.attr.ino) })
             }
