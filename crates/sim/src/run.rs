@@ -335,7 +335,9 @@ impl Scenario {
             self.loads.push(Box::new(LockLoad::new(rng, &clients, self.calls, now)));
         }
         if fs {
-            self.loads.push(Box::new(FileLoad::new(self.rng.fork(), &clients, self.calls, now)));
+            let load = FileLoad::new(self.rng.fork(), &clients, self.calls, now);
+            let files = self.profile == Profile::Files;
+            self.loads.push(Box::new(if files { load.with_sprees() } else { load }));
         }
     }
 

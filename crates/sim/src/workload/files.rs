@@ -88,6 +88,7 @@ pub struct FileLoad {
     /// What the callers on each host believe.
     believed: BTreeMap<HostId, Believed>,
     next_tag: u32,
+    has_sprees: bool,
 }
 
 struct ClientState {
@@ -200,7 +201,14 @@ impl FileLoad {
             pending: BTreeMap::new(),
             believed: BTreeMap::new(),
             next_tag: 0,
+            has_sprees: false,
         }
+    }
+
+    /// The same, in which clients now and then work in one directory for a while.
+    pub fn with_sprees(mut self) -> Self {
+        self.has_sprees = true;
+        self
     }
 
     fn draw(&mut self, client: usize) -> Work {
@@ -254,6 +262,9 @@ impl FileLoad {
 
     /// The next operation of a client that works in one directory for a while. Sometimes it begins to.
     fn draw_in_spree(&mut self, client: usize) -> Option<Work> {
+        if !self.has_sprees {
+            return None;
+        }
         let (rng, state) = (&mut self.rng, &mut self.clients[client]);
         if state.spree.is_none() && rng.chance(1, 40) {
             let dir = state.dirs.iter().nth(rng.below(state.dirs.len() as u64) as usize)?;
@@ -465,7 +476,7 @@ impl FileLoad {
             (Work::Name(_), Ok(FsAnswer::Absent(_))) => Outcome::Failed(Errno::ENOENT),
             (Work::Name(action), Ok(FsAnswer::Entry(entry))) => {
                 self.learn(client, entry);
-                if matches!(action, Action::Mkdir(..)) {
+                if self.has_sprees && matches!(action, Action::Mkdir(..)) {
                     // Nobody else knows the directory yet.
                     self.clients[client].spree = Some((entry.attr.ino, 5 + self.rng.below(12) as u32));
                 }
