@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 use crate::op::{Attempt, Step, done};
 use crate::promise::Promise;
 use maps::SnapId;
-use msgs::{ClientRequest, InodeStat, InodeStatCap, cap, request_flag};
+use msgs::{ClientRequest, InodeStat, InodeStatCap, OpenArgs, cap, request_flag};
 use stdx::Now;
 use wire::Timespec;
 
@@ -54,14 +54,16 @@ impl Namespace<'_> {
         flags: u32,
     ) -> Option<Step> {
         let (now, caller) = (attempt.now(), attempt.caller());
-        let parent = self.cache.may_create(dir, name)?;
-        let (rank, mut file) = (parent.caps().cap()?.auth_rank(), file_in(parent, now, &caller, mode)?);
-        if self.osdmap.is_full(parent.file_layout()?.pool) {
-            return None;
-        }
         let flags = flags | open_flag::EXCL;
         let create = FsRequest::Create { parent: dir.ino(), name: name.to_vec(), mode, flags };
+        let parent = self.cache.may_create(dir, name)?;
         let message = mds_request::build(self.cache, self.osdmap.epoch, &caller, &create).ok()?;
+        // What it inherits, an MDS tells.
+        if !message.data.is_empty() || self.osdmap.is_full(parent.file_layout()?.pool) {
+            return None;
+        }
+        let mode = message.args.get::<OpenArgs>().mode;
+        let (rank, mut file) = (parent.caps().cap()?.auth_rank(), file_in(parent, now, &caller, mode)?);
         file.ino = self.sessions.take_number(self.cache, rank, &message)?;
         let key = InodeKey::head(file.ino);
         let promise = Promise::Create { name: (dir, name.to_vec()), file: key };

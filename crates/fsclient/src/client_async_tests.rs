@@ -320,3 +320,33 @@ fn a_file_that_others_have_removed_since_is_not_held() {
     rig.mds_says(tid, ClientReply { op: MdsOp::CREATE, safe: true, ..ClientReply::default() });
     assert_eq!(asked_mds(&rig.ask(FsRequest::Getattr { ino: FIRST })), [MdsOp::GETATTR]);
 }
+
+#[test]
+fn a_new_file_has_the_mode_that_the_umask_leaves() {
+    let mut rig = Rig::alone();
+    let create = FsRequest::Create { parent: DIR, name: b"a".to_vec(), mode: 0o666, flags: 2 };
+    rig.input(Input::Request {
+        id: RequestId(1),
+        request: Request::Fs(Caller { umask: 0o027, ..Caller::default() }, create),
+    });
+    let out = rig.ask(FsRequest::Getattr { ino: FIRST });
+    assert!(matches!(answers(&out)[..], [Ok(Answer::Attr(attr, _))] if attr.mode == S_IFREG | 0o640));
+}
+
+#[test]
+fn a_file_that_inherits_acls_is_not_made_before_its_mds_knows() {
+    let mut rig = Rig::alone();
+    // The default list of the directory: owner, group and others, and a mask that takes nothing away.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, bits) in [(1_u16, 7_u16), (4, 5), (0x10, 7), (0x20, 0)] {
+        list.extend([tag.to_le_bytes(), bits.to_le_bytes()].concat());
+        list.extend(u32::MAX.to_le_bytes());
+    }
+    let xattrs = std::collections::BTreeMap::from([(b"system.posix_acl_default".to_vec(), list)]);
+    let with_list =
+        InodeStat { xattrs: wire::Writer::encode(&xattrs), xattr_version: 2, ..dir_stat(2, ALONE) };
+    rig.client.cache.learn_inode(MdsRank(0), &with_list);
+    let out = rig.create(b"a");
+    assert!(answers(&out).is_empty());
+    assert_eq!(asked_mds(&out), [MdsOp::CREATE]);
+}
