@@ -2,6 +2,7 @@
 
 use super::tests::{DIR, DIR_CAPS, INO, Rig, answers, asked_mds, cap_messages, dir_stat, requests, stat};
 use super::*;
+use crate::api::Caller;
 use crate::key::InodeKey;
 use maps::{FileLayout, IntervalSet, MdsRank};
 use msgs::{

@@ -9,9 +9,6 @@ use std::fmt;
 pub(crate) struct OpId(u64);
 
 impl OpId {
-    /// No operation: nobody waits for the answer.
-    pub(crate) const NOBODY: Self = Self(0);
-
     pub(crate) fn new(number: u64) -> Self {
         Self(number)
     }

@@ -188,7 +188,7 @@ impl Requests {
     /// The caller of `op` does not want to wait for its lock any longer. A request that is with no rank is
     /// dropped.
     pub(crate) fn interrupt(&mut self, op: OpId) -> Interrupted {
-        let own = self.in_flight.iter_mut().find(|(_, r)| r.op == op && !r.answered);
+        let own = self.in_flight.iter_mut().find(|(_, r)| r.op == Some(op) && !r.answered);
         match own {
             Some((_, entry)) if entry.interrupted || entry.sent && !waits_for_lock(&entry.request) => {
                 Interrupted::Told
@@ -209,8 +209,10 @@ impl Requests {
     /// Drops the requests to `rank` whose callers do not want to wait any longer, and what it was told of
     /// that: its session is lost, and what waits for locks there is forgotten. Returns their operations.
     pub(crate) fn drop_interrupted(&mut self, rank: MdsRank) -> Vec<OpId> {
-        let is_over = |r: &InFlight| r.rank == rank && (r.interrupted || r.op == OpId::NOBODY);
-        self.in_flight.extract_if(.., |_, r| is_over(r)).map(|(_, r)| r.op).collect()
+        // Of an asynchronous request nobody waits for the answer either, but it must reach the next MDS.
+        let tells = |r: &InFlight| r.op.is_none() && r.request.op == MdsOp::SETFILELOCK;
+        let is_over = |r: &InFlight| r.rank == rank && (r.interrupted || tells(r));
+        self.in_flight.extract_if(.., |_, r| is_over(r)).filter_map(|(_, r)| r.op).collect()
     }
 
     /// The session with `rank` is lost: its requests are to be sent again.

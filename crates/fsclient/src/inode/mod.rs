@@ -126,20 +126,15 @@ impl Inode {
 
     // Rights.
 
-    /// True if attributes are known here. An inode without a name never gets one.
+    /// True if attributes are known here without asking. An inode without a name never gets one.
     pub(crate) fn knows_attributes(&self) -> bool {
         let links = if self.attrs.nlink() == 0 { cap::LINK_SHARED } else { 0 };
-        self.may(STAT_CAPS & !links)
+        self.may(STAT_CAPS & !links) && !self.attrs.is_outdated()
     }
 
     /// True if all of `bits` may be used.
     pub(crate) fn may(&self, bits: u32) -> bool {
         self.caps.issued().has(bits)
-    }
-
-    /// True if the attributes are known here without asking.
-    pub(crate) fn knows_attributes(&self) -> bool {
-        self.may(STAT_CAPS) && !self.attrs.is_outdated()
     }
 
     /// True if the ACLs are known here without asking.

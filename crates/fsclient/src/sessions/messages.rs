@@ -170,7 +170,7 @@ impl Sessions {
             None => (ClientRequest { num_retry: 0, num_fwd: 0, ..*request }, Recall::Done),
         };
         let rank = self.choose_rank(env.cache, &next);
-        self.enqueue(op, rank, Box::new(next), recall, env.out);
+        self.enqueue(Some(op), rank, Box::new(next), recall, env.out);
         true
     }
 }

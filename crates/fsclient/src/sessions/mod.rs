@@ -165,19 +165,19 @@ impl Sessions {
         request.head_version = 1;
         request.stamp = Utime::from(attempt.now().wall);
         let op = attempt.op();
-        self.enqueue(op, rank, Box::new(request), Recall::NotYet, attempt.out());
+        self.enqueue(Some(op), rank, Box::new(request), Recall::NotYet, attempt.out());
         attempt.wait_at(Stage::AtMds)
     }
 
     fn enqueue(
         &mut self,
-        op: OpId,
+        op: Option<OpId>,
         rank: MdsRank,
         request: Box<ClientRequest>,
         recall: Recall,
         out: &mut Outs,
     ) {
-        let tid = self.requests.add(Some(op), rank, request, recall);
+        let tid = self.requests.add(op, rank, request, recall);
         self.transmit(tid, out);
     }
 
@@ -462,7 +462,7 @@ impl Sessions {
                 let mut args: FileLockArgs = request.args.get();
                 args.rule += LOCK_INTERRUPT;
                 (request.args, request.num_retry) = (args.into(), 0);
-                self.enqueue(OpId::NOBODY, rank, request, Recall::Done, out);
+                self.enqueue(None, rank, request, Recall::Done, out);
                 true
             }
         }
