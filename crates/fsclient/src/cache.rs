@@ -422,7 +422,7 @@ impl Cache {
         self.calls_without_look = slack;
         let excess = self.inodes.len() - self.unused_limit;
         let is_needed = |i: &&Inode| i.key() == InodeKey::ROOT || i.attrs().quota().is_enabled();
-        let unused = self.inodes.values().filter(|i| i.is_unused() && (i.is_idle() || i.key().is_head()));
+        let unused = self.inodes.values().filter(|i| i.is_idle() || i.is_replaceable());
         // With a directory its names would go.
         let rank = |i: &Inode| (i.attrs().is_dir(), i.usage().used_at(), i.key());
         let mut unused: Vec<_> = unused.filter(|i| !is_needed(i)).map(rank).collect();
@@ -435,7 +435,7 @@ impl Cache {
         let Some(inode) = self.inodes.get_mut(&key) else { return };
         if inode.may_go() {
             self.drop_inode(key);
-        } else if inode.is_unused() && key.is_head() {
+        } else if inode.is_replaceable() {
             inode.withdraw_belief();
             self.unsettled.insert(key);
         }

@@ -175,7 +175,7 @@ fn a_caller_that_is_interrupted_gets_what_the_mds_decides() {
         let asked = locks(&rig.ask(fcntl(rig.fh, WRITE, (0, 9))));
         assert!(rig.interrupt(5).iter().all(|o| !matches!(o, Output::Send { .. })), "of another");
         let told = locks(&rig.interrupt(77));
-        assert_eq!(told[0].1, [3, 2, 0, 10]);
+        assert_eq!(told[0].1, [3, 4, 0, 10]);
         assert!(locks(&rig.interrupt(77)).is_empty(), "it is told once");
         let out = rig.mds_says(asked[0].0, reply(result));
         let expected = if result == 0 { Ok(Answer::Done) } else { Err(Errno::EINTR) };
@@ -243,4 +243,31 @@ fn who_is_refused_by_the_osds_has_lost_its_locks() {
         rig.regain();
     }
     assert_eq!(lost, 1, "they refuse it for long");
+}
+
+#[test]
+fn locks_of_an_open_file_end_with_its_handle() {
+    let mut rig = Rig::active();
+    // The kernel names the open file as the owner (`F_OFD_SETLK`), and the process when this closes it.
+    rig.locked(fcntl(rig.fh, WRITE, (0, 9)));
+    let out = rig.ask(FsRequest::Flush { fh: rig.fh, lock_owner: OWNER + 1 });
+    assert!(locks(&out).is_empty());
+    let out = rig.ask(FsRequest::Release { fh: rig.fh, lock_owner: 0 });
+    let asked = locks(&out);
+    assert_eq!((asked.len(), asked[0].1), (1, [1, 4, 0, 0]));
+    assert_eq!(answers(&rig.mds_says(asked[0].0, reply(0))), [&Ok(Answer::Done)]);
+    assert!(rig.client.handles.file(rig.fh).is_err(), "the handle is closed");
+    rig.client.handles.locks().check();
+}
+
+#[test]
+fn a_lock_that_is_being_freed_is_not_claimed() {
+    let mut rig = Rig::active();
+    rig.locked(fcntl(rig.fh, WRITE, (0, 9)));
+    rig.ask(fcntl(rig.fh, UNLOCK, (0, 9)));
+    // Another may have it by now: the answer was on its way when the MDS died.
+    let (claims, _) = rig.fails_over();
+    let no_locks = [Writer::encode(&0_u32), Writer::encode(&0_u32)].concat();
+    let of_file = claims.caps.get(&INO).expect("a claim");
+    assert!(of_file.flock.is_empty() || of_file.flock == no_locks);
 }

@@ -58,7 +58,7 @@ fn a_file_without_a_name_goes_although_the_kernel_refers_to_it() {
     let ino = 0x200_0000_0000;
     rig.ask(FsRequest::Getattr { ino });
     let links = ClientCaps { op: cap_op::GRANT, ino, cap_id: 100, seq: 2, ..ClientCaps::default() };
-    let out = rig.mds_says(0, ClientCaps { caps: Caps(DIR_CAPS), nlink: 0, ..links });
+    let out = rig.mds_says(0, ClientCaps { caps: Caps(DIR_CAPS), mode: 0o100_644, nlink: 0, ..links });
     assert!(released(&out).is_empty(), "callers believe that it is there");
     let out = rig.forget(&out);
     assert_eq!(released(&out)[0].ino, ino, "its MDS may purge it");

@@ -43,11 +43,17 @@ impl Range {
     }
 }
 
-/// Locks on one file, and the handles by which they were set.
+/// Locks on one file.
 #[derive(Debug, Default)]
 struct OfFile {
-    held: BTreeMap<(Style, u64), Vec<Range>>,
-    users: BTreeSet<Fh>,
+    held: BTreeMap<(Style, u64), OfOwner>,
+}
+
+/// Locks of one owner on a file, and the handles by which they were set.
+#[derive(Debug, Default)]
+struct OfOwner {
+    ranges: Vec<Range>,
+    handles: BTreeSet<Fh>,
 }
 
 /// The locks of local callers.
@@ -65,8 +71,8 @@ impl FileLocks {
     pub(crate) fn set(&mut self, key: InodeKey, fh: Fh, (style, owner): (Style, u64), range: Range) {
         let file = self.files.entry(key).or_default();
         let held = file.held.entry((style, owner)).or_default();
-        let mut next = Vec::with_capacity(held.len() + 2);
-        for old in held.drain(..) {
+        let mut next = Vec::with_capacity(held.ranges.len() + 2);
+        for old in held.ranges.drain(..) {
             if old.first > range.last || old.last < range.first {
                 next.push(old);
                 continue;
@@ -80,11 +86,11 @@ impl FileLocks {
         }
         if range.kind != FREE {
             next.push(range);
-            file.users.insert(fh);
+            held.handles.insert(fh);
         }
         next.sort_by_key(|range| range.first);
-        *held = next;
-        if held.is_empty() {
+        held.ranges = next;
+        if held.ranges.is_empty() {
             file.held.remove(&(style, owner));
         }
         if file.held.is_empty() {
@@ -102,9 +108,18 @@ impl FileLocks {
         had_any
     }
 
+    /// An owner of byte ranges that has locked a file only by this handle. A process gives its own up when it
+    /// closes the file; an owner that is left with the handle is the open file itself (`F_OFD_SETLK`).
+    pub(crate) fn owner_by(&self, key: InodeKey, fh: Fh) -> Option<(Style, u64)> {
+        let file = self.files.get(&key)?;
+        let is_by = |held: &OfOwner| held.handles.len() == 1 && held.handles.contains(&fh);
+        let by = file.held.iter().find(|((style, _), held)| *style == Style::Posix && is_by(held));
+        by.map(|(owner, _)| *owner)
+    }
+
     /// The kind of lock that an owner holds on the first byte of a file.
     pub(crate) fn kind(&self, key: InodeKey, owner: (Style, u64)) -> Option<u8> {
-        let first = self.files.get(&key)?.held.get(&owner)?.first()?;
+        let first = self.files.get(&key)?.held.get(&owner)?.ranges.first()?;
         (first.first == 0).then_some(first.kind)
     }
 
@@ -121,10 +136,11 @@ impl FileLocks {
     /// The locks on files for which `is_lost` holds are void: their handles fail from now on. Returns the
     /// number of files.
     pub(crate) fn lose(&mut self, is_lost: impl Fn(InodeKey) -> bool) -> usize {
-        let lost = self.files.extract_if(.., |key, _| is_lost(*key)).map(|(_, file)| file.users);
-        let lost: Vec<BTreeSet<Fh>> = lost.collect();
+        let lost: Vec<OfFile> =
+            self.files.extract_if(.., |key, _| is_lost(*key)).map(|(_, file)| file).collect();
         let files = lost.len();
-        self.lost.extend(lost.into_iter().flatten());
+        let owners = lost.into_iter().flat_map(|file| file.held.into_values());
+        self.lost.extend(owners.flat_map(|held| held.handles));
         files
     }
 
@@ -136,8 +152,8 @@ impl FileLocks {
     /// A handle of a file is closed.
     pub(crate) fn closed(&mut self, key: InodeKey, fh: Fh) {
         self.lost.remove(&fh);
-        if let Some(file) = self.files.get_mut(&key) {
-            file.users.remove(&fh);
+        for held in self.files.get_mut(&key).into_iter().flat_map(|file| file.held.values_mut()) {
+            held.handles.remove(&fh);
         }
     }
 
@@ -145,7 +161,7 @@ impl FileLocks {
     pub(crate) fn check(&self) {
         for (key, file) in &self.files {
             assert!(!file.held.is_empty(), "{key:?} is kept for its locks");
-            for (owner, ranges) in &file.held {
+            for (owner, OfOwner { ranges, .. }) in &file.held {
                 assert!(!ranges.is_empty(), "{owner:?} is kept for its locks on {key:?}");
                 let is_ordered = ranges.windows(2).all(|two| two[0].last < two[1].first);
                 assert!(is_ordered, "{owner:?} has one mode on each byte of {key:?}");
@@ -158,8 +174,8 @@ impl OfFile {
     /// The locks of one style, as a claim has them.
     fn encode(&self, style: Style) -> Vec<u8> {
         let of_style = self.held.iter().filter(|((s, _), _)| *s == style);
-        let locks = of_style.flat_map(|((_, owner), ranges)| {
-            ranges.iter().map(|range| FileLock {
+        let locks = of_style.flat_map(|((_, owner), held)| {
+            held.ranges.iter().map(|range| FileLock {
                 start: range.first,
                 length: range.length(),
                 client: 0,

@@ -35,10 +35,8 @@ impl Locks<'_> {
             Stage::Answered(reply) => self.answered(attempt, request, &reply),
             Stage::AtMds => self.interrupted(attempt),
             _ => match request {
-                FsRequest::Flush { fh, lock_owner } => self.close(attempt, *fh, (Style::Posix, *lock_owner)),
-                FsRequest::Release { fh, lock_owner } => {
-                    self.close(attempt, *fh, (Style::Flock, *lock_owner))
-                }
+                FsRequest::Flush { fh, lock_owner } => self.flush(attempt, *fh, *lock_owner),
+                FsRequest::Release { fh, lock_owner } => self.close(attempt, *fh, *lock_owner),
                 _ => self.lock(attempt, request),
             },
         }
@@ -75,6 +73,10 @@ impl Locks<'_> {
         if self.converts(key, (style, owner), range) {
             range = Range { pid: range.pid, ..Range::NOTHING };
         }
+        if op == MdsOp::SETFILELOCK && range_of(lock).kind == FREE {
+            // The MDS may have given it to another before it fails and asks for our claims.
+            self.handles.locks_mut().set(key, fh, (style, owner), range);
+        }
         self.ask(attempt, key, op, lock_args((style, owner), range, wait))
     }
 
@@ -85,31 +87,50 @@ impl Locks<'_> {
         owner.0 == Style::Flock && range.kind != FREE && held.is_some_and(|kind| kind != range.kind)
     }
 
-    /// close(2) of one of the handle's descriptors, or of the last one. The owner's locks of this style are
-    /// freed.
-    fn close(&mut self, attempt: &mut Attempt<'_>, fh: u64, owner: (Style, u64)) -> Step {
-        let is_last = owner.0 == Style::Flock;
-        let owner = (owner.0, owner.1 | IS_OWNER);
-        let found = if is_last { self.handles.file(fh) } else { self.handles.usable(fh) };
-        let file = match found {
+    /// close(2) of one of the handle's descriptors: the process's locks on byte ranges are freed.
+    fn flush(&mut self, attempt: &mut Attempt<'_>, fh: u64, lock_owner: u64) -> Step {
+        let file = match self.handles.file(fh) {
+            Ok(file) => file,
+            Err(errno) => return fail(errno),
+        };
+        match self.free(attempt, file.key(), (Style::Posix, lock_owner | IS_OWNER)) {
+            Some(step) => step,
+            None => self.flushed(fh),
+        }
+    }
+
+    /// The end of a close(2), which tells of lost writes.
+    fn flushed(&mut self, fh: u64) -> Step {
+        match self.handles.usable(fh) {
+            Ok(file) => {
+                self.cache.open_inode(file.key()).take_error().map_or_else(|| done(Answer::Done), fail)
+            }
+            Err(errno) => fail(errno),
+        }
+    }
+
+    /// The last descriptor of a handle is closed: the locks of the open file are freed, one owner after the
+    /// other, and then it is no more.
+    fn close(&mut self, attempt: &mut Attempt<'_>, fh: u64, lock_owner: u64) -> Step {
+        let file = match self.handles.file(fh) {
             Ok(file) => file,
             Err(errno) => return fail(errno),
         };
         let key = file.key();
-        let had_locks = self.handles.locks_mut().free(key, owner);
-        if is_last {
-            self.release(fh, file);
+        let flock = Some((Style::Flock, lock_owner | IS_OWNER));
+        let owners = [flock, self.handles.locks().owner_by(key, fh)];
+        if let Some(step) = owners.into_iter().flatten().find_map(|owner| self.free(attempt, key, owner)) {
+            return step;
         }
-        if had_locks {
-            let all = Range { pid: attempt.caller().pid, ..Range::NOTHING };
-            return self.ask(attempt, key, MdsOp::SETFILELOCK, lock_args(owner, all, false));
-        }
-        if is_last { done(Answer::Done) } else { self.closed(key) }
+        self.release(fh, file);
+        done(Answer::Done)
     }
 
-    /// The end of a close(2), which tells of lost writes.
-    fn closed(&mut self, key: InodeKey) -> Step {
-        self.cache.open_inode(key).take_error().map_or_else(|| done(Answer::Done), fail)
+    /// Frees all locks of an owner on a file, if there are any.
+    fn free(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, owner: (Style, u64)) -> Option<Step> {
+        let all = Range { pid: attempt.caller().pid, ..Range::NOTHING };
+        let had_any = self.handles.locks_mut().free(key, owner);
+        had_any.then(|| self.ask(attempt, key, MdsOp::SETFILELOCK, lock_args(owner, all, false)))
     }
 
     fn ask(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, op: MdsOp, args: FileLockArgs) -> Step {
@@ -134,6 +155,9 @@ impl Locks<'_> {
     }
 
     fn answered(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest, reply: &ClientReply) -> Step {
+        if let FsRequest::Release { fh, lock_owner } = request {
+            return self.close(attempt, *fh, *lock_owner);
+        }
         if let Some(errno) = Errno::from_result_code(reply.result) {
             return fail(errno);
         }
@@ -153,10 +177,7 @@ impl Locks<'_> {
                 self.handles.locks_mut().set(file.key(), *fh, owner, range);
                 done(Answer::Done)
             }
-            FsRequest::Flush { fh, .. } => match self.handles.file(*fh) {
-                Ok(file) => self.closed(file.key()),
-                Err(errno) => fail(errno),
-            },
+            FsRequest::Flush { fh, .. } => self.flushed(*fh),
             _ => done(Answer::Done),
         }
     }

@@ -186,3 +186,19 @@ fn no_claim_of_locks_ends_the_rank() {
         assert_eq!(w.call(A, lock("f", 5, SHARED, (0, 0))).result, code(Errno::EINVAL));
     }
 }
+
+#[test]
+fn an_interrupt_stops_the_wait_for_one_file() {
+    let mut w = two_clients(9);
+    files(&mut w);
+    for name in ["f", "g"] {
+        assert_eq!(w.call(A, lock(name, FCNTL, EXCLUSIVE, (0, 0))).result, 0);
+    }
+    let [f, g] = ["f", "g"].map(|name| w.start(B, lock(name, FCNTL, SHARED, (0, 0))));
+    w.quiet();
+    // As Linux sends it: the kind is that of an unlock.
+    let stop = FileLockArgs { rule: 3, kind: FREE, wait: 0, ..args(FCNTL, SHARED, (0, 0)) };
+    w.call(B, ClientRequest { args: stop.into(), ..request(MdsOp::SETFILELOCK, "g") });
+    assert_eq!(w.reply(B, g).result, code(Errno::EINTR));
+    assert!(waits(&w, B, f));
+}

@@ -30,9 +30,9 @@ macro_rules! stamps {
         }
 
         impl $name {
-            /// One nanosecond later.
+            /// One nanosecond later; the last one stays.
             pub fn next(self) -> Self {
-                Wall(Wall::from(self).0 + 1).into()
+                Self::from(Wall(Wall::from(self).0 + 1)).max(self)
             }
         }
 

@@ -223,7 +223,14 @@ impl Inode {
 
     /// True if the inode may be dropped from memory.
     pub(crate) fn may_go(&self) -> bool {
-        self.is_idle() || self.is_unused() && self.key.is_head() && !self.is_believed_above()
+        self.is_idle() || self.is_replaceable() && !self.is_believed_above()
+    }
+
+    /// True if nothing local needs the inode, and an MDS can describe it to those who refer to it. It forgets
+    /// an inode without a name; then only a file can't be in use above, since it would be open here. Somebody
+    /// may be in such a directory, or hold the end of a pipe.
+    pub(crate) fn is_replaceable(&self) -> bool {
+        self.is_unused() && self.key.is_head() && (self.attrs.nlink() > 0 || self.attrs.is_file())
     }
 
     /// True if data are buffered or the MDS has not acknowledged a change.

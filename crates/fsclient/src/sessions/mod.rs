@@ -4,7 +4,7 @@
 mod messages;
 
 use crate::cache::Cache;
-use crate::file_locks::FileLocks;
+use crate::file_locks::{FREE, FileLocks};
 use crate::key::{InodeKey, OpId};
 use crate::op::{Attempt, Outs, Stage, Step};
 use crate::promise::Promise;
@@ -461,6 +461,7 @@ impl Sessions {
             Interrupted::Tell(rank, mut request) => {
                 let mut args: FileLockArgs = request.args.get();
                 args.rule += LOCK_INTERRUPT;
+                (args.kind, args.wait) = (FREE, 0);
                 (request.args, request.num_retry) = (args.into(), 0);
                 self.enqueue(None, rank, request, Recall::Done, out);
                 true

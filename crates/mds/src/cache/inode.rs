@@ -123,6 +123,11 @@ impl Inode {
         self.data.ranges.get(&client.0).is_some_and(|r| r.max_size > 0 || r.bits != 0)
     }
 
+    /// True if its objects are being removed, since nobody had a name or a capability for it: it is gone.
+    pub fn is_being_purged(&self) -> bool {
+        matches!(self.data_work, Some(DataWork::Purge { .. }))
+    }
+
     /// True if `client` could be given a directory to work in it alone, once the inode records that.
     pub fn may_be_exclusive(&self, client: ClientId) -> bool {
         let others = self.held_by_others(Some(client.into()));

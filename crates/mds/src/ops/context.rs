@@ -180,7 +180,8 @@ impl<'a> Cx<'a> {
             cap.is_some_and(|cap| cap.held() & DIR_ASYNC == DIR_ASYNC)
         };
         let may_assume = || self.is_repeating || self.parent(&self.request.path).is_ok_and(has_alone);
-        self.is_replay() || is_async(self.request) && may_assume()
+        let is_repeated = self.is_replay() && self.is_repeating;
+        is_repeated || is_async(self.request) && may_assume()
     }
 
     /// Looks up an inode.
@@ -189,6 +190,9 @@ impl<'a> Cx<'a> {
             return Err(Errno::ESTALE.into());
         }
         let inode = self.cache.inode(ino)?;
+        if inode.is_being_purged() {
+            return Err(Errno::ESTALE.into());
+        }
         // A snapshot's states may be in directories that are gone.
         if let Some((dir, _)) = inode.place.as_ref().filter(|_| ino.is_head()) {
             self.check_authority(*dir)?;

@@ -44,7 +44,9 @@ impl Caps {
         let inode = cache.inodes.get(&ino).filter(|_| !done);
         if let Some(inode) = inode.filter(|i| i.is_recorded(client)) {
             let mut data = inode.data.clone();
-            merge(&mut data, m, inode.change.is_by(client));
+            // Linux writes at a coarse time: others may have seen it between two of its writes.
+            let is_alone = inode.caps.clients().all(|holder| holder == client);
+            merge(&mut data, m, is_alone && inode.change.is_by(client));
             let more = vec![Update::Flushed { client: client.0, tid }];
             commit_inode(env, cache, sessions, Some(client), "flush", data, more);
         } else if inode.is_some() {
@@ -101,8 +103,8 @@ fn realm_of(cache: &Cache, inode: InodeKey) -> u64 {
     cache.inodes.get(&inode).map_or(Ino::ROOT, |inode| cache.realm_of(inode)).0
 }
 
-/// Merges what a client changed under exclusive or write caps; `is_its_own` if nobody else has changed the
-/// inode since it did.
+/// Merges what a client changed under exclusive or write caps; `is_its_own` if nobody else has seen or changed
+/// the inode since it did.
 fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool) {
     let (file, dirty) = (m.file(), m.dirty.0);
     if dirty & cap::AUTH_EXCL != 0 {

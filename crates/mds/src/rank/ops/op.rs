@@ -3,8 +3,11 @@
 use crate::page::Page;
 use crate::types::{ClientId, Need, OpId};
 use fsfmt::InodeKey;
-use msgs::{ClientRequest, FileLockArgs, MdsOp};
+use msgs::{ClientRequest, FileLockArgs, FilePath, MdsOp};
 use std::collections::BTreeSet;
+
+/// The protocol's kind of a request that frees a lock.
+const UNLOCK: u8 = 4;
 
 /// A client's request until it is answered. It is in the table of operations, or taken out of it for a step.
 pub(super) struct Op {
@@ -52,11 +55,14 @@ impl Op {
         self.pages.iter().map(|p| p.since).min().unwrap_or(self.last_run).min(self.last_run)
     }
 
-    /// True if a client's request interrupts this one, which waits for a lock.
-    pub fn is_interrupted_by(&self, client: ClientId, asked: &FileLockArgs) -> bool {
+    /// True if a client's request about a file interrupts this one, which waits for a lock.
+    pub fn is_interrupted_by(&self, client: ClientId, (path, asked): (&FilePath, &FileLockArgs)) -> bool {
         let args: FileLockArgs = self.request.args.get();
         self.client == client
             && self.request.op == MdsOp::SETFILELOCK
+            && self.request.path == *path
+            && args.wait != 0
+            && args.kind != UNLOCK
             && asked.rule.checked_sub(INTERRUPT) == Some(args.rule)
             && (args.owner, args.pid, args.start, args.length)
                 == (asked.owner, asked.pid, asked.start, asked.length)

@@ -182,7 +182,7 @@ impl Ops {
         (tid, request): (u64, &ClientRequest),
     ) -> bool {
         let Some(asked) = interrupts(request) else { return false };
-        let waiting = self.ops.iter().find(|(_, op)| op.is_interrupted_by(client, &asked));
+        let waiting = self.ops.iter().find(|(_, op)| op.is_interrupted_by(client, (&request.path, &asked)));
         if let Some(id) = waiting.map(|(id, _)| *id) {
             let op = self.ops.remove(&id).expect("just found");
             self.fail(env, cache, sessions, caps, op, (Errno::EINTR, 0));
