@@ -142,6 +142,29 @@ fn locks_of_a_client_that_does_not_come_back_are_freed_when_it_is_evicted() {
 }
 
 #[test]
+fn a_silent_client_is_evicted_once_others_wait_for_its_lock() {
+    let renew = |w: &mut World, seconds: u64| {
+        for _ in 0..seconds {
+            w.send(B, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 1));
+            w.advance(Duration::from_secs(1));
+            w.quiet();
+        }
+    };
+    for (rule, seed) in [(FCNTL, 9), (FLOCK, 10)] {
+        let mut w = two_clients(seed);
+        files(&mut w);
+        assert_eq!(w.call(A, lock("f", rule, EXCLUSIVE, (0, 0))).result, 0);
+        renew(&mut w, 70);
+        assert!(w.evict_asked.is_empty(), "nobody needs what it has");
+        let waiting = w.start(B, lock("f", rule, EXCLUSIVE, (0, 0)));
+        renew(&mut w, 2);
+        assert_eq!(w.evict_asked, [A]);
+        w.finish_evictions();
+        assert_eq!(w.reply(B, waiting).result, 0);
+    }
+}
+
+#[test]
 fn locks_go_with_the_capability_that_they_rest_on() {
     let mut w = two_clients(7);
     let [f, _] = files(&mut w);

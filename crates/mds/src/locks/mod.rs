@@ -42,7 +42,7 @@ impl OfFile {
     }
 }
 
-/// The locks that clients hold on the rank's files, and the fcntl locks that requests wait for.
+/// The locks that clients hold on the rank's files, and those that requests wait for.
 ///
 /// Invariants: two owners never hold locks that conflict, and one owner holds at most one mode on each byte;
 /// a client is known as a holder of exactly the files that it has locks on; no file is kept without locks. A
@@ -52,6 +52,7 @@ pub struct Locks {
     files: BTreeMap<InodeKey, OfFile>,
     holders: BTreeMap<ClientId, BTreeSet<InodeKey>>,
     waiting: BTreeMap<OpId, Ask>,
+    /// The requests that wait for fcntl locks, by owner.
     waits: BTreeMap<Identity, BTreeSet<OpId>>,
 }
 
@@ -157,8 +158,17 @@ impl Locks {
         self.end_wait(op);
         if ask.style == Style::Posix {
             self.waits.entry(ask.owner.identity()).or_default().insert(op);
-            self.waiting.insert(op, ask);
         }
+        self.waiting.insert(op, ask);
+    }
+
+    /// True if a request waits for a lock that a client holds.
+    pub fn keeps_waiting(&self, client: ClientId) -> bool {
+        let is_holder = |ask: &Ask| {
+            let file = self.files.get(&ask.ino);
+            file.is_some_and(|file| file.of(ask.style).conflicts(ask).any(|h| h.owner().client == client))
+        };
+        self.holders.contains_key(&client) && self.waiting.values().any(is_holder)
     }
 
     /// Notes that a request does not wait any more.
@@ -207,7 +217,8 @@ impl Locks {
             }
         }
         assert_eq!(self.holders, holders, "holders are those that the files tell");
-        assert_eq!(self.waits.values().map(BTreeSet::len).sum::<usize>(), self.waiting.len());
+        let of_posix = self.waiting.values().filter(|ask| ask.style == Style::Posix).count();
+        assert_eq!(self.waits.values().map(BTreeSet::len).sum::<usize>(), of_posix);
     }
 }
 

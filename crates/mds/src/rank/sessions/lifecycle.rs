@@ -139,8 +139,12 @@ impl Sessions {
                         s.state = SessionState::Stale;
                     }
                 }
-                // Others wait for bits that it does not give up.
-                SessionState::Stale if silent > evict_after || is_revoking(cache, client, s) => {
+                // Others wait for bits or file locks that it does not give up.
+                SessionState::Stale
+                    if silent > evict_after
+                        || is_revoking(cache, client, s)
+                        || cache.locks.keeps_waiting(client) =>
+                {
                     self.evict(env, client);
                 }
                 SessionState::Open if late(client) > evict_after => self.evict(env, client),
