@@ -266,7 +266,7 @@ impl FileLoad {
             return None;
         }
         let (rng, state) = (&mut self.rng, &mut self.clients[client]);
-        if state.spree.is_none() && rng.chance(1, 40) {
+        if state.spree.is_none() && rng.chance(1, 16) {
             let dir = state.dirs.iter().nth(rng.below(state.dirs.len() as u64) as usize)?;
             state.spree = Some((*dir, 5 + rng.below(12) as u32));
         }
