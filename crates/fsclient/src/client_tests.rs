@@ -315,6 +315,21 @@ fn mode_and_times_change_here_and_travel_in_one_flush() {
 }
 
 #[test]
+fn a_write_replaces_a_modification_time_ahead_of_the_clock() {
+    let mut rig = Rig::new();
+    let ahead = Wall(2 * 1_000_000_000_000);
+    rig.ask(FsRequest::Setattr { ino: INO, set: SetAttr { mtime: Some(ahead), ..SetAttr::default() } });
+    assert_eq!(rig.inode().attr().mtime, ahead);
+    rig.write(0, 10);
+    assert!(rig.inode().attr().mtime < ahead);
+    rig.ask(FsRequest::Release { fh: FH, lock_owner: 0 });
+    let told = cap_messages(&rig.writes_arrive());
+    assert_eq!(told[0].dirty.0, cap::FILE_WR | cap::FILE_EXCL);
+    assert!(Wall::from(told[0].file().mtime) < ahead);
+    assert_eq!(told[0].file().time_warp_seq, 2, "the MDS and other clients must not take the later one");
+}
+
+#[test]
 fn an_older_mode_in_a_revocation_does_not_undo_ours() {
     let mut rig = Rig::new();
     rig.ask(FsRequest::Setattr { ino: INO, set: SetAttr { mode: Some(0o600), ..SetAttr::default() } });

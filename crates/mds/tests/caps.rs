@@ -3,7 +3,7 @@
 mod world;
 
 use mds::{ClientId, MdsOptions, Stage};
-use msgs::{MdsOp, cap};
+use msgs::{ClientRequest, MdsOp, cap};
 use std::time::Duration;
 use world::World;
 use world::client::{
@@ -117,6 +117,24 @@ fn a_truncation_takes_everything_back_first_and_removes_objects() {
     assert_eq!(left[0], (format!("{f:x}.00000000"), 1000));
     let seen = &w.clients[&A].held[&f];
     assert!(seen.caps & cap::FILE_WR != 0, "the writer may go on: {}", msgs::Caps(seen.caps));
+}
+
+#[test]
+fn a_truncation_replaces_a_modification_time_ahead_of_the_clock() {
+    let mut w = two_clients(5);
+    w.call(A, create("f", 2));
+    let ahead = wire::Timespec { sec: 4_000_000_000, nsec: 0 };
+    let mask = msgs::setattr_mask::MTIME;
+    let args = msgs::SetattrArgs { mtime: ahead, mask, ..msgs::SetattrArgs::default() };
+    w.call(B, ClientRequest { args: args.into(), ..request(MdsOp::SETATTR, "f") });
+    let stat = |w: &mut World| w.call(B, getattr("f", cap::ANY_SHARED)).trace.target.expect("target");
+    let before = stat(&mut w);
+    assert_eq!(before.mtime, ahead);
+    // The size stays: it counts as a modification all the same.
+    assert_eq!(w.call(B, setattr_size("f", before.size)).result, 0);
+    let after = stat(&mut w);
+    assert!(after.mtime < ahead);
+    assert!(after.time_warp_seq > before.time_warp_seq, "clients must not keep the later one");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::dirty::Dirty;
 use maps::FileLayout;
 use msgs::{CapFile, ClientCaps, ClientQuota, InodeStat, QuotaInfo};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use stdx::Wall;
 use wire::{Reader, Timespec};
 
@@ -13,6 +14,8 @@ const S_IFDIR: u32 = 0o040_000;
 const S_IFREG: u32 = 0o100_000;
 /// Permission bits of a mode.
 const PERMISSIONS: u32 = 0o7777;
+/// The difference of two clients' clocks that is taken for one, and not for a time that somebody has set.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
 /// The attributes that may be newer here than at the MDS. Its messages then do not replace them.
 #[derive(Clone, Copy, Debug)]
@@ -327,6 +330,17 @@ impl Attributes {
     pub(super) fn note_unlinked(&mut self, wall: Wall) {
         self.nlink = 0;
         self.note_change(wall);
+    }
+
+    /// Replaces a modification time that lies ahead of the clock, since somebody has set it. Returns true if it
+    /// did.
+    pub(super) fn take_back_mtime(&mut self, wall: Wall) -> bool {
+        let is_ahead = self.mtime > Timespec::from(wall + CLOCKS_DIFFER);
+        if is_ahead {
+            self.mtime = wall.into();
+            self.time_warp_seq += 1;
+        }
+        is_ahead
     }
 
     /// Changes mode and owner here, without the MDS.

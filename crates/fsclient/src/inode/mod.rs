@@ -484,6 +484,10 @@ impl Inode {
     /// Notes that data up to `end` were written or allocated.
     pub(crate) fn note_write(&mut self, end: u64, wall: Wall) {
         let is_shared = self.pages.note_write(self.may_keep_pages());
+        // Without `Fx` the later of two times is the one that all clients agree on.
+        if !is_shared && self.may(cap::FILE_EXCL) && self.attrs.take_back_mtime(wall) {
+            self.caps.note_change(cap::FILE_EXCL);
+        }
         if self.attrs.note_write(end, wall, is_shared) {
             self.caps.note_growth();
         }
