@@ -8,9 +8,9 @@ use crate::commit::Commit;
 use crate::core::Core;
 use crate::extents::extents;
 use crate::io::{Io, expect_len};
-use crate::key;
+use crate::key::{self, Key};
 use crate::logged::Step;
-use crate::onode::onode;
+use crate::onode::{Onode, onode};
 use crate::plan::{Scratch, Staged};
 use crate::stop::Stop;
 use stdx::{BLOCK, Buf};
@@ -41,7 +41,7 @@ enum Blocked {
 #[derive(Default)]
 pub(crate) struct Applier {
     blocked: Blocked,
-    /// Waits of the next transaction so far.
+    /// Pages and blocks that the next transaction has waited for so far.
     stops: usize,
     scratch: Scratch,
     /// Failed reads of the blocks that it waits for.
@@ -49,7 +49,7 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    /// Waits of the next transaction so far.
+    /// Pages and blocks that the next transaction has waited for so far.
     pub fn stops(&self) -> usize {
         self.stops
     }
@@ -142,20 +142,34 @@ impl Applier {
         Ok(None)
     }
 
-    /// Loads the pages of the next transaction's other objects, so that it is not planned again for each of
-    /// them, and those of the writes after it, so that they do not wait for one another.
+    /// Loads the pages of the next transaction's other objects and omap entries, so that it is not planned
+    /// again for each of them, and those of the writes after it, so that they do not wait for one another.
     fn load_ahead(&mut self, commit: &Commit, core: &Core, io: &mut Io, out: &mut Vec<StoreOut>) {
         let Blocked::Pages(pages) = &mut self.blocked else { return };
         let Some((_, next)) = commit.next_unapplied() else { return };
         let view = core.view();
-        for object in next.steps.iter().flat_map(Step::objects).take(OBJECTS_AHEAD) {
-            if let Err(Stop::Page(ptr, level)) = view.with(&key::object(object), |_| ())
+        let mut load = |key: &Key| {
+            if let Err(Stop::Page(ptr, level)) = view.with(key, |_| ())
                 && !pages.contains(&ptr.block)
                 && io.load(ptr, level, out).is_ok()
             {
                 pages.push(ptr.block);
             }
+            pages.len()
+        };
+        for object in next.steps.iter().flat_map(Step::objects).take(OBJECTS_AHEAD) {
+            load(&key::object(object));
         }
+        // The entries of a large omap are spread over many pages.
+        let most = core.cache_limit() / 4;
+        for (object, mut names) in next.steps.iter().filter_map(Step::omap_names) {
+            let Ok(Some(Onode { omap: id @ 1.., .. })) = onode(&view, object) else { continue };
+            if names.any(|name| load(&key::omap(id, name)) >= most) {
+                break;
+            }
+        }
+        // The first page counts already.
+        self.stops += pages.len().saturating_sub(1);
         let most = (core.cache_limit() / 4).min(WRITES_AHEAD);
         let writes = commit.unapplied().flat_map(|txn| txn.steps.iter().filter_map(Step::written));
         for (object, from, to) in writes.take(most) {

@@ -330,6 +330,16 @@ impl Step {
         }
     }
 
+    /// The object whose omap it changes, and the names of the entries.
+    pub fn omap_names(&self) -> Option<(&ObjectKey, impl Iterator<Item = &[u8]>)> {
+        let (key, set, removed) = match self {
+            Self::Op(TxnOp::OmapSet(key, entries)) => (key, &entries[..], &[][..]),
+            Self::Op(TxnOp::OmapRemove(key, names)) => (key, &[][..], &names[..]),
+            _ => return None,
+        };
+        Some((key, set.iter().map(|(name, _)| &name[..]).chain(removed.iter().map(|name| &name[..]))))
+    }
+
     /// The object that it clones.
     pub fn cloned(&self) -> Option<&ObjectKey> {
         match self {

@@ -149,6 +149,30 @@ fn a_large_omap_is_cloned_in_little_memory_whole_or_not_at_all() {
 }
 
 #[test]
+fn the_entries_of_a_large_omap_that_a_transaction_changes_are_looked_up_together() {
+    const ENTRIES: u64 = 20_000;
+    let config = Config { cache_bytes: 4 << 20, table_bytes: 2 << 20, log_bytes: Some(4 << 20), ..small() };
+    let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), config.clone());
+    for i in (0..ENTRIES).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    bench.clean();
+    let spread = || (0..ENTRIES).step_by(100).map(omap_entry);
+    let names = || spread().map(|(name, _)| name).collect();
+    for op in [TxnOp::OmapSet(key("a"), spread().collect()), TxnOp::OmapRemove(key("a"), names())] {
+        bench = bench.reopen(config.clone());
+        bench.submit(txn(vec![op]));
+        let mut most = 0;
+        while bench.step() {
+            most = most.max(bench.disk.under_way());
+        }
+        assert!(most > 50, "{most} pages at once");
+        bench.clean();
+    }
+    assert_eq!(omap_of(&mut bench, "a").len(), (ENTRIES - ENTRIES / 100) as usize);
+}
+
+#[test]
 fn a_clone_repeats_what_its_transaction_did_before_to_the_original() {
     let mut bench = Bench::open(SimDisk::new(32 << 20, 4096, 1), small());
     for i in (0..2000).step_by(200) {

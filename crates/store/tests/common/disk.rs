@@ -68,6 +68,11 @@ impl SimDisk {
         self.sector
     }
 
+    /// The number of operations under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
     pub fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
