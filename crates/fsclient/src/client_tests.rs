@@ -580,6 +580,20 @@ fn a_name_is_believed_as_long_as_the_directory_is_not_given_up() {
 }
 
 #[test]
+fn the_link_count_of_what_loses_a_name_is_left_to_the_mds() {
+    let (parent, name) = (DIR, b"a".to_vec());
+    let unlink = FsRequest::Unlink { parent, name: name.clone() };
+    for request in [unlink, FsRequest::Rmdir { parent, name }] {
+        let mut rig = Rig::with_dir(DIR_CAPS);
+        let asked = requests(&rig.lookup(b"a"));
+        rig.found(asked[0].0, b"a", 2, DIR_CAPS);
+        assert!(rig.inode().may(cap::LINK_SHARED));
+        rig.ask(request);
+        assert!(!rig.inode().may(cap::LINK_SHARED), "it changes");
+    }
+}
+
+#[test]
 fn a_name_learnt_without_the_right_to_keep_it_is_not_believed_when_that_is_gained() {
     let mut rig = Rig::with_dir(DIR_CAPS);
     rig.revoke_dir(2, DIR_CAPS & !cap::FILE_SHARED);

@@ -195,9 +195,11 @@ impl Namespace<'_> {
         }
     }
 
-    /// Gives up `Ls` on an inode of which a name goes away: the answer does not tell the new number of links.
+    /// Gives up `Ls` on an inode of which a name goes away: the answer does not tell the new number of links,
+    /// which is to be known when it is 0.
     fn give_up_link_count(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) {
         let (FsRequest::Unlink { parent: dir, name }
+        | FsRequest::Rmdir { parent: dir, name }
         | FsRequest::Rename { new_parent: dir, new_name: name, .. }) = request
         else {
             return;

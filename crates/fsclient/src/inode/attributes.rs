@@ -332,8 +332,8 @@ impl Attributes {
         self.note_change(wall);
     }
 
-    /// Replaces a modification time that lies ahead of the clock, since somebody has set it. Returns true if it
-    /// did.
+    /// Replaces a modification time that lies ahead of the clock, since somebody has set it. Returns true if
+    /// it did.
     pub(super) fn take_back_mtime(&mut self, wall: Wall) -> bool {
         let is_ahead = self.mtime > Timespec::from(wall + CLOCKS_DIFFER);
         if is_ahead {

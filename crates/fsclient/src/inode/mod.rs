@@ -1,5 +1,6 @@
 //! One inode: attributes, the capability, users, buffered writes, cached pages; and the rules between them.
 
+mod alone;
 mod attributes;
 mod capability;
 mod listing;

@@ -103,8 +103,8 @@ fn realm_of(cache: &Cache, inode: InodeKey) -> u64 {
     cache.inodes.get(&inode).map_or(Ino::ROOT, |inode| cache.realm_of(inode)).0
 }
 
-/// Merges what a client changed under exclusive or write caps; `is_its_own` if nobody else has seen or changed
-/// the inode since it did.
+/// Merges what a client changed under exclusive or write caps; `is_its_own` if nobody else has seen or
+/// changed the inode since it did.
 fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool) {
     let (file, dirty) = (m.file(), m.dirty.0);
     if dirty & cap::AUTH_EXCL != 0 {
