@@ -222,13 +222,13 @@ pub(crate) fn collect_garbage(
     io: &mut Io,
     out: &mut Vec<StoreOut>,
 ) -> Result<bool, StoreError> {
-    let scratch = Scratch::default();
+    let (scratch, from) = (Scratch::default(), core.collected());
     let mut plan = core.plan(&scratch);
-    match plan.collect_garbage(GARBAGE_ENTRIES) {
-        Ok(more) => {
+    match plan.collect_garbage(GARBAGE_ENTRIES, from.as_ref()) {
+        Ok((more, collected)) => {
             let done = plan.finish();
             core.absorb(done);
-            core.set_garbage(more);
+            core.set_garbage(more, collected);
             Ok(more)
         }
         Err(stop) => {

@@ -173,6 +173,24 @@ fn the_entries_of_a_large_omap_that_a_transaction_changes_are_looked_up_together
 }
 
 #[test]
+fn a_large_omap_that_is_removed_is_passed_over_once() {
+    const ENTRIES: u64 = 20_000;
+    let config = Config { table_bytes: 8 << 20, log_bytes: Some(8 << 20), ..small() };
+    let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), config.clone());
+    for i in (0..ENTRIES).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    bench.clean();
+    let mut bench = bench.reopen(config);
+    let before = bench.disk.reads;
+    bench.commit(txn(vec![TxnOp::Remove(key("a"))]));
+    bench.clean();
+    let reads = bench.disk.reads - before;
+    assert!(reads < ENTRIES / 20, "{reads} reads");
+    assert_eq!(bench.assert_sound().pages, Vec::<u64>::new(), "nothing is left in the index");
+}
+
+#[test]
 fn a_clone_repeats_what_its_transaction_did_before_to_the_original() {
     let mut bench = Bench::open(SimDisk::new(32 << 20, 4096, 1), small());
     for i in (0..2000).step_by(200) {

@@ -10,6 +10,7 @@ use crate::alloc::{Alloc, Run};
 use crate::cache::{Blocks, Cache};
 use crate::config::Config;
 use crate::io::Io;
+use crate::key::Key;
 use crate::page::{Page, Ptr};
 use crate::plan::{Base, Done, Plan, Scratch};
 use crate::retired::{Freed, Retired};
@@ -43,6 +44,9 @@ pub(crate) struct Core {
     applied: u64,
     /// True if removed objects or omaps may have entries left.
     garbage: bool,
+    /// The last entry of the first of these that was removed: a search from there passes over nothing that is
+    /// gone.
+    collected: Option<Key>,
     /// Pages that the running checkpoint has made.
     making: u64,
     /// Blocks of the device.
@@ -79,6 +83,7 @@ impl Core {
             next_id: 0,
             applied: 0,
             garbage: true,
+            collected: None,
             making: 0,
             device_blocks: 0,
             table_bytes: config.table_bytes,
@@ -117,9 +122,14 @@ impl Core {
         self.garbage
     }
 
-    /// Notes if removed objects or omaps still have entries.
-    pub fn set_garbage(&mut self, garbage: bool) {
-        self.garbage = garbage;
+    /// The last entry that was removed of the first removed object or omap that has any left.
+    pub fn collected(&self) -> Option<Key> {
+        self.collected.clone()
+    }
+
+    /// Notes if removed objects or omaps still have entries, and the last one that was removed.
+    pub fn set_garbage(&mut self, garbage: bool, collected: Option<Key>) {
+        (self.garbage, self.collected) = (garbage, collected);
     }
 
     pub fn stats(&self) -> Stats {

@@ -6,16 +6,28 @@ use crate::key::{self, Key};
 use crate::stop::{Stop, corrupt};
 
 impl Plan<'_> {
-    /// Removes some entries of objects and omaps that were parted with; false where there are no more.
-    pub(crate) fn collect_garbage(&mut self, entries: usize) -> Result<bool, Stop> {
+    /// Removes some entries of objects and omaps that were parted with, from `from` on: all before it are gone
+    /// already. Gives where to go on; false where there are no more.
+    pub(crate) fn collect_garbage(
+        &mut self,
+        entries: usize,
+        from: Option<&Key>,
+    ) -> Result<(bool, Option<Key>), Stop> {
         let first = self.scan(&Key::of([b"G"]), &Key::of([b"H"])).next()?.map(|(name, _)| Key::from(name));
-        let Some(name) = first else { return Ok(false) };
+        let Some(name) = first else { return Ok((false, None)) };
         let id = key::number(&name, 1).ok_or_else(|| corrupt("name of something removed"))?;
         let (of_omap, of_object) = (key::prefixed(b'M', id), key::part(id));
-        let mut gone = self.some(&of_omap, &of_omap, entries)?;
-        gone.extend(self.some(&of_object, &of_object, entries - gone.len())?);
+        let within = |prefix: &Key| from.filter(|key| key.starts_with(prefix));
+        let mut gone = match within(&of_object) {
+            Some(_) => Vec::new(),
+            None => self.some(&of_omap, within(&of_omap).unwrap_or(&of_omap), entries)?,
+        };
+        let of_object_from = within(&of_object).unwrap_or(&of_object);
+        gone.extend(self.some(&of_object, of_object_from, entries - gone.len())?);
+        let mut up_to = gone.last().map(|(key, _)| key.clone());
         if gone.len() < entries {
             self.delete(name);
+            up_to = None;
         }
         for (key, value) in gone {
             match decode_extent(&key, &value).filter(|_| key::is_extent(&key)) {
@@ -24,7 +36,7 @@ impl Plan<'_> {
             }
             self.delete(key);
         }
-        Ok(true)
+        Ok((true, up_to))
     }
 
     /// At most `max` entries whose keys begin with `prefix`, from `from` on.

@@ -23,6 +23,7 @@ pub struct SimDisk {
     pub unreadable_times: u32,
     /// Says that it has flushed, and has not.
     pub lies: bool,
+    pub reads: u64,
     pub writes: u64,
     pub flushes: u64,
     pub written_bytes: u64,
@@ -45,6 +46,7 @@ impl SimDisk {
             unreadable: 0..0,
             unreadable_times: u32::MAX,
             lies: false,
+            reads: 0,
             writes: 0,
             flushes: 0,
             written_bytes: 0,
@@ -87,6 +89,7 @@ impl SimDisk {
         assert!(offset % self.sector as u64 == 0 && len % self.sector as u64 == 0, "aligned: {op:?}");
         assert!(offset + len <= self.size, "inside: {op:?}");
         self.check_overlap(&op, offset, len);
+        self.reads += u64::from(matches!(op, DiskOp::Read { .. }));
         self.under_way.push((id, op));
     }
 
