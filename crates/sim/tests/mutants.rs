@@ -80,7 +80,7 @@ mutants! {
     mds_forgets_locks_that_are_claimed in Files within 50 by "locks_exclude";
     mds_loses_revocation in Any within 400
         by "answers_everything" | "namespace_linearizable" | "files_linearizable";
-    client_drops_dirty_data in Files within 200 by "files_linearizable";
+    client_drops_dirty_data in Files within 200 from 150 by "files_linearizable";
     client_forgets_what_it_told in Files within 200 by "namespace_linearizable" | "files_linearizable";
     client_works_without_right in Files within 400
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
