@@ -419,6 +419,18 @@ fn who_removes_a_name_does_not_keep_the_old_link_count() {
 }
 
 #[test]
+fn who_holds_a_removed_directory_is_told_that_it_has_no_name() {
+    let mut w = two_clients(21);
+    let d = ino(&w.call(A, mkdir("d")));
+    w.call(B, lookup("d"));
+    assert_eq!(w.call(B, request(MdsOp::RMDIR, "d")).result, 0);
+    w.quiet();
+    for client in [A, B] {
+        assert_ne!(caps(&w, client, d) & cap::LINK_SHARED, 0, "the message that grants it tells the count");
+    }
+}
+
+#[test]
 fn an_open_unlinked_file_outlives_a_restart() {
     let mut w = two_clients(21);
     let f = ino(&w.call(A, create("f", 2)));

@@ -294,18 +294,21 @@ fn grant(
     client: ClientId,
 ) {
     let inode = cache.inodes.get_mut(&ino).expect("the inode that is being evaluated");
-    if inode.data.is_dir() || !sessions.is_open(client) {
+    let (is_dir, has_name) = (inode.data.is_dir(), inode.data.nlink > 0);
+    if is_dir && has_name || !sessions.is_open(client) {
         return;
     }
     let grantable =
         holders.grantable(inode, client, inode.caps.get(client).expect("one of its capabilities"));
     let cap = inode.caps.get_mut(client).expect("one of its capabilities");
-    // A file that has lost its last name is purged when nobody holds it: whoever only has it cached is told.
-    let is_gone = if inode.data.nlink == 0 { cap::LINK_SHARED } else { 0 };
-    if (cap.wanted | is_gone) & grantable & !cap.pending == 0 {
+    // What has lost its last name is purged when nobody holds it: whoever only has it cached is told. Nothing
+    // else is granted of a directory.
+    let is_gone = if has_name { 0 } else { cap::LINK_SHARED };
+    let (wanted, unasked) = if is_dir { (0, is_gone) } else { (cap.wanted, UNASKED_BITS) };
+    if (wanted | is_gone) & grantable & !cap.pending == 0 {
         return;
     }
-    let bits = cap.pending | (grantable & (UNASKED_BITS | cap.wanted));
+    let bits = cap.pending | (grantable & (unasked | wanted));
     if bits & !cap.pending & STRONG != 0 {
         env.due(Due::InodeChanged(ino));
     }
