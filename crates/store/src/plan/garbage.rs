@@ -6,8 +6,8 @@ use crate::key::{self, Key};
 use crate::stop::{Stop, corrupt};
 
 impl Plan<'_> {
-    /// Removes some entries of objects and omaps that were parted with, from `from` on: all before it are gone
-    /// already. Gives where to go on; false where there are no more.
+    /// Removes some entries of objects and omaps that were parted with, from `from` on: all before it are
+    /// gone already. Gives where to go on; false where there are no more.
     pub(crate) fn collect_garbage(
         &mut self,
         entries: usize,
