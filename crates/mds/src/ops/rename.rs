@@ -41,29 +41,42 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         touched.push(victim);
     }
     draft.remove(src.clone());
-    draft.changed(ino)?;
-    directory::change(cx, &mut draft, src.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
-    directory::change(cx, &mut draft, dest.0, (i64::from(!is_dir), i64::from(is_dir)))?;
-    match src_link {
-        SlotLink::Remote { dtype, .. } => draft.put_remote(dest.clone(), ino.ino, dtype),
-        _ => {
-            draft.unaccount(src.0, ino)?;
-            draft.account(dest.0, ino)?;
-            draft.put(dest.clone(), ino);
-        }
-    }
+    move_link(cx, &mut draft, (ino, src_link), &src, &dest)?;
     let realm = match src_link {
         SlotLink::Primary(_) => change_realm(cx, &mut draft, ino, dest.0)?,
         _ => None,
     };
-    cx.revoke_others(ino, cap::LINK_SHARED);
-    cx.revoke(ino, None, cap::LINK_EXCL);
     let mut local = draft.finish();
     if let Some((id, _)) = realm {
         local.push(cx.cache.snaps.take(id, false));
     }
     let realm = realm.map(|(_, change)| change);
     cx.finish(Plan { local, reply, touched, realm, ..Plan::default() })
+}
+
+/// Puts a link to an inode under another name. What is left at its old one is the caller's to say.
+fn move_link(
+    cx: &Cx<'_>,
+    draft: &mut Draft<'_>,
+    (ino, link): (InodeKey, SlotLink),
+    from: &Place,
+    to: &Place,
+) -> Result<(), Stop> {
+    let is_dir = cx.inode(ino)?.data.is_dir();
+    draft.changed(ino)?;
+    directory::change(cx, draft, from.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
+    directory::change(cx, draft, to.0, (i64::from(!is_dir), i64::from(is_dir)))?;
+    match link {
+        SlotLink::Remote { dtype, .. } => draft.put_remote(to.clone(), ino.ino, dtype),
+        _ => {
+            draft.unaccount(from.0, ino)?;
+            draft.account(to.0, ino)?;
+            draft.put(to.clone(), ino);
+        }
+    }
+    cx.revoke_others(ino, cap::LINK_SHARED);
+    cx.revoke(ino, None, cap::LINK_EXCL);
+    Ok(())
 }
 
 /// A rename with flags of renameat2(2), which Ceph's protocol does not have.
@@ -104,23 +117,10 @@ fn exchange(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     let mut draft = Draft::new(cx.cache, cx.now);
     for (ino, link, here, there) in [(first, links[0], to, from), (second, links[1], from, to)] {
-        let is_dir = cx.inode(ino)?.data.is_dir();
-        if is_dir {
+        if cx.inode(ino)?.data.is_dir() {
             check_loop(cx, ino, there.0)?;
         }
-        draft.changed(ino)?;
-        directory::change(cx, &mut draft, here.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
-        directory::change(cx, &mut draft, there.0, (i64::from(!is_dir), i64::from(is_dir)))?;
-        match link {
-            SlotLink::Remote { dtype, .. } => draft.put_remote(there.clone(), ino.ino, dtype),
-            _ => {
-                draft.unaccount(here.0, ino)?;
-                draft.account(there.0, ino)?;
-                draft.put(there.clone(), ino);
-            }
-        }
-        cx.revoke_others(ino, cap::LINK_SHARED);
-        cx.revoke(ino, None, cap::LINK_EXCL);
+        move_link(cx, &mut draft, (ino, link), here, there)?;
     }
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![first, second], ..Plan::default() })
 }
