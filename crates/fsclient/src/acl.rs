@@ -1,6 +1,7 @@
 //! POSIX access control lists, as xattrs in the kernel's form. The kernel enforces them; here they are kept
 //! in step with modes, and inherited.
 
+use crate::mode::PERMISSIONS;
 use std::collections::BTreeMap;
 use wire::{Errno, Reader, Writer};
 
@@ -12,7 +13,6 @@ pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
 const VERSION: u32 = 2;
 /// The most entries: as many as fit into an xattr.
 const MAX_ENTRIES: usize = (64 << 10) / 8;
-const PERMISSIONS: u32 = 0o777;
 
 const USER_OBJ: u16 = 1;
 const USER: u16 = 2;

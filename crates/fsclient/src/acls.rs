@@ -6,13 +6,11 @@ use crate::api::{Answer, FsRequest, Ino, SetAttr};
 use crate::inode::Inode;
 use crate::key::InodeKey;
 use crate::mds_request;
+use crate::mode;
 use crate::namespace::Namespace;
 use crate::op::{Attempt, Step, done, fail};
 use msgs::{ClientReply, MdsOp};
 use wire::Errno;
-
-const S_ISGID: u32 = 0o2000;
-const PERMISSIONS: u32 = 0o777;
 
 impl Namespace<'_> {
     /// The default list of the directory has to be known before something is made in it.
@@ -34,7 +32,7 @@ impl Namespace<'_> {
             Err(errno) => return fail(errno),
         };
         let old = self.cache.inode(InodeKey::head(ino)).map_or(0, |inode| inode.attrs().mode());
-        let kept = old & !PERMISSIONS & if kill_sgid { !S_ISGID } else { u32::MAX };
+        let kept = old & !mode::PERMISSIONS & if kill_sgid { !mode::SET_GID } else { u32::MAX };
         let set = SetAttr { mode: Some(kept | acl.mode()), ..SetAttr::default() };
         self.ask(attempt, &FsRequest::Setattr { ino, set })
     }

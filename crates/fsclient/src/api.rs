@@ -136,7 +136,7 @@ pub enum FsRequest {
     Rmdir { parent: Ino, name: Vec<u8> },
     /// Makes a symlink.
     Symlink { parent: Ino, name: Vec<u8>, target: Vec<u8> },
-    /// Renames; flags other than 0 are EINVAL.
+    /// Renames, with the flags of renameat2(2) if the MDS takes them; otherwise they are EINVAL.
     Rename { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, flags: u32 },
     /// Adds a name to a file.
     Link { ino: Ino, new_parent: Ino, new_name: Vec<u8> },

@@ -5,9 +5,10 @@
 //! that it sends is a *promise*. A directory is given up when all promises in it are answered.
 
 use crate::api::{Answer, Caller, FsRequest};
-use crate::inode::{ASSUMED_ID, Inode};
+use crate::inode::Inode;
 use crate::key::InodeKey;
 use crate::mds_request::{self, open_flag};
+use crate::mode;
 use crate::namespace::Namespace;
 use crate::op::{Attempt, Step, done};
 use crate::promise::Promise;
@@ -15,18 +16,6 @@ use maps::SnapId;
 use msgs::{ClientRequest, InodeStat, InodeStatCap, OpenArgs, cap, request_flag};
 use stdx::Now;
 use wire::Timespec;
-
-/// The bits that a client assumes on a file that it has created: those of Linux.
-const ASSUMED: u32 = cap::PIN
-    | cap::ANY_RD
-    | cap::AUTH_EXCL
-    | cap::XATTR_EXCL
-    | cap::FILE_EXCL
-    | cap::FILE_WR
-    | cap::FILE_BUFFER;
-const S_IFREG: u32 = 0o100_000;
-const S_ISGID: u32 = 0o2000;
-const PERMISSIONS: u32 = 0o7777;
 
 impl Namespace<'_> {
     /// Carries a request out here, if it is one that need not wait for an MDS.
@@ -124,14 +113,14 @@ impl Namespace<'_> {
 }
 
 /// A new file in a directory as its MDS will describe it, without its number. `None` if too little is known.
-fn file_in(dir: &Inode, now: Now, caller: &Caller, mode: u32) -> Option<InodeStat> {
+fn file_in(dir: &Inode, now: Now, caller: &Caller, bits: u32) -> Option<InodeStat> {
     let (layout, attr, time) = (dir.file_layout()?, dir.attr(), Timespec::from(now.wall));
     let realm = dir.caps().cap()?.realm();
     Some(InodeStat {
         snapid: SnapId::HEAD,
-        mode: S_IFREG | mode & PERMISSIONS,
+        mode: mode::FILE | bits & mode::CHANGEABLE,
         uid: caller.uid,
-        gid: if attr.mode & S_ISGID != 0 { attr.gid } else { caller.gid },
+        gid: if attr.mode & mode::SET_GID != 0 { attr.gid } else { caller.gid },
         nlink: 1,
         ctime: time,
         mtime: time,
@@ -144,9 +133,9 @@ fn file_in(dir: &Inode, now: Now, caller: &Caller, mode: u32) -> Option<InodeSta
         truncate_size: u64::MAX,
         inline_version: msgs::INLINE_NONE,
         cap: InodeStatCap {
-            caps: ASSUMED,
-            wanted: ASSUMED,
-            cap_id: ASSUMED_ID,
+            caps: cap::ASSUMED,
+            wanted: cap::ASSUMED,
+            cap_id: cap::ASSUMED_ID,
             realm,
             flags: 1,
             ..InodeStatCap::default()

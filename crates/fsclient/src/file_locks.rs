@@ -2,14 +2,10 @@
 
 use crate::api::Fh;
 use crate::key::InodeKey;
+use msgs::lock_kind::UNLOCK;
 use msgs::{CapReconnect, FileLock};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Writer;
-
-/// The protocol's kinds of locks.
-pub(crate) const SHARED: u8 = 1;
-pub(crate) const EXCLUSIVE: u8 = 2;
-pub(crate) const FREE: u8 = 4;
 
 /// The call that sets a lock. The two kinds of locks do not see each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -35,7 +31,7 @@ pub(crate) struct Range {
 
 impl Range {
     /// All of a file, free.
-    pub(crate) const NOTHING: Self = Self { first: 0, last: u64::MAX, kind: FREE, pid: 0 };
+    pub(crate) const NOTHING: Self = Self { first: 0, last: u64::MAX, kind: UNLOCK, pid: 0 };
 
     /// Bytes, as the protocol counts them: 0 to the end.
     pub(crate) fn length(&self) -> u64 {
@@ -84,7 +80,7 @@ impl FileLocks {
                 next.push(Range { first: range.last + 1, ..old });
             }
         }
-        if range.kind != FREE {
+        if range.kind != UNLOCK {
             next.push(range);
             held.handles.insert(fh);
         }
@@ -191,6 +187,7 @@ impl OfFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgs::lock_kind::{EXCLUSIVE, SHARED};
 
     const FILE: InodeKey = InodeKey::head(7);
     const OWNER: (Style, u64) = (Style::Posix, 5);
@@ -204,7 +201,7 @@ mod tests {
         let mut locks = FileLocks::default();
         locks.set(FILE, 2, OWNER, range(0, u64::MAX, SHARED));
         locks.set(FILE, 2, OWNER, range(10, 19, EXCLUSIVE));
-        locks.set(FILE, 2, OWNER, range(15, 29, FREE));
+        locks.set(FILE, 2, OWNER, range(15, 29, UNLOCK));
         locks.set(FILE, 3, (Style::Flock, 6), range(0, u64::MAX, EXCLUSIVE));
         locks.check();
         let mut claims = BTreeMap::from([(7, CapReconnect::default()), (8, CapReconnect::default())]);

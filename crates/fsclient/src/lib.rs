@@ -29,6 +29,7 @@ mod inode;
 mod key;
 mod locks;
 mod mds_request;
+mod mode;
 mod names;
 mod namespace;
 mod numbers;

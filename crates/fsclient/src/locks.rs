@@ -2,21 +2,19 @@
 
 use crate::api::{Answer, FileLock, FsRequest};
 use crate::cache::Cache;
-use crate::file_locks::{EXCLUSIVE, FREE, Range, SHARED, Style};
+use crate::file_locks::{Range, Style};
 use crate::handles::{FileHandle, Handles};
 use crate::key::InodeKey;
 use crate::mds_request;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
-use msgs::{ClientReply, ClientRequest, FileLockArgs, FilePath, MdsOp};
+use msgs::lock_kind::{EXCLUSIVE, SHARED, UNLOCK};
+use msgs::{ClientReply, ClientRequest, FileLockArgs, FilePath, MdsOp, lock_rule};
 use wire::{Errno, Reader};
 
 const F_RDLCK: u32 = 0;
 const F_WRLCK: u32 = 1;
 const F_UNLCK: u32 = 2;
-/// The protocol's rules: POSIX locks and BSD locks.
-const RULE_FCNTL: u8 = 1;
-const RULE_FLOCK: u8 = 2;
 /// An owner with this bit is one by itself; without, only together with the process that asks, which need not
 /// be the one that closes the file.
 const IS_OWNER: u64 = 1 << 63;
@@ -73,7 +71,7 @@ impl Locks<'_> {
         if self.converts(key, (style, owner), range) {
             range = Range { pid: range.pid, ..Range::NOTHING };
         }
-        if op == MdsOp::SETFILELOCK && range_of(lock).kind == FREE {
+        if op == MdsOp::SETFILELOCK && range_of(lock).kind == UNLOCK {
             // The MDS may have given it to another before it fails and asks for our claims.
             self.handles.locks_mut().set(key, fh, (style, owner), range);
         }
@@ -84,7 +82,7 @@ impl Locks<'_> {
     /// both want it alone, would wait for each other.
     fn converts(&self, key: InodeKey, owner: (Style, u64), range: Range) -> bool {
         let held = self.handles.locks().kind(key, owner);
-        owner.0 == Style::Flock && range.kind != FREE && held.is_some_and(|kind| kind != range.kind)
+        owner.0 == Style::Flock && range.kind != UNLOCK && held.is_some_and(|kind| kind != range.kind)
     }
 
     /// close(2) of one of the handle's descriptors: the process's locks on byte ranges are freed.
@@ -198,7 +196,7 @@ fn style_of(flock: bool) -> Style {
 
 fn range_of(lock: &FileLock) -> Range {
     let kind = match lock.kind {
-        F_UNLCK => FREE,
+        F_UNLCK => UNLOCK,
         F_WRLCK => EXCLUSIVE,
         _ => SHARED,
     };
@@ -208,7 +206,7 @@ fn range_of(lock: &FileLock) -> Range {
 
 fn lock_args((style, owner): (Style, u64), range: Range, wait: bool) -> FileLockArgs {
     FileLockArgs {
-        rule: if style == Style::Flock { RULE_FLOCK } else { RULE_FCNTL },
+        rule: if style == Style::Flock { lock_rule::FLOCK } else { lock_rule::FCNTL },
         kind: range.kind,
         owner,
         pid: range.pid.into(),

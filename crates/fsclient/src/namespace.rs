@@ -8,6 +8,7 @@ use crate::handles::Handles;
 use crate::inode::{Access, Inode, STAT_CAPS};
 use crate::key::InodeKey;
 use crate::mds_request::{self, open_flag};
+use crate::mode;
 use crate::names::Name;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::quotas;
@@ -447,12 +448,10 @@ fn readlink(inode: &Inode) -> Step {
 
 /// The error of opening by name what is no file.
 fn not_a_file(inode: &Inode) -> Option<Errno> {
-    const S_IFMT: u32 = 0o170_000;
-    const S_IFLNK: u32 = 0o120_000;
-    match inode.attrs().mode() & S_IFMT {
+    match inode.attrs().mode() & mode::FORMAT {
         _ if inode.attrs().is_file() => None,
         _ if inode.attrs().is_dir() => Some(Errno::EISDIR),
-        S_IFLNK => Some(Errno::ELOOP),
+        mode::SYMLINK => Some(Errno::ELOOP),
         _ => Some(Errno::EEXIST),
     }
 }

@@ -172,20 +172,6 @@ pub const MIXED: u32 = cap::PIN
     | cap::FILE_LAZYIO;
 /// Bits that all may have of a directory: its entries and attributes do not change until revoked.
 pub const DIRECTORY: u32 = cap::PIN | cap::ANY_SHARED;
-/// Bits of a client that works in a directory alone: it creates and unlinks there without waiting for
-/// answers. They are given and revoked together.
-pub const DIR_ASYNC: u32 = cap::FILE_EXCL | DIR_OPS;
-/// Bits that Linux's client takes for granted on a file that it creates asynchronously.
-pub const ASYNC_FILE: u32 = cap::PIN
-    | cap::ANY_RD
-    | cap::AUTH_EXCL
-    | cap::XATTR_EXCL
-    | cap::FILE_EXCL
-    | cap::FILE_WR
-    | cap::FILE_BUFFER;
-/// Bits on a directory under which a client creates and unlinks in it without waiting for answers: the
-/// protocol's `DIR_CREATE` and `DIR_UNLINK`, which are the file bits for caching and reading.
-pub const DIR_OPS: u32 = cap::DIR_CREATE | cap::DIR_UNLINK;
 /// A client that wants one of these has the file open, or works in the directory.
 const OPEN_WRITE: u32 = cap::FILE_WR | cap::FILE_BUFFER;
 const OPEN: u32 = OPEN_WRITE | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_LAZYIO;
@@ -230,8 +216,8 @@ pub fn policy(is_dir: bool, wanted: u32, others: impl Iterator<Item = u32>) -> u
 /// Like [`policy`], given the counts of the others.
 pub fn policy_beside(is_dir: bool, wanted: u32, others: Wants) -> u32 {
     if is_dir {
-        // Whoever else wants one of `DIR_OPS` works in it too.
-        return if others.openers == 0 { DIRECTORY | DIR_ASYNC } else { DIRECTORY };
+        // Whoever else wants one of `cap::DIR_OPS` works in it too.
+        return if others.openers == 0 { DIRECTORY | cap::DIR_ASYNC } else { DIRECTORY };
     }
     let open = wanted & OPEN != 0;
     let writes = wanted & OPEN_WRITE != 0;

@@ -12,7 +12,8 @@ mod session;
 
 pub use args::{
     ArgBytes, FileLockArgs, GetattrArgs, LookupInoArgs, MkdirArgs, MknodArgs, OpenArgs, ReaddirArgs,
-    RenameArgs, RequestArgs, SetattrArgs, SetlayoutArgs, SetxattrArgs, rename_flag, setattr_mask,
+    RenameArgs, RequestArgs, SetattrArgs, SetlayoutArgs, SetxattrArgs, lock_kind, lock_rule, rename_flag,
+    setattr_mask,
 };
 pub use cap_bits::{Caps, cap};
 pub use caps::{CapBody, CapFile, CapPeer, ClientCaps, cap_flag, cap_op};

@@ -2,6 +2,7 @@
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::fmt;
+use std::time::Duration;
 use stdx::Wall;
 
 macro_rules! stamps {
@@ -30,6 +31,12 @@ macro_rules! stamps {
         }
 
         impl $name {
+            /// True if it lies so far ahead of a clock that somebody has set it: the clocks of two hosts
+            /// differ by less than a second.
+            pub fn is_ahead_of(self, clock: Wall) -> bool {
+                self > Self::from(clock + Duration::from_secs(1))
+            }
+
             /// One nanosecond later; the last one stays.
             pub fn next(self) -> Self {
                 Self::from(Wall(Wall::from(self).0 + 1)).max(self)

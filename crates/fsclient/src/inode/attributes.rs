@@ -2,20 +2,12 @@
 
 use crate::api::{Attr, Ino, SetAttr};
 use crate::dirty::Dirty;
+use crate::mode;
 use maps::FileLayout;
 use msgs::{CapFile, ClientCaps, ClientQuota, InodeStat, QuotaInfo};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use stdx::Wall;
 use wire::{Reader, Timespec};
-
-const S_IFMT: u32 = 0o170_000;
-const S_IFDIR: u32 = 0o040_000;
-const S_IFREG: u32 = 0o100_000;
-/// Permission bits of a mode.
-const PERMISSIONS: u32 = 0o7777;
-/// The difference of two clients' clocks that is taken for one, and not for a time that somebody has set.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
 /// The attributes that may be newer here than at the MDS. Its messages then do not replace them.
 #[derive(Clone, Copy, Debug)]
@@ -108,11 +100,11 @@ impl Attributes {
     }
 
     pub(crate) fn is_dir(&self) -> bool {
-        self.mode & S_IFMT == S_IFDIR
+        self.mode & mode::FORMAT == mode::DIR
     }
 
     pub(crate) fn is_file(&self) -> bool {
-        self.mode & S_IFMT == S_IFREG
+        self.mode & mode::FORMAT == mode::FILE
     }
 
     pub(crate) fn nlink(&self) -> u32 {
@@ -335,7 +327,7 @@ impl Attributes {
     /// Replaces a modification time that lies ahead of the clock, since somebody has set it. Returns true if
     /// it did.
     pub(super) fn take_back_mtime(&mut self, wall: Wall) -> bool {
-        let is_ahead = self.mtime > Timespec::from(wall + CLOCKS_DIFFER);
+        let is_ahead = self.mtime.is_ahead_of(wall);
         if is_ahead {
             self.mtime = wall.into();
             self.time_warp_seq += 1;
@@ -345,7 +337,7 @@ impl Attributes {
 
     /// Changes mode and owner here, without the MDS.
     pub(super) fn change_owner(&mut self, set: &SetAttr, wall: Wall) {
-        self.mode = set.mode.map_or(self.mode, |m| self.mode & !PERMISSIONS | m & PERMISSIONS);
+        self.mode = set.mode.map_or(self.mode, |m| self.mode & !mode::CHANGEABLE | m & mode::CHANGEABLE);
         self.uid = set.uid.unwrap_or(self.uid);
         self.gid = set.gid.unwrap_or(self.gid);
         self.note_change(wall);

@@ -8,9 +8,6 @@ use std::collections::BTreeMap;
 /// Bits that an MDS keeps for clients that have not come back to it.
 const KEPT: u32 = cap::AUTH_EXCL | cap::XATTR_EXCL | cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
 
-/// The number that a client assumes for the capability on a file that it creates asynchronously.
-pub(crate) const ASSUMED_ID: u64 = 1;
-
 /// The capability as its MDS last described it.
 ///
 /// Invariant: `issued` is a subset of `implemented`, except for bits that only a reconnect claims.

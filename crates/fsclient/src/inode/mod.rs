@@ -13,7 +13,7 @@ mod usage;
 mod write_back;
 
 pub(crate) use attributes::{Attributes, Truncation};
-pub(crate) use capability::{ASSUMED_ID, Capability};
+pub(crate) use capability::Capability;
 pub(crate) use listing::{ListingRight, NameRight};
 pub(crate) use promised::Promised;
 pub(crate) use told_names::PATIENCE;
@@ -44,8 +44,6 @@ const TOLD_FOR: Duration = Duration::from_secs(30);
 const TOLD_BRIEFLY: Duration = Duration::from_secs(1);
 /// The bits that attributes rest on.
 pub(crate) const STAT_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
-/// The bits on a directory by which this client alone changes names in it, and need not wait.
-const DIR_ASYNC: u32 = cap::FILE_EXCL | cap::DIR_CREATE | cap::DIR_UNLINK;
 
 /// One inode. Its parts are owners of their own; this type holds what concerns several of them.
 ///
@@ -178,7 +176,7 @@ impl Inode {
             bits |= cap::FILE_WR | cap::FILE_BUFFER;
         }
         if self.works_until.is_some() {
-            bits |= DIR_ASYNC;
+            bits |= cap::DIR_ASYNC;
         }
         // Bits for attributes come with replies; wanting them would bring them back too early.
         if bits != 0 { Caps(bits | cap::PIN) } else { Caps::NONE }
@@ -200,7 +198,7 @@ impl Inode {
             bits |= cap::ANY_SHARED;
         }
         if self.promised.has_names() {
-            bits |= DIR_ASYNC;
+            bits |= cap::DIR_ASYNC;
         }
         if self.told_names.delays_revocation(self.may(cap::FILE_SHARED)) {
             bits |= cap::FILE_SHARED;

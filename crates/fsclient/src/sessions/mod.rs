@@ -4,7 +4,7 @@
 mod messages;
 
 use crate::cache::Cache;
-use crate::file_locks::{FREE, FileLocks};
+use crate::file_locks::FileLocks;
 use crate::key::{InodeKey, OpId};
 use crate::op::{Attempt, Outs, Stage, Step};
 use crate::promise::Promise;
@@ -15,7 +15,7 @@ use maps::{Gid, MdsMap, MdsRank, MdsState};
 use monc::ConnSpace;
 use msgs::{
     Body, CapReleaseItem, ClientCapRelease, ClientReconnect, ClientReply, ClientRequest, ClientSession,
-    FileLockArgs, cephfs_feature, session_op,
+    FileLockArgs, cephfs_feature, lock_kind, lock_rule, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Output, Target};
 use std::collections::{BTreeMap, VecDeque};
@@ -27,8 +27,6 @@ use wire::{EntityType, Utime};
 const FEATURES: u64 = 0x1bff | 1 << cephfs_feature::DELEG_INO;
 const _: () = assert!(FEATURES >> cephfs_feature::REPLY_ENCODING & 1 == 1);
 
-/// The rule of a request that interrupts one for a lock is that one's plus this.
-const LOCK_INTERRUPT: u8 = 2;
 /// The most asynchronous requests without an answer. Beyond, callers wait.
 const PROMISES: usize = 512;
 
@@ -460,8 +458,8 @@ impl Sessions {
             Interrupted::Dropped => false,
             Interrupted::Tell(rank, mut request) => {
                 let mut args: FileLockArgs = request.args.get();
-                args.rule += LOCK_INTERRUPT;
-                (args.kind, args.wait) = (FREE, 0);
+                args.rule += lock_rule::INTERRUPT;
+                (args.kind, args.wait) = (lock_kind::UNLOCK, 0);
                 (request.args, request.num_retry) = (args.into(), 0);
                 self.enqueue(None, rank, request, Recall::Done, out);
                 true

@@ -1,7 +1,7 @@
 //! A cached inode.
 
 use super::Holders;
-use crate::cap::{DIR_OPS, STRONG, conflicts, policy};
+use crate::cap::{STRONG, conflicts, policy};
 use crate::types::{ClientId, Holder, LastChange, OpId, Place};
 use fsfmt::InodeData;
 use msgs::cap;
@@ -115,7 +115,7 @@ impl Inode {
     /// `FILE_EXCL`, and while it has a name.
     fn whole(&self, bits: u32) -> u32 {
         let is_of_use = bits & cap::FILE_EXCL != 0 && self.data.nlink > 0;
-        if self.data.is_dir() && !is_of_use { bits & !DIR_OPS } else { bits }
+        if self.data.is_dir() && !is_of_use { bits & !cap::DIR_OPS } else { bits }
     }
 
     /// True if the inode records that `client` may hold write and exclusive bits.

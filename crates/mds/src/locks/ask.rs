@@ -2,7 +2,7 @@
 
 use crate::types::ClientId;
 use fsfmt::InodeKey;
-use msgs::{FileLock, FileLockArgs};
+use msgs::{FileLock, FileLockArgs, lock_kind, lock_rule};
 use wire::Errno;
 
 /// Holder of a lock: client, owner within the client, and process.
@@ -52,18 +52,18 @@ pub enum Mode {
 impl Mode {
     fn of(kind: u8) -> Option<Self> {
         match kind {
-            1 => Some(Self::Shared),
-            2 => Some(Self::Exclusive),
-            4 => Some(Self::Free),
+            lock_kind::SHARED => Some(Self::Shared),
+            lock_kind::EXCLUSIVE => Some(Self::Exclusive),
+            lock_kind::UNLOCK => Some(Self::Free),
             _ => None,
         }
     }
 
     pub(super) fn to_wire(self) -> u8 {
         match self {
-            Self::Shared => 1,
-            Self::Exclusive => 2,
-            Self::Free => 4,
+            Self::Shared => lock_kind::SHARED,
+            Self::Exclusive => lock_kind::EXCLUSIVE,
+            Self::Free => lock_kind::UNLOCK,
         }
     }
 }
@@ -89,8 +89,8 @@ impl Ask {
     /// The lock of a request; an interrupt is none.
     pub fn new(ino: InodeKey, client: ClientId, args: &FileLockArgs) -> Result<Self, Errno> {
         let style = match args.rule {
-            1 => Style::Posix,
-            2 => Style::Flock,
+            lock_rule::FCNTL => Style::Posix,
+            lock_rule::FLOCK => Style::Flock,
             _ => return Err(Errno::EINVAL),
         };
         let mode = Mode::of(args.kind).ok_or(Errno::EINVAL)?;

@@ -5,14 +5,13 @@ use super::open_flags;
 use super::plan::Plan;
 use crate::authority::Auth;
 use crate::cache::{Cache, Dir, Inode, SlotLink};
-use crate::cap::DIR_ASYNC;
 use crate::config::RankConfig;
 use crate::page::Page;
 use crate::types::{ClientId, Holder, LastChange, Lsn, Need, OpId, Place, Stop};
 use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use maps::SnapId;
-use msgs::{ClientRequest, FilePath, MdsOp};
+use msgs::{ClientRequest, FilePath, MdsOp, cap};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use wire::Errno;
@@ -176,8 +175,8 @@ impl<'a> Cx<'a> {
     /// told its caller so, as it may with the directory for itself.
     pub fn is_promised(&self) -> bool {
         let has_alone = |(dir, _): Place| {
-            let cap = self.cache.inodes.get(&dir.inode()).and_then(|inode| inode.caps.get(self.client));
-            cap.is_some_and(|cap| cap.held() & DIR_ASYNC == DIR_ASYNC)
+            let held = self.cache.inodes.get(&dir.inode()).and_then(|inode| inode.caps.get(self.client));
+            held.is_some_and(|c| c.held() & cap::DIR_ASYNC == cap::DIR_ASYNC)
         };
         let may_assume = || self.is_repeating || self.parent(&self.request.path).is_ok_and(has_alone);
         let is_repeated = self.is_replay() && self.is_repeating;
@@ -219,7 +218,7 @@ impl<'a> Cx<'a> {
         }
         let is_dir = self.cache.inodes.get(&dir).is_some_and(|inode| inode.data.is_dir());
         let except = Some(self.client.into());
-        match self.cache.revocation(dir, except, DIR_ASYNC).filter(|_| is_dir) {
+        match self.cache.revocation(dir, except, cap::DIR_ASYNC).filter(|_| is_dir) {
             Some(need) => Err(need.into()),
             None => {
                 self.checked.set(Some(dir));

@@ -2,7 +2,6 @@
 
 use super::context::Cx;
 use super::draft::Draft;
-use crate::cap::DIR_ASYNC;
 use crate::types::{ClientId, Stop};
 use fsfmt::{DirFrag, InodeData, InodeKey};
 use msgs::cap;
@@ -33,6 +32,6 @@ pub(super) fn change(
 /// `within` is a directory that it may change for this.
 pub(super) fn record(cx: &Cx<'_>, data: &mut InodeData, within: InodeKey) {
     if cx.may_create_async(within) {
-        data.ranges.entry(cx.client.0).or_default().bits = DIR_ASYNC;
+        data.ranges.entry(cx.client.0).or_default().bits = cap::DIR_ASYNC;
     }
 }

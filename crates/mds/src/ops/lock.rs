@@ -6,7 +6,7 @@ use super::plan::{Extra, Plan, Reply};
 use crate::locks::{Ask, Mode, Style};
 use crate::types::{Need, Stop};
 use fsfmt::{ClientRange, InodeKey};
-use msgs::{FileLock, FileLockArgs};
+use msgs::{FileLock, FileLockArgs, lock_kind};
 use wire::Errno;
 use wire::Writer;
 
@@ -57,7 +57,7 @@ pub(super) fn get(cx: &Cx<'_>) -> Result<Plan, Stop> {
         client: cx.client.0,
         owner: args.owner,
         pid: args.pid,
-        kind: 4,
+        kind: lock_kind::UNLOCK,
     };
     let extra = Extra::Bytes(Writer::encode(&cx.cache.locks.conflict(&ask).unwrap_or(free)));
     Ok(Plan { reply: Reply { extra, ..Reply::default() }, ..Plan::default() })

@@ -1,8 +1,8 @@
 //! The flags of an open, by Ceph's numbers, and what they ask for.
 
 use super::flags::is_async;
-use crate::cap::{ASYNC_FILE, wanted_by_open};
-use msgs::{ClientRequest, MdsOp, OpenArgs};
+use crate::cap::wanted_by_open;
+use msgs::{ClientRequest, MdsOp, OpenArgs, cap};
 
 pub(super) const ACCESS: u32 = 3;
 pub(super) const WRONLY: u32 = 1;
@@ -25,6 +25,6 @@ pub(super) fn wanted(flags: u32) -> u32 {
 
 /// Cap bits that the creator of a file wants.
 pub(super) fn wanted_by_create(request: &ClientRequest) -> u32 {
-    let taken = if is_async(request) { ASYNC_FILE } else { 0 };
+    let taken = if is_async(request) { cap::ASSUMED } else { 0 };
     wanted(request.args.get::<OpenArgs>().flags) | taken
 }

@@ -6,13 +6,8 @@ use super::plan::{Plan, Reply};
 use crate::types::{Need, Stop};
 use fsfmt::{InodeKey, mode};
 use msgs::{SetattrArgs, cap, setattr_mask as bit};
-use std::time::Duration;
-use stdx::Wall;
 use wire::Errno;
 use wire::Utime;
-
-/// The difference of two clients' clocks that is taken for one, and not for a time that somebody has set.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
 /// Bits that let a client read, change or cache a file's data, size or times.
 const ALL_FILE: u32 = cap::FILE_SHARED
@@ -43,7 +38,7 @@ pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: 
         // Writers may have written up to the size that they were granted, and died.
         data.truncate_from = old.max(data.max_size().min(data.max_size_ever));
     }
-    let is_set = Utime::from(Wall::from(now) + CLOCKS_DIFFER) < data.mtime;
+    let is_set = data.mtime.is_ahead_of(now.into());
     // The counter has clients replace a later time, which somebody has set, by this one.
     data.time_warp_seq += u32::from(is_set);
     data.mtime = if is_set { now } else { now.max(data.mtime.next()) };

@@ -19,6 +19,26 @@ impl Default for ArgBytes {
     }
 }
 
+/// Values of [`FileLockArgs::rule`].
+pub mod lock_rule {
+    /// fcntl(2), on byte ranges.
+    pub const FCNTL: u8 = 1;
+    /// flock(2), on whole files.
+    pub const FLOCK: u8 = 2;
+    /// Is added in a request that interrupts one with the other values.
+    pub const INTERRUPT: u8 = 2;
+}
+
+/// Values of [`FileLockArgs::kind`] and [`FileLock::kind`](crate::FileLock::kind).
+pub mod lock_kind {
+    /// Beside other shared ones.
+    pub const SHARED: u8 = 1;
+    /// Beside no other.
+    pub const EXCLUSIVE: u8 = 2;
+    /// No lock.
+    pub const UNLOCK: u8 = 4;
+}
+
 impl ArgBytes {
     /// Reads it as the arguments that the operation has.
     pub fn get<T: RequestArgs>(&self) -> T {
@@ -172,9 +192,9 @@ wire_structs! {
     /// SETFILELOCK and GETFILELOCK.
     #[derive(Copy, Eq)]
     pub struct FileLockArgs[plain] {
-        /// 1 fcntl, 2 flock, 3 and 4 their interrupts.
+        /// One of [`lock_rule`].
         pub rule: u8,
-        /// 1 shared, 2 exclusive, 4 unlock.
+        /// One of [`lock_kind`].
         pub kind: u8,
         /// Owner within the client.
         pub owner: u64,

@@ -32,6 +32,15 @@ pub mod cap {
     pub const DIR_CREATE: u32 = FILE_CACHE;
     /// On a directory: names may be removed from it asynchronously.
     pub const DIR_UNLINK: u32 = FILE_RD;
+    /// On a directory: both of them.
+    pub const DIR_OPS: u32 = DIR_CREATE | DIR_UNLINK;
+    /// On a directory: the client works in it alone, and does so asynchronously. They are given and revoked
+    /// together.
+    pub const DIR_ASYNC: u32 = FILE_EXCL | DIR_OPS;
+    /// What a client takes for granted on a file that it creates asynchronously.
+    pub const ASSUMED: u32 = PIN | ANY_RD | AUTH_EXCL | XATTR_EXCL | FILE_EXCL | FILE_WR | FILE_BUFFER;
+    /// The number that it assumes for its capability there: the first on that file.
+    pub const ASSUMED_ID: u64 = 1;
 
     /// All shared bits.
     pub const ANY_SHARED: u32 = AUTH_SHARED | LINK_SHARED | XATTR_SHARED | FILE_SHARED;

@@ -10,7 +10,7 @@ use super::env::{Due, Env};
 use super::sessions::Sessions;
 use super::stat;
 use crate::cache::{Cache, Revocation};
-use crate::cap::{Cap, DIR_ASYNC, DIR_OPS, STRONG};
+use crate::cap::{Cap, STRONG};
 use crate::types::{ClientId, OpId};
 use fsfmt::InodeKey;
 use holders::Holders;
@@ -19,9 +19,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
 
-/// The number that Linux's client assumes for its capability on a file that it creates asynchronously. It is
-/// the first on that file, and no other capability has it.
-const ASSUMED_ID: u64 = 1;
 /// Bits that a client gets unasked, because they save it a round trip and cost nobody anything.
 const UNASKED_BITS: u32 = cap::PIN | cap::ANY_SHARED;
 /// Bits under which a client keeps a file's data.
@@ -63,7 +60,7 @@ impl Caps {
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
         inode.caps.get_or_insert_with(client, || {
             sessions.hold(client, ino);
-            Cap::new(ASSUMED_ID)
+            Cap::new(cap::ASSUMED_ID)
         });
     }
 
@@ -80,7 +77,7 @@ impl Caps {
     ) -> InodeStat {
         let inode = cache.inodes.get_mut(&ino).expect("replies are about cached inodes");
         let cap = inode.caps.get_or_insert_with(client, || {
-            self.last_id = self.last_id.max(ASSUMED_ID) + 1;
+            self.last_id = self.last_id.max(cap::ASSUMED_ID) + 1;
             sessions.hold(client, ino);
             Cap::new(self.last_id)
         });
@@ -91,8 +88,8 @@ impl Caps {
         let cap = inode.caps.get_mut(client).expect("eval removes no capability");
         // A directory is given to whoever is recorded to work in it alone.
         let asked = match (inode.data.is_dir(), env.cfg().full) {
-            (true, true) => cap.wanted & !DIR_ASYNC,
-            (true, false) => cap.wanted | DIR_ASYNC,
+            (true, true) => cap.wanted & !cap::DIR_ASYNC,
+            (true, false) => cap.wanted | cap::DIR_ASYNC,
             (false, _) => cap.wanted,
         };
         let bits = cap.pending | (grantable & (UNASKED_BITS | asked));
@@ -185,7 +182,7 @@ impl Caps {
             let Some(c) = inode.caps.get_mut(client).filter(|c| c.pending & cap::FILE_EXCL != 0) else {
                 continue;
             };
-            c.give(c.pending & !DIR_ASYNC, env.now());
+            c.give(c.pending & !cap::DIR_ASYNC, env.now());
             send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
         }
     }
@@ -223,7 +220,7 @@ impl Caps {
             if c.wanted & STRONG != 0 || c.pending & STRONG == 0 {
                 continue;
             }
-            let kept = if is_dir { c.pending & !DIR_OPS } else { c.pending | grantable & DATA_BITS };
+            let kept = if is_dir { c.pending & !cap::DIR_OPS } else { c.pending | grantable & DATA_BITS };
             c.give(kept & !STRONG, now);
             send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
         }

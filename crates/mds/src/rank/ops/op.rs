@@ -3,11 +3,8 @@
 use crate::page::Page;
 use crate::types::{ClientId, Need, OpId};
 use fsfmt::InodeKey;
-use msgs::{ClientRequest, FileLockArgs, FilePath, MdsOp};
+use msgs::{ClientRequest, FileLockArgs, FilePath, MdsOp, lock_kind, lock_rule};
 use std::collections::BTreeSet;
-
-/// The protocol's kind of a request that frees a lock.
-const UNLOCK: u8 = 4;
 
 /// A client's request until it is answered. It is in the table of operations, or taken out of it for a step.
 pub(super) struct Op {
@@ -26,9 +23,6 @@ pub(super) struct Op {
     /// Its last run.
     pub last_run: u64,
 }
-
-/// The rule of an interrupting request is that of the interrupted one plus this.
-const INTERRUPT: u8 = 2;
 
 impl Op {
     pub fn new(id: OpId, client: ClientId, tid: u64, request: ClientRequest) -> Self {
@@ -62,8 +56,8 @@ impl Op {
             && self.request.op == MdsOp::SETFILELOCK
             && self.request.path == *path
             && args.wait != 0
-            && args.kind != UNLOCK
-            && asked.rule.checked_sub(INTERRUPT) == Some(args.rule)
+            && args.kind != lock_kind::UNLOCK
+            && asked.rule.checked_sub(lock_rule::INTERRUPT) == Some(args.rule)
             && (args.owner, args.pid, args.start, args.length)
                 == (asked.owner, asked.pid, asked.start, asked.length)
     }
@@ -84,6 +78,6 @@ impl Op {
 /// The lock named by a request that interrupts another one.
 pub(super) fn interrupts(request: &ClientRequest) -> Option<FileLockArgs> {
     let asked: FileLockArgs = request.args.get();
-    let rules = 1 + INTERRUPT..=2 + INTERRUPT;
+    let rules = [lock_rule::FCNTL, lock_rule::FLOCK].map(|rule| rule + lock_rule::INTERRUPT);
     (request.op == MdsOp::SETFILELOCK && rules.contains(&asked.rule)).then_some(asked)
 }

@@ -2,7 +2,7 @@
 
 use super::{Reconnect, Resumed, release_presumed};
 use crate::cache::Cache;
-use crate::cap::{Cap, DIR_ASYNC};
+use crate::cap::Cap;
 use crate::rank::caps::{Caps, send_cap};
 use crate::rank::effect::{Effect, Stage};
 use crate::rank::env::{Due, Env};
@@ -156,7 +156,7 @@ pub(in crate::rank) fn claim_cap(
     let Some(inode) = cache.inodes.get_mut(&ino) else { return };
     let mut held = claim.issued;
     if inode.data.is_dir() {
-        held &= if is_forged { !DIR_ASYNC } else { u32::MAX };
+        held &= if is_forged { !msgs::cap::DIR_ASYNC } else { u32::MAX };
         sessions.note_wanted_of_dir(client, claim.wanted);
     }
     inode.caps.insert(client, Cap::claimed(claim.cap_id, held, claim.wanted));

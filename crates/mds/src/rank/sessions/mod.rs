@@ -109,7 +109,7 @@ impl Sessions {
     /// Notes what a client wants of a directory. One that wants to create or unlink in one asynchronously
     /// does so elsewhere too.
     pub fn note_wanted_of_dir(&mut self, client: ClientId, wanted: u32) {
-        if wanted & crate::cap::DIR_OPS != 0
+        if wanted & msgs::cap::DIR_OPS != 0
             && let Some(s) = self.map.get_mut(&client).filter(|s| s.has_feature(DELEG_INO))
         {
             s.creates_async = true;
