@@ -23,4 +23,4 @@ pub use fsclient::{
     ObjectRequest, OpAnswer, Reply, Request, SetAttr, Statfs,
 };
 pub use pool::{Pool, Stat, Vectored};
-pub use runtime::Found;
+pub use runtime::{FileClock, Found};

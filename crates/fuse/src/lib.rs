@@ -11,7 +11,7 @@ mod handshake;
 mod reply;
 mod request;
 
-use client::{Answer, Cluster, Found, FsRequest, Invalidate};
+use client::{Answer, Cluster, FileClock, Found, FsRequest, Invalidate};
 use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
 use handshake::{Handshake, MAX_IO};
 use reply::Device;
@@ -66,7 +66,7 @@ impl Mount {
         let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs, expires_names });
         forget_on_notice(&device, session.notifier())?;
         let form = handshake.request_form();
-        let mut server = Server { device, form, buffer: vec![0; MAX_REQUEST] };
+        let mut server = Server { device, form, clock: FileClock::new()?, buffer: vec![0; MAX_REQUEST] };
         let (tx, ended) = mpsc::channel();
         cluster.watch(fd, move |fd| {
             server.serve(fd).unwrap_or_else(|end| {
@@ -127,6 +127,7 @@ fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> 
 struct Server {
     device: Arc<Device>,
     form: RequestForm,
+    clock: FileClock,
     buffer: Vec<u8>,
 }
 
@@ -153,6 +154,10 @@ impl Server {
         };
         match what {
             What::Ask(request, form) => {
+                if matches!(request, FsRequest::Write { .. }) {
+                    // The kernel has just given the file its time, and will compare it with ours.
+                    self.clock.look();
+                }
                 let device = self.device.clone();
                 let answer = move |answer| device.answer(unique, form, answer);
                 self.device.fs.submit(caller, request, answer);

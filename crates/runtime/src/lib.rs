@@ -30,7 +30,7 @@ mod net;
 
 pub use admin::ask as ask_admin;
 pub use answer::{Completion, Gone};
-pub use clock::now;
+pub use clock::{FileClock, now};
 pub use disk::{
     Access, DiskBackend, DiskDone, DiskOpenError, DiskPool, DiskSpec, FileDisk, forget_partitions, in_use,
     kernel_use, lock_shared, open as open_disk, open_alone, partitions,
