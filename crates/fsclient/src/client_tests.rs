@@ -588,8 +588,14 @@ fn the_link_count_of_what_loses_a_name_is_left_to_the_mds() {
         let asked = requests(&rig.lookup(b"a"));
         rig.found(asked[0].0, b"a", 2, DIR_CAPS);
         assert!(rig.inode().may(cap::LINK_SHARED));
-        rig.ask(request);
+        let out = rig.ask(request);
         assert!(!rig.inode().may(cap::LINK_SHARED), "it changes");
+        let release = &requests(&out)[0].1.releases[0];
+        assert_eq!((release.ino, release.caps & cap::LINK_SHARED), (INO, 0), "the request says so");
+        assert!(cap_messages(&out).iter().all(|m| m.ino != INO));
+        // The MDS has asked for it before the request arrived.
+        let answer = cap_messages(&rig.caps(cap_op::REVOKE, 3, DIR_CAPS & !cap::LINK_SHARED));
+        assert_eq!((answer.len(), answer[0].seq), (1, 3), "{answer:?}");
     }
 }
 

@@ -15,7 +15,7 @@ use crate::quotas;
 use crate::sessions::Sessions;
 use crate::xattrs;
 use maps::OsdMap;
-use msgs::{ClientReply, cap, rename_flag};
+use msgs::{ClientReply, ClientRequest, cap, rename_flag};
 use std::time::Duration;
 use stdx::{Instant, Now};
 use wire::Errno;
@@ -61,14 +61,16 @@ impl Namespace<'_> {
             Some(Step::Wait) => return Step::Wait,
             None => {}
         }
-        self.give_up_link_count(attempt, request);
         self.ask(attempt, request)
     }
 
     /// Asks an MDS for what a request is about.
     pub(crate) fn ask(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         match mds_request::build(self.cache, self.osdmap.epoch, &attempt.caller(), request) {
-            Ok(message) => self.sessions.ask(attempt, self.cache, message),
+            Ok(mut message) => {
+                self.give_up_link_count(attempt, request, &mut message);
+                self.sessions.ask(attempt, self.cache, message)
+            }
             Err(errno) => fail(errno),
         }
     }
@@ -197,8 +199,14 @@ impl Namespace<'_> {
     }
 
     /// Gives up `Ls` on an inode of which a name goes away: the answer does not tell the new number of links,
-    /// which is to be known when it is 0.
-    fn give_up_link_count(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) {
+    /// which is to be known when it is 0. It goes with the request if it can, or the MDS would have to ask for
+    /// it first.
+    fn give_up_link_count(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        request: &FsRequest,
+        message: &mut ClientRequest,
+    ) {
         let (FsRequest::Unlink { parent: dir, name }
         | FsRequest::Rmdir { parent: dir, name }
         | FsRequest::Rename { new_parent: dir, new_name: name, .. }) = request
@@ -206,10 +214,19 @@ impl Namespace<'_> {
             return;
         };
         let Some(key) = self.cache.last_known(InodeKey::head(*dir), name) else { return };
-        if let Some(inode) = self.cache.inode_mut(key).filter(|i| i.caps().cap().is_some()) {
-            inode.give_up_link_count();
-            self.sessions.send_cap_message(self.cache, key, attempt.out());
+        let Some(rank) = self.cache.inode(key).and_then(|i| Some(i.caps().cap()?.auth_rank())) else {
+            return;
+        };
+        let goes_along = self.sessions.is_asked_next(self.cache, rank, message);
+        let Some(inode) = self.cache.inode_mut(key) else { return };
+        match goes_along.then(|| inode.release_link_count()).flatten() {
+            Some(release) => message.releases.push(release),
+            None => {
+                inode.give_up_link_count();
+                self.sessions.send_cap_message(self.cache, key, attempt.out());
+            }
         }
+        self.cache.inode_changed(key);
     }
 
     fn answer(&mut self, attempt: &Attempt<'_>, request: &FsRequest, reply: &ClientReply) -> Step {

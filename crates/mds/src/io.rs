@@ -40,6 +40,14 @@ pub enum ObjOp {
     WriteFull(Vec<u8>),
     /// Set the size.
     Truncate(u64),
+    /// Carry out a file's truncation number `seq`, unless the object knows of it or of a later one: set the
+    /// size. Does nothing if there is no object.
+    Cut {
+        /// Bytes of the object that the truncation keeps.
+        size: u64,
+        /// Number of the truncation.
+        seq: u32,
+    },
     /// Remove the object.
     Delete,
     /// List omap entries after a key.

@@ -16,6 +16,7 @@ mod dirty;
 mod io;
 mod journal;
 mod locks;
+mod objects;
 mod ops;
 mod page;
 mod rank;

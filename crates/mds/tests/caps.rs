@@ -119,6 +119,84 @@ fn a_truncation_takes_everything_back_first_and_removes_objects() {
     assert!(seen.caps & cap::FILE_WR != 0, "the writer may go on: {}", msgs::Caps(seen.caps));
 }
 
+/// Puts an object of a file into the data pool.
+fn put_object(w: &mut World, f: u64, number: u64, truncate_seq: u32, len: usize) -> mds::ObjectId {
+    let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.{number:08x}") };
+    w.objects
+        .insert(object.clone(), world::Object { data: vec![7; len], truncate_seq, ..Default::default() });
+    object
+}
+
+/// Carries out everything in flight but operations on data objects.
+fn without_data(w: &mut World) -> Vec<mds::IoRequest> {
+    let mut data = Vec::new();
+    loop {
+        let (of_data, others) = w.in_flight.drain(..).partition(|io| io.object.pool == 2);
+        data.extend::<Vec<_>>(of_data);
+        w.in_flight = others;
+        if !w.io_step() {
+            return data;
+        }
+    }
+}
+
+#[test]
+fn a_truncated_file_may_be_written_before_its_objects_are_cut() {
+    let mut w = two_clients(5);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 9000);
+    let object = put_object(&mut w, f, 0, 1, 9000);
+    let tid = w.start(A, setattr_size("f", 10));
+    let cuts = without_data(&mut w);
+    assert_eq!(w.reply(A, tid).result, 0);
+    assert!(!cuts.is_empty() && caps(&w, A, f) & cap::FILE_BUFFER != 0, "it is answered before");
+    // The client writes: the object learns of the truncation with that.
+    put_object(&mut w, f, 0, 2, 5000);
+    w.clients.get_mut(&A).expect("a").write_to(f, 5000);
+    // A second truncation keeps more than the first one: an object that has seen neither would keep too much.
+    let tid = w.start(A, setattr_size("f", 4000));
+    without_data(&mut w);
+    assert!(w.clients[&A].replies.get(&tid).is_none(), "it waits for the first one");
+    w.in_flight.extend(cuts);
+    w.quiet();
+    assert_eq!(w.reply(A, tid).result, 0);
+    assert_eq!((w.objects[&object].data.len(), w.objects[&object].truncate_seq), (4000, 3));
+}
+
+#[test]
+fn a_file_may_be_truncated_to_nothing_again_and_again() {
+    let mut w = two_clients(5);
+    let f = ino(&w.call(A, create("f", 2)));
+    let object = put_object(&mut w, f, 0, 1, 9000);
+    let mut cuts = Vec::new();
+    for seq in 2..5 {
+        w.clients.get_mut(&A).expect("a").write_to(f, 9000);
+        let tid = w.start(A, setattr_size("f", 0));
+        cuts.extend(without_data(&mut w));
+        assert_eq!(w.reply(A, tid).result, 0, "truncation {seq} does not wait for objects");
+    }
+    w.in_flight.extend(cuts);
+    w.quiet();
+    assert_eq!((w.objects[&object].data.len(), w.objects[&object].truncate_seq), (0, 4));
+    w.crash(&[A, B]);
+    w.until_active(&[A, B]);
+    assert_eq!(w.call(A, getattr("f", cap::ANY_SHARED)).trace.target.expect("target").truncate_seq, 4);
+}
+
+#[test]
+fn nobody_writes_to_a_file_while_many_objects_are_removed() {
+    let mut w = two_clients(5);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.call(A, setattr_size("f", 100 << 22));
+    let tid = w.start(A, setattr_size("f", 0));
+    let removals = without_data(&mut w);
+    assert_eq!(w.reply(A, tid).result, 0);
+    assert!(!removals.is_empty() && caps(&w, A, f) & (cap::FILE_WR | cap::FILE_RD) == 0);
+    w.in_flight.extend(removals);
+    w.quiet();
+    assert!(caps(&w, A, f) & cap::FILE_WR != 0);
+}
+
 #[test]
 fn a_truncation_replaces_a_modification_time_ahead_of_the_clock() {
     let mut w = two_clients(5);

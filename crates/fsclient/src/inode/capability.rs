@@ -2,7 +2,7 @@
 //! be flushed.
 
 use maps::MdsRank;
-use msgs::{CapReleaseItem, Caps, ClientCaps, DentryRelease, InodeStatCap, cap};
+use msgs::{CapReleaseItem, Caps, ClientCaps, DentryRelease, InodeStatCap, cap, cap_op};
 use std::collections::BTreeMap;
 
 /// Bits that an MDS keeps for clients that have not come back to it.
@@ -31,6 +31,9 @@ pub(crate) struct Cap {
     wanted: Caps,
     /// It is that which an asynchronous create assumes: the answer tells which it is.
     is_assumed: bool,
+    /// A revocation took away only what was given up already. The message that said so may have come too
+    /// early for the MDS to count.
+    owes_answer: bool,
     /// The session is lost. The next MDS keeps what we may have written under, but others may change what we
     /// only know: shared bits count for nothing until it has our claim.
     is_suspended: bool,
@@ -49,6 +52,7 @@ impl Cap {
             implemented: Caps::NONE,
             wanted: Caps::NONE,
             is_assumed: false,
+            owes_answer: false,
             is_suspended: false,
         }
     }
@@ -273,6 +277,7 @@ impl Capability {
         let Some(cap) = &mut self.cap else { return (Caps::NONE, Issued::Ignored) };
         let lost = cap.issued & !msg.caps;
         (cap.seq, cap.mseq) = (msg.seq, msg.migrate_seq);
+        cap.owes_answer = msg.op == cap_op::REVOKE && lost == Caps::NONE;
         (lost, self.set_issued(msg.caps))
     }
 
@@ -340,6 +345,7 @@ impl Capability {
         self.requested_max_size = 0;
         let Some(cap) = &mut self.cap else { return };
         (cap.seq, cap.issue_seq, cap.mseq) = (0, 0, 0);
+        cap.owes_answer = false;
         for caps in unacknowledged.into_values() {
             self.dirty = self.dirty | caps;
             cap.implemented = cap.implemented | caps;
@@ -371,7 +377,8 @@ impl Capability {
         let flushes = if revoked || needs.clean && needs.flush { ready } else { 0 };
         let unflushed = self.dirty.0 & !flushes;
         // A revocation is confirmed as a whole.
-        let gives_back = revoked && cap.implemented.0 & (needs.in_use.0 | unflushed) & !cap.issued.0 == 0;
+        let gives_back = (revoked || cap.owes_answer)
+            && cap.implemented.0 & (needs.in_use.0 | unflushed) & !cap.issued.0 == 0;
         let asks = wanted != Caps::NONE && wanted.0 & !cap.wanted.0 != 0;
         let wants_less =
             wanted == Caps::NONE && cap.wanted.has_any(cap::ANY_FILE_WR | cap::FILE_RD | cap::FILE_CACHE);
@@ -396,6 +403,7 @@ impl Capability {
         let cap = self.cap.as_mut().expect("a message is due only about a capability");
         if due.gives_back {
             cap.implemented = cap.issued;
+            cap.owes_answer = false;
         }
         cap.wanted = due.wanted;
         ClientCaps {

@@ -4,7 +4,10 @@ use super::Inode;
 use super::attributes::{Attributes, NewerHere};
 use super::capability::{Issued, Needs};
 use maps::MdsRank;
-use msgs::{CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientQuota, InodeStat, cap, cap_flag, cap_op};
+use msgs::{
+    CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientQuota, DentryRelease, InodeStat, cap, cap_flag,
+    cap_op,
+};
 
 impl Inode {
     fn newer_here(&self) -> NewerHere {
@@ -154,8 +157,22 @@ impl Inode {
     }
 
     /// Gives up `Ls`: a name of the inode goes away, and the answer does not tell the new number of links.
+    /// Gives up `Ls`, of which the MDS is told with the next message.
     pub(crate) fn give_up_link_count(&mut self) {
         self.caps.give_up(cap::LINK_SHARED);
+    }
+
+    /// Gives up, with a request, what removing a name of this inode takes away: `Ls`, and the right to work
+    /// alone in a directory. None if it can't, because others' requests rest on it.
+    pub(crate) fn release_link_count(&mut self) -> Option<DentryRelease> {
+        let bits = cap::LINK_SHARED | if self.attrs.is_dir() { cap::DIR_ASYNC } else { 0 };
+        if self.promised.is_any() || self.caps.unacknowledged().has_any(bits) {
+            return None;
+        }
+        self.stop_work();
+        let release = self.caps.release(self.key.ino(), bits);
+        self.trust.note_right(self.knows_attributes());
+        release
     }
 
     /// Composes the message about the capability that is due, if one is: it acknowledges a revocation,

@@ -196,8 +196,12 @@ impl Sessions {
     /// True if `rank` serves, is the authority of what an asynchronous request is about, and owes few
     /// answers.
     pub(crate) fn takes_promises(&self, cache: &Cache, rank: MdsRank, request: &ClientRequest) -> bool {
-        let is_ready = self.serves(rank) && self.requests.promises() < PROMISES;
-        is_ready && self.choose_rank(cache, request) == rank
+        self.requests.promises() < PROMISES && self.is_asked_next(cache, rank, request)
+    }
+
+    /// True if a request would go to `rank` next.
+    pub(crate) fn is_asked_next(&self, cache: &Cache, rank: MdsRank, request: &ClientRequest) -> bool {
+        self.serves(rank) && self.choose_rank(cache, request) == rank
     }
 
     /// Takes a number for a file that is created asynchronously, if `rank` has delegated any.

@@ -2,6 +2,7 @@
 
 use super::Holders;
 use crate::cap::{STRONG, conflicts, policy};
+use crate::objects::{self, Cut};
 use crate::types::{ClientId, Holder, LastChange, OpId, Place};
 use fsfmt::InodeData;
 use msgs::cap;
@@ -44,6 +45,8 @@ pub struct Inode {
 pub enum DataWork {
     /// Truncates down to the size of the truncation.
     Truncate {
+        /// The truncation: another one may follow meanwhile.
+        cut: Cut,
         /// Next object to process.
         next: u64,
         /// First object to keep.
@@ -100,9 +103,9 @@ impl Inode {
                 bits &= !r.mask;
             }
         }
-        // From the event on, and not only while objects are being cut: data written in between would be cut
-        // off too.
-        if self.data.truncate_from > 0 || matches!(self.data_work, Some(DataWork::Truncate { .. })) {
+        // From the event on, and not only while objects are being removed: data written in between would be
+        // removed too.
+        if objects::delays_clients(&self.data) {
             bits &= !(cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL | cap::FILE_CACHE | cap::FILE_RD);
         }
         if self.shared_at.is_some() {

@@ -33,6 +33,9 @@ fn op(op: ObjOp) -> Op {
             Op::WriteFull { extent: Extent::new(0, data.len() as u64), data: data.into() }
         }
         ObjOp::Truncate(size) => Op::Truncate(Extent::new(size, 0)),
+        ObjOp::Cut { size, seq } => {
+            Op::TrimTrunc(Extent { truncate_size: size, truncate_seq: seq, ..Extent::new(size, 0) })
+        }
         ObjOp::Delete => Op::Delete,
         ObjOp::OmapList { after, max } => {
             let input = OmapGetVals { start_after: after, max, prefix: Vec::new() };

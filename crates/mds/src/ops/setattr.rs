@@ -3,6 +3,7 @@
 use super::context::Cx;
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
+use crate::objects;
 use crate::types::{Need, Stop};
 use fsfmt::{InodeKey, mode};
 use msgs::{SetattrArgs, cap, setattr_mask as bit};
@@ -19,10 +20,13 @@ const ALL_FILE: u32 = cap::FILE_SHARED
     | cap::FILE_LAZYIO;
 
 /// Sets a file's size. Nobody may hold capabilities on its data meanwhile. Bytes beyond a smaller size are
-/// removed from the objects after the event is durable, and until then nobody may read or write.
+/// removed from the objects after the event is durable; nobody may read or write before the event is, nor
+/// before the end if there are many objects.
 pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: u64) -> Result<(), Stop> {
     let inode = cx.inode(ino)?;
-    if inode.data.truncate_from > 0 {
+    // Of two truncations under way an object may see the second one only: that must not keep more of it.
+    let keeps_more = size > inode.data.truncate_size && size < inode.data.size;
+    if inode.data.truncate_from > 0 && keeps_more || objects::delays_clients(&inode.data) {
         return Err(Need::Truncated(ino).into());
     }
     if size > cx.cfg.max_file_size {
@@ -36,7 +40,8 @@ pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: 
         data.truncate_seq += 1;
         data.truncate_size = size;
         // Writers may have written up to the size that they were granted, and died.
-        data.truncate_from = old.max(data.max_size().min(data.max_size_ever));
+        let written = old.max(data.max_size().min(data.max_size_ever));
+        data.truncate_from = data.truncate_from.max(written);
     }
     let is_set = data.mtime.is_ahead_of(now.into());
     // The counter has clients replace a later time, which somebody has set, by this one.

@@ -28,6 +28,7 @@ pub const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 <
 #[derive(Default, Clone)]
 pub struct Object {
     pub data: Vec<u8>,
+    pub truncate_seq: u32,
     pub omap: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -230,8 +231,10 @@ impl World {
             self.data_snaps.insert(io.object.name.clone(), snaps);
         }
         let exists = self.objects.contains_key(&io.object);
-        let creates =
-            io.ops.iter().any(|op| op.writes() && !matches!(op, ObjOp::Delete | ObjOp::Truncate(_)));
+        let creates = io
+            .ops
+            .iter()
+            .any(|op| op.writes() && !matches!(op, ObjOp::Delete | ObjOp::Truncate(_) | ObjOp::Cut { .. }));
         if !exists && !creates {
             return Err(Errno::ENOENT);
         }
@@ -258,6 +261,12 @@ impl World {
                 }
                 ObjOp::Truncate(size) => {
                     object.data.resize(*size as usize, 0);
+                    ObjReply::None
+                }
+                ObjOp::Cut { seq, .. } if *seq <= object.truncate_seq => ObjReply::None,
+                ObjOp::Cut { size, seq } => {
+                    object.data.resize(*size as usize, 0);
+                    object.truncate_seq = *seq;
                     ObjReply::None
                 }
                 ObjOp::Delete => {

@@ -2,14 +2,13 @@
 //! neither a name nor a capability. Both are in the journal before they begin (`truncate_from`, the stray
 //! entry), so that a crash only repeats them.
 
-mod objects;
-
 use super::commit::{commit, commit_inode};
 use super::effect::Stage;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::cache::{Cache, DataWork, Inode};
-use crate::io::IoWhy;
+use crate::io::{IoWhy, ObjOp};
+use crate::objects::{self, Cut};
 use crate::realm::SnapContext;
 use crate::types::{Lsn, Need};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Update};
@@ -133,8 +132,7 @@ impl Strays {
         };
         let lsn = inode.change.lsn();
         let is_stored = lsn <= env.journal().durable();
-        if !is_stored && matches!(work, DataWork::Truncate { .. }) {
-            // Clients have no capability before the objects are cut.
+        if !is_stored && (objects::delays_clients(&inode.data) || !inode.waiters.is_empty()) {
             env.want_durable(lsn);
         }
         if !is_stored || inode.data.is_dir() && cache.has_commit(ino.ino) {
@@ -156,14 +154,14 @@ impl Strays {
     fn continue_work(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
         loop {
             let Some(inode) = cache.inodes.get_mut(&ino) else { return };
-            let (next, end, in_flight, purge) = match &mut inode.data_work {
-                Some(DataWork::Truncate { next, end, in_flight }) => (next, *end, in_flight, false),
-                Some(DataWork::Purge { next, end, in_flight }) => (next, *end, in_flight, true),
+            let (next, end, in_flight, cut) = match &mut inode.data_work {
+                Some(DataWork::Truncate { cut, next, end, in_flight }) => (next, *end, in_flight, Some(*cut)),
+                Some(DataWork::Purge { next, end, in_flight }) => (next, *end, in_flight, None),
                 None => return,
             };
             if *next >= end {
                 if *in_flight == 0 {
-                    self.end_work(env, cache, sessions, ino, purge);
+                    self.end_work(env, cache, sessions, ino, cut);
                 }
                 return;
             }
@@ -173,7 +171,8 @@ impl Strays {
             let number = *next;
             *next += 1;
             *in_flight += 1;
-            let (object, op) = objects::object_op(&inode.data, number, purge, env.cfg().metadata_pool);
+            let object = objects::object(&inode.data, number, env.cfg().metadata_pool);
+            let op = cut.map_or(ObjOp::Delete, |cut| cut.op(&inode.data.layout, number));
             let snaps = snaps_of_objects(cache, ino);
             env.start_io(object, snaps, vec![op], IoWhy::Data(ino));
         }
@@ -196,13 +195,18 @@ impl Strays {
         cache: &mut Cache,
         sessions: &mut Sessions,
         ino: InodeKey,
-        purge: bool,
+        cut: Option<Cut>,
     ) {
-        self.truncations.remove(&ino);
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
         inode.data_work = None;
         self.under_way -= 1;
-        if purge {
+        if cut.is_some_and(|cut| cut.seq != inode.data.truncate_seq) {
+            // The file was truncated once more meanwhile.
+            self.candidates.insert(ino);
+            return;
+        }
+        self.truncations.remove(&ino);
+        if cut.is_none() {
             let (dir, key) = inode.place.clone().expect("a purged inode is a stray");
             let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget { inode: ino }];
             self.forget(ino);
@@ -257,9 +261,6 @@ fn due_work(env: &Env, inode: &Inode, is_absent: bool) -> Option<DataWork> {
     if is_stray(env, inode) && data.nlink == 0 && inode.is_idle() && !is_absent {
         return Some(DataWork::Purge { next: 0, end: objects::all_objects(data), in_flight: 0 });
     }
-    if data.truncate_from == 0 {
-        return None;
-    }
-    let end = objects::object_count(&data.layout, data.truncate_from);
-    Some(DataWork::Truncate { next: objects::first_cut(data), end, in_flight: 0 })
+    let (cut, objects) = Cut::of(data)?;
+    Some(DataWork::Truncate { cut, next: objects.start, end: objects.end, in_flight: 0 })
 }
