@@ -179,8 +179,29 @@ fn a_file_may_be_truncated_to_nothing_again_and_again() {
     w.quiet();
     assert_eq!((w.objects[&object].data.len(), w.objects[&object].truncate_seq), (0, 4));
     w.crash(&[A, B]);
-    w.until_active(&[A, B]);
     assert_eq!(w.call(A, getattr("f", cap::ANY_SHARED)).trace.target.expect("target").truncate_seq, 4);
+}
+
+#[test]
+fn an_empty_object_that_a_truncation_has_left_goes_with_the_file() {
+    let mut w = two_clients(5);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 9000);
+    let object = put_object(&mut w, f, 0, 1, 9000);
+    assert_eq!(w.call(A, setattr_size("f", 0)).result, 0);
+    assert!(w.objects[&object].data.is_empty());
+    let client = w.clients.get_mut(&A).expect("a");
+    let held = client.held.get_mut(&f).expect("held");
+    (held.wanted, held.caps) = (0, held.caps & (cap::PIN | cap::ANY_SHARED));
+    let (tid, told) = client.update(f);
+    w.send(A, tid, told);
+    w.quiet();
+    assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
+    let h = w.clients.get_mut(&A).expect("a").held.remove(&f).expect("held");
+    let item = msgs::CapReleaseItem { ino: f, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq };
+    w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
+    w.quiet();
+    assert!(!w.objects.contains_key(&object));
 }
 
 #[test]
