@@ -25,6 +25,8 @@ pub(super) enum Due {
     InodeLoaded(InodeKey),
     /// An event changed an inode, or a client was given bits under which it may change it.
     InodeChanged(InodeKey),
+    /// An operation waits for the truncation of an inode.
+    InodeAwaited(InodeKey),
     /// The held, wanted or allowed capabilities of an inode have changed.
     CapsChanged(InodeKey),
     /// Operations that wait for an inode may continue, or one that held it back has ended.

@@ -63,6 +63,7 @@ impl Rank {
         }
         self.caps.revoke_unwanted(env, cache, sessions);
         self.caps.end_sharing(env, cache);
+        self.strays.every_second();
         self.run();
         self.trim_thoroughly();
     }

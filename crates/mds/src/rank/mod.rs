@@ -224,7 +224,7 @@ impl Rank {
     fn route(&mut self, due: Due) {
         let Self { env, cache, sessions, .. } = self;
         match due {
-            Due::InodeLoaded(ino) => self.note(ino),
+            Due::InodeLoaded(ino) | Due::InodeAwaited(ino) => self.note(ino),
             Due::InodeChanged(ino) => {
                 self.reconnect.note_change(ino);
                 self.note(ino);

@@ -238,8 +238,9 @@ fn fetch(
                 unreachable!("one rank has the authority over everything, and migrates nothing")
             }
             Need::Truncated(ino) | Need::Lock(ino) => {
-                if let Some(inode) = cache.inodes.get_mut(&ino) {
-                    inode.waiters.insert(id);
+                let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
+                if inode.waiters.insert(id) && matches!(need, Need::Truncated(_)) {
+                    env.due(Due::InodeAwaited(ino));
                 }
             }
         }

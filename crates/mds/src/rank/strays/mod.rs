@@ -26,8 +26,8 @@ const MAX_LOOKS: usize = 128;
 /// Files to purge or to truncate.
 ///
 /// Invariants: an inode has [`DataWork`] only while it is noted here; `under_way` counts those, at most
-/// [`MAX_FILES`]; an inode that is noted is a candidate, or is being worked on, or is noted again when what
-/// keeps it from being worked on has changed.
+/// [`MAX_FILES`]; an inode that is noted is a candidate or will be in a second, or is being worked on, or is
+/// noted again when what keeps it from being worked on has changed.
 #[derive(Default)]
 pub(super) struct Strays {
     /// Removed files and directories, whose objects go with the last capability.
@@ -36,6 +36,9 @@ pub(super) struct Strays {
     truncations: BTreeSet<InodeKey>,
     /// Noted inodes that may be due.
     candidates: BTreeSet<InodeKey>,
+    /// Files truncated in this second and in the last one that nobody waits for. Often they are written next,
+    /// which cuts the objects.
+    recent: [BTreeSet<InodeKey>; 2],
     /// The last candidate that was looked at.
     looked_at: Option<InodeKey>,
     /// Inodes that are being worked on.
@@ -69,9 +72,19 @@ impl Strays {
         if purges {
             self.purges.insert(ino);
         }
-        if truncates || purges {
-            self.candidates.insert(ino);
+        let is_urgent = purges || objects::delays_clients(&inode.data) || !inode.waiters.is_empty();
+        match truncates || purges {
+            true if is_urgent => _ = self.candidates.insert(ino),
+            true if !self.recent[1].contains(&ino) => _ = self.recent[0].insert(ino),
+            _ => {}
         }
+    }
+
+    /// A second has passed.
+    pub fn every_second(&mut self) {
+        let due = std::mem::take(&mut self.recent[1]);
+        self.candidates.extend(due.intersection(&self.truncations));
+        self.recent.swap(0, 1);
     }
 
     /// Starts work that is due: not before the rank serves, for what has no name may be open, and its
