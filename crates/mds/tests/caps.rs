@@ -506,6 +506,32 @@ fn clients_are_asked_to_give_back_caps_that_fill_the_cache() {
 }
 
 #[test]
+fn listings_give_capabilities_in_a_full_cache_of_which_clients_hold_little() {
+    let mut w = World::new(17, MdsOptions { cache_inodes: 100, ..MdsOptions::default() });
+    w.connect(A);
+    for i in 0..200 {
+        w.call(A, create(&format!("f{i:03}"), 1));
+    }
+    w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_CLOSE, 0));
+    w.quiet();
+    w.advance(Duration::from_secs(1));
+    w.quiet();
+    w.connect(B);
+    let mut after = Vec::new();
+    for page in 0..10 {
+        let reply = w.call(B, readdir("", &after, 20));
+        let listing: msgs::ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
+        after.clone_from(&listing.entries.last().expect("a page has entries").name);
+        let with_caps = listing.entries.iter().filter(|e| e.inode.cap.caps & cap::ANY_SHARED != 0).count();
+        let held = w.clients[&B].held.len();
+        assert!(held <= 76, "page {page}: {held} are held");
+        assert!(with_caps == listing.entries.len() || held > 70, "page {page}: {with_caps}");
+    }
+    let asked = w.clients[&B].recalled.expect("it is asked for some");
+    assert!(asked <= 50, "{asked}");
+}
+
+#[test]
 fn a_release_that_an_answer_has_overtaken_gives_back_what_came_before() {
     let mut w = two_clients(19);
     let f = ino(&w.call(A, create("f", 2)));

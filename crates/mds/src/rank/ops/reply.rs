@@ -134,8 +134,8 @@ fn snapped_listing(
     put_page(with_states, flags, max_bytes, w);
 }
 
-/// Entries of a directory with their inodes. Capabilities go with them only while the cache has space: a
-/// listing of a huge directory must not pin it whole.
+/// Entries of a directory with their inodes. Capabilities go with them as long as clients hold no more of the
+/// cache than they may keep: a listing of a huge directory must not pin it whole. What nobody holds makes room.
 fn listing(
     env: &mut Env,
     cache: &mut Cache,
@@ -145,12 +145,17 @@ fn listing(
     (entries, flags, max_bytes): (&[(Vec<u8>, InodeKey)], u16, usize),
     w: &mut Writer,
 ) {
+    let mut room = sessions.room_of_listings(env);
+    if room < entries.len() {
+        sessions.recall(env, cache);
+    }
     let with_inodes = entries.iter().map(|(name, ino)| {
-        let has_space = cache.stats().inodes * 4 < env.cfg().options.cache_inodes * 3;
         let listed = &cache.inodes[ino];
         let is_here = |(at, key): &(DirFrag, DentryKey)| *at == dir && key.name == *name;
         let lease = stat::no_lease(listed.place.as_ref().is_some_and(is_here));
-        let inode = if has_space || listed.caps.contains_key(client) {
+        let holds = listed.caps.contains_key(client);
+        let inode = if room > 0 || holds {
+            room = room.saturating_sub(usize::from(!holds));
             issue_known(env, cache, sessions, caps, (*ino, client), realm)
         } else {
             stat::inode_stat(*ino, listed, client, cache.realm_of(listed))

@@ -16,6 +16,8 @@ use std::time::Duration;
 const OWN_PAUSE: Duration = Duration::from_secs(10);
 /// Minimum capabilities that a client is left with.
 const MIN_CAPS: usize = 16;
+/// Clients are asked for capabilities no more often.
+const MIN_RECALL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Sessions {
     /// Opens a session that a client asks for; inode numbers from `ino_next` on are free.
@@ -158,14 +160,26 @@ impl Sessions {
         self.map.get(&client).is_some_and(|s| is_revoking(cache, client, s))
     }
 
-    /// Asks clients to return capabilities that keep the cache above its limit.
+    /// The number of capabilities that clients hold.
+    pub fn all_held(&self) -> usize {
+        self.map.values().map(|s| s.inodes.len()).sum()
+    }
+
+    /// The number of further capabilities that listings may give: none when clients hold three quarters of the
+    /// cache.
+    pub fn room_of_listings(&self, env: &Env) -> usize {
+        (env.cfg().options.cache_inodes * 3 / 4).saturating_sub(self.all_held())
+    }
+
+    /// Asks clients to return capabilities, if they hold so many that listings give few, or that the cache can't
+    /// be kept within its limit.
     pub fn recall(&mut self, env: &mut Env, cache: &Cache) {
-        let limit = env.cfg().options.cache_inodes;
-        if cache.stats().inodes <= limit * 9 / 10 {
+        let (limit, total) = (env.cfg().options.cache_inodes, self.all_held());
+        let is_recent = self.recalled_at.is_some_and(|at| env.now() < at + MIN_RECALL_INTERVAL);
+        if is_recent || cache.stats().inodes <= limit * 9 / 10 && total <= limit * 6 / 10 {
             return;
         }
-        let total: usize = self.map.values().map(|s| s.inodes.len()).sum();
-        let keep = limit * 6 / 10;
+        let keep = limit / 2;
         let held: Vec<(ClientId, usize)> =
             self.map.iter().filter(|(_, s)| s.is_open()).map(|(c, s)| (*c, s.inodes.len())).collect();
         for (client, held) in held {
@@ -173,6 +187,7 @@ impl Sessions {
             if held <= share || held < MIN_CAPS {
                 continue;
             }
+            self.recalled_at = Some(env.now());
             let mut m = Self::message(env, session_op::RECALL_STATE, 0);
             m.head.max_caps = u32::try_from(share.max(MIN_CAPS)).unwrap_or(u32::MAX);
             self.send(env, client, 0, 0, m);

@@ -51,6 +51,8 @@ pub(super) struct Sessions {
     committing: DirtyIndex<ClientId>,
     /// Time of the last look for silent clients.
     last_check: Instant,
+    /// Time of the last request for capabilities.
+    recalled_at: Option<Instant>,
 }
 
 impl Sessions {
@@ -63,6 +65,7 @@ impl Sessions {
             dirty: DirtyIndex::default(),
             committing: DirtyIndex::default(),
             last_check: now,
+            recalled_at: None,
         }
     }
 
