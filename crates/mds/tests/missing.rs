@@ -3,7 +3,7 @@
 
 mod world;
 
-use mds::{ClientId, Stage};
+use mds::{ClientId, MdsOptions, Stage};
 use msgs::{MdsOp, cap};
 use std::time::Duration;
 use world::World;
@@ -423,4 +423,23 @@ fn what_changed_without_a_client_is_known_after_another_restart() {
     assert_eq!(w.call(A, lookup("f")).result, 0);
     w.restart(&[A, B]);
     assert_ne!(w.clients[&A].held[&ino].caps & cap::AUTH_SHARED, 0, "not for ever");
+}
+
+#[test]
+fn the_inodes_that_a_client_claims_are_loaded_together() {
+    let options = MdsOptions { cache_inodes: 2000, journal_bytes: 64 << 10, ..MdsOptions::default() };
+    let mut w = World::new(3, options);
+    w.connect(A);
+    assert_eq!(w.call(A, mkdir("d")).result, 0);
+    for i in 0..700 {
+        assert_eq!(w.call(A, create(&format!("d/f{i:03}"), 1)).result, 0);
+    }
+    w.begin_replay();
+    w.quiet();
+    let (cached, before) = (w.rank.stats().inodes, w.io_count);
+    assert!(cached < 300, "most are not replayed: {cached}");
+    w.come_back(A);
+    w.quiet();
+    assert!(w.rank.stats().inodes > 700, "all are claimed");
+    assert!(w.io_count - before < 100, "{} operations", w.io_count - before);
 }

@@ -196,6 +196,7 @@ impl Rank {
                 break;
             }
         }
+        self.loader.flush(&mut self.env);
         self.trim();
         self.report_begin();
         self.sessions.flush(&mut self.env);

@@ -4,7 +4,7 @@ mod take_in;
 
 use super::env::{Due, Env, Loaded};
 use crate::cache::Cache;
-use crate::io::{IoResult, IoWhy, ObjOp};
+use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, Need, OpId};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, names};
 use node::Level;
@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Entries of a page. A smaller directory is loaded whole with its first entry.
 const PAGE_ENTRIES: u64 = 512;
+/// Keys that one operation fetches.
+const MAX_KEYS: usize = 128;
 
 /// A load under way.
 #[derive(Debug)]
@@ -37,14 +39,34 @@ enum Step {
     Base,
 }
 
+/// An object operation in flight.
+#[derive(Debug)]
+enum Fetch {
+    /// It is of one load.
+    One(Need, Step),
+    /// It fetches a key for each of these loads.
+    Keys(Vec<(Vec<u8>, Need, Step)>),
+}
+
+impl Fetch {
+    fn needs(&self) -> Vec<&Need> {
+        match self {
+            Self::One(need, _) => vec![need],
+            Self::Keys(keys) => keys.iter().map(|(_, need, _)| need).collect(),
+        }
+    }
+}
+
 /// Loads in progress.
 ///
 /// Invariants: each object operation in flight belongs to a load; each load has an operation in flight or
-/// waits for another load, so that all end.
+/// waits for another load, so that all end. Between inputs no key is queued.
 #[derive(Default)]
 pub(super) struct Loader {
     loads: BTreeMap<Need, Load>,
-    io: BTreeMap<IoId, (Need, Step)>,
+    io: BTreeMap<IoId, Fetch>,
+    /// Keys to be fetched, by object: one operation fetches many, since a client claims many inodes at once.
+    queued: BTreeMap<String, Vec<(Vec<u8>, Need, Step)>>,
 }
 
 impl Loader {
@@ -86,7 +108,23 @@ impl Loader {
 
     fn fetch(&mut self, env: &mut Env, object: String, op: ObjOp, need: Need, step: Step) {
         let id = env.start_metadata_io(object, vec![op], IoWhy::Load);
-        self.io.insert(id, (need, step));
+        self.io.insert(id, Fetch::One(need, step));
+    }
+
+    fn queue(&mut self, object: String, key: Vec<u8>, need: Need, step: Step) {
+        self.queued.entry(object).or_default().push((key, need, step));
+    }
+
+    /// Fetches the keys that were asked for since the last call.
+    pub fn flush(&mut self, env: &mut Env) {
+        for (object, mut keys) in std::mem::take(&mut self.queued) {
+            while !keys.is_empty() {
+                let rest = keys.split_off(keys.len().min(MAX_KEYS));
+                let op = ObjOp::OmapGet(keys.iter().map(|(key, ..)| key.clone()).collect());
+                let id = env.start_metadata_io(object.clone(), vec![op], IoWhy::Load);
+                self.io.insert(id, Fetch::Keys(std::mem::replace(&mut keys, rest)));
+            }
+        }
     }
 
     fn fetch_page(&mut self, env: &mut Env, dir: DirFrag, after: Vec<u8>, need: Need) {
@@ -94,9 +132,8 @@ impl Loader {
         self.fetch(env, names::dir_object(dir), op, need, Step::Page(after));
     }
 
-    fn fetch_entry(&mut self, env: &mut Env, dir: DirFrag, key: &DentryKey, need: Need) {
-        let op = ObjOp::OmapGet(vec![key.to_omap()]);
-        self.fetch(env, names::dir_object(dir), op, need, Step::Entry);
+    fn fetch_entry(&mut self, dir: DirFrag, key: &DentryKey, need: Need) {
+        self.queue(names::dir_object(dir), key.to_omap(), need, Step::Entry);
     }
 
     fn load_entry(&mut self, env: &mut Env, cache: &Cache, dir: DirFrag, key: &DentryKey, need: Need) {
@@ -107,7 +144,7 @@ impl Loader {
         if small && dir.ino != Ino::stray(env.cfg().rank) {
             self.fetch_page(env, dir, Vec::new(), need);
         } else {
-            self.fetch_entry(env, dir, key, need);
+            self.fetch_entry(dir, key, need);
         }
     }
 
@@ -119,10 +156,7 @@ impl Loader {
         match cache.index.get(&ino.ino).map(|change| change.value.clone()) {
             Some(Some(back)) => self.follow_back_pointer(env, cache, need, &back),
             Some(None) => self.finish(env, cache, &need),
-            None => {
-                let op = ObjOp::OmapGet(vec![names::index_key(ino.ino)]);
-                self.fetch(env, names::index_object(ino.ino), op, need, Step::Index);
-            }
+            None => self.queue(names::index_object(ino.ino), names::index_key(ino.ino), need, Step::Index),
         }
     }
 
@@ -156,8 +190,30 @@ impl Loader {
 
     /// Handles the completion of a load's object operation.
     pub fn io_done(&mut self, env: &mut Env, cache: &mut Cache, id: IoId, result: IoResult) {
-        let (need, step) = self.io.remove(&id).expect("an operation of a load");
+        let fetch = self.io.remove(&id).expect("an operation of a load");
         let reply = result.ok().and_then(|mut replies| (!replies.is_empty()).then(|| replies.remove(0)));
+        match (fetch, reply) {
+            (Fetch::One(need, step), reply) => self.end_step(env, cache, (need, step), reply),
+            (Fetch::Keys(keys), Some(ObjReply::Omap(mut found, more))) => {
+                for (key, need, step) in keys {
+                    let entry = found.remove(&key).map(|value| (key, value));
+                    let reply = ObjReply::Omap(entry.into_iter().collect(), more);
+                    self.end_step(env, cache, (need, step), Some(reply));
+                }
+            }
+            (Fetch::Keys(keys), _) => {
+                keys.into_iter().for_each(|(_, need, step)| self.end_step(env, cache, (need, step), None));
+            }
+        }
+    }
+
+    fn end_step(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        (need, step): (Need, Step),
+        reply: Option<ObjReply>,
+    ) {
         if let Err(e) = self.take_in(env, cache, &need, &step, reply) {
             let detail = format!("{need:?}: {e}; operations on it fail");
             env.log(Level::Error, "damaged_metadata_seen", detail);
@@ -198,11 +254,12 @@ impl Loader {
     /// Asserts what holds between inputs.
     pub fn check(&self) {
         assert!(self.io.is_empty() == self.loads.is_empty(), "loads are fetched, and nothing else is");
+        assert!(self.queued.is_empty(), "keys that nobody fetches");
     }
 
     /// Asserts the rest by a walk over all loads.
     pub fn check_all(&self) {
-        let in_flight: BTreeSet<&Need> = self.io.values().map(|(need, _)| need).collect();
+        let in_flight: BTreeSet<&Need> = self.io.values().flat_map(Fetch::needs).collect();
         assert!(in_flight.iter().all(|need| self.loads.contains_key(need)), "operations belong to loads");
         let waiting: BTreeSet<&Need> = self.loads.values().flat_map(|l| &l.parents).collect();
         let ends = |need| in_flight.contains(need) || waiting.contains(need);

@@ -32,7 +32,7 @@ impl Loader {
                 if let Need::Dentry(dir, key) = need {
                     if last.as_ref().is_some_and(|l| key > l) {
                         // Larger than its statistics say: fetch the entry itself.
-                        self.fetch_entry(env, *dir, key, need.clone());
+                        self.fetch_entry(*dir, key, need.clone());
                         return Ok(());
                     }
                     take_entry(env, cache, *dir, key, None);
