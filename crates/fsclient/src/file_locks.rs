@@ -1,8 +1,8 @@
 //! The file locks that local callers hold, as their MDS has granted them. Its successor is told of them.
 
 use crate::api::Fh;
-use crate::key::InodeKey;
-use msgs::lock_kind::UNLOCK;
+use crate::key::{InodeKey, OpId};
+use msgs::lock_kind::{EXCLUSIVE, SHARED, UNLOCK};
 use msgs::{CapReconnect, FileLock};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Writer;
@@ -52,6 +52,16 @@ struct OfOwner {
     handles: BTreeSet<Fh>,
 }
 
+/// A request on its way that makes locks for writing into locks for reading.
+#[derive(Debug)]
+struct Weakening {
+    key: InodeKey,
+    owner: (Style, u64),
+    range: Range,
+    /// The MDS that was asked is lost, and the locks count as weakened.
+    is_applied: bool,
+}
+
 /// The locks of local callers.
 ///
 /// Invariant: an owner has at most one mode on each byte, and its ranges are in order; no file and no owner
@@ -60,6 +70,7 @@ struct OfOwner {
 pub(crate) struct FileLocks {
     files: BTreeMap<InodeKey, OfFile>,
     lost: BTreeSet<Fh>,
+    weakening: BTreeMap<OpId, Weakening>,
 }
 
 impl FileLocks {
@@ -92,6 +103,39 @@ impl FileLocks {
         if file.held.is_empty() {
             self.files.remove(&key);
         }
+    }
+
+    /// An operation asks for a range that its owner may hold for writing.
+    pub(crate) fn begin_weakening(&mut self, op: OpId, key: InodeKey, owner: (Style, u64), range: Range) {
+        let held = self.files.get(&key).and_then(|file| file.held.get(&owner));
+        let is_weakened =
+            |old: &Range| old.kind == EXCLUSIVE && old.first <= range.last && range.first <= old.last;
+        if range.kind == SHARED && held.is_some_and(|held| held.ranges.iter().any(is_weakened)) {
+            self.weakening.insert(op, Weakening { key, owner, range, is_applied: false });
+        }
+    }
+
+    /// The MDS of the files for which `is_lost` holds is gone. It may have weakened the locks that it was
+    /// asked to, and have given others the same ones: its successor is told of the weaker ones.
+    pub(crate) fn mds_lost(&mut self, is_lost: impl Fn(InodeKey) -> bool) {
+        for weakening in self.weakening.values_mut().filter(|w| !w.is_applied && is_lost(w.key)) {
+            let Weakening { key, owner, range, .. } = *weakening;
+            let held = self.files.get_mut(&key).and_then(|file| file.held.get_mut(&owner));
+            if let Some(held) = held {
+                held.weaken(range);
+                weakening.is_applied = true;
+            }
+        }
+    }
+
+    /// An operation that was to weaken locks has ended. If it has failed, and they count as weakened, their
+    /// owner does not know of that: its handles fail from now on, and true is returned.
+    pub(crate) fn end_weakening(&mut self, op: OpId, was_granted: bool) -> bool {
+        let Some(Weakening { key, owner, is_applied, .. }) = self.weakening.remove(&op) else { return false };
+        let held = self.files.get(&key).and_then(|file| file.held.get(&owner));
+        let Some(held) = held.filter(|_| is_applied && !was_granted) else { return false };
+        self.lost.extend(&held.handles);
+        true
     }
 
     /// Frees all locks of an owner on a file. Returns true if there were any.
@@ -166,6 +210,27 @@ impl FileLocks {
     }
 }
 
+impl OfOwner {
+    /// What is held for writing in this range is held for reading from now on.
+    fn weaken(&mut self, Range { first, last, .. }: Range) {
+        let mut next = Vec::with_capacity(self.ranges.len() + 2);
+        for old in self.ranges.drain(..) {
+            if old.kind != EXCLUSIVE || old.first > last || old.last < first {
+                next.push(old);
+                continue;
+            }
+            if old.first < first {
+                next.push(Range { last: first - 1, ..old });
+            }
+            next.push(Range { first: old.first.max(first), last: old.last.min(last), kind: SHARED, ..old });
+            if old.last > last {
+                next.push(Range { first: last + 1, ..old });
+            }
+        }
+        self.ranges = next;
+    }
+}
+
 impl OfFile {
     /// The locks of one style, as a claim has them.
     fn encode(&self, style: Style) -> Vec<u8> {
@@ -187,7 +252,6 @@ impl OfFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgs::lock_kind::{EXCLUSIVE, SHARED};
 
     const FILE: InodeKey = InodeKey::head(7);
     const OWNER: (Style, u64) = (Style::Posix, 5);
