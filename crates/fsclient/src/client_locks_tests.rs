@@ -343,3 +343,31 @@ fn who_waits_for_a_lock_when_the_session_ends_fails() {
     let out = rig.ask(fcntl(rig.fh, WRITE, (0, 9)));
     assert_eq!(asked_mds(&out), [MdsOp::OPEN]);
 }
+
+#[test]
+fn a_claim_that_is_refused_is_told_to_its_owner_only() {
+    let mut rig = Rig::active();
+    let first = rig.fh;
+    rig.locked(fcntl(rig.fh, WRITE, (0, 9)));
+    rig.open_with(0);
+    rig.locked(flock(rig.fh, WRITE));
+    let second = rig.fh;
+    rig.fails_over();
+    let mut open = ClientSession::of(session_op::OPEN, 0);
+    let refused = msgs::RefusedLock { ino: INO, rule: 1, owner: OWNER | 1 << 63 };
+    let gone = msgs::RefusedLock { rule: 2, owner: 6, ..refused };
+    let value = format!("{},1/x/2", msgs::RefusedLock::to_text(&[refused, gone].into()));
+    open.metadata.insert(msgs::session_metadata::REFUSED_LOCKS.to_owned(), value);
+    let out = rig.mds_says(0, open);
+    rig.map_says(MdsState::ACTIVE);
+    let told = out.iter().filter(|o| matches!(o, Output::Event(e) if e.name == "file_locks_lost"));
+    assert_eq!(told.count(), 1);
+    assert_eq!(answers(&rig.ask(fcntl(first, READ, (0, 0)))), [&Err(Errno::EIO)]);
+    assert!(answers(&rig.ask(flock(second, READ))).is_empty(), "the MDS is asked");
+    // Of the same owner's locks the MDS may have taken others: they are freed, and not claimed again.
+    let (claims, _) = rig.fails_over();
+    assert_eq!(claimed(&claims).0, []);
+    rig.becomes_active();
+    let freed = locks(&rig.ask(FsRequest::Flush { fh: first, lock_owner: OWNER }));
+    assert_eq!(freed[0].1, [1, 4, 0, 0]);
+}

@@ -3,7 +3,7 @@
 use crate::api::Fh;
 use crate::key::{InodeKey, OpId};
 use msgs::lock_kind::{EXCLUSIVE, SHARED, UNLOCK};
-use msgs::{CapReconnect, FileLock};
+use msgs::{CapReconnect, FileLock, lock_rule};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Writer;
 
@@ -14,6 +14,21 @@ pub(crate) enum Style {
     Posix,
     /// flock(2), on whole files.
     Flock,
+}
+
+impl Style {
+    /// The number of the call in requests.
+    pub(crate) fn rule(self) -> u8 {
+        match self {
+            Self::Posix => lock_rule::FCNTL,
+            Self::Flock => lock_rule::FLOCK,
+        }
+    }
+
+    /// The call of this number.
+    pub(crate) fn of_rule(rule: u8) -> Option<Self> {
+        [Self::Posix, Self::Flock].into_iter().find(|style| style.rule() == rule)
+    }
 }
 
 /// A mode on a range of a file.
@@ -27,11 +42,15 @@ pub(crate) struct Range {
     pub(crate) kind: u8,
     /// The process that locks.
     pub(crate) pid: u32,
+    /// An MDS has refused the claim of it, or of another by the same owner: it is not claimed again, and no
+    /// handle relies on it. What the MDS knows of it is still to be freed.
+    pub(crate) is_refused: bool,
 }
 
 impl Range {
     /// All of a file, free.
-    pub(crate) const NOTHING: Self = Self { first: 0, last: u64::MAX, kind: UNLOCK, pid: 0 };
+    pub(crate) const NOTHING: Self =
+        Self { first: 0, last: u64::MAX, kind: UNLOCK, pid: 0, is_refused: false };
 
     /// Bytes, as the protocol counts them: 0 to the end.
     pub(crate) fn length(&self) -> u64 {
@@ -184,6 +203,16 @@ impl FileLocks {
         files
     }
 
+    /// A new MDS has refused a claim of this owner's: the handles by which it has locked the file fail from
+    /// now on. Returns false if it holds nothing there any more.
+    pub(crate) fn refuse(&mut self, key: InodeKey, owner: (Style, u64)) -> bool {
+        let held = self.files.get_mut(&key).and_then(|file| file.held.get_mut(&owner));
+        let Some(held) = held else { return false };
+        held.ranges.iter_mut().for_each(|range| range.is_refused = true);
+        self.lost.extend(&held.handles);
+        true
+    }
+
     /// True if locks that were set by a handle are lost.
     pub(crate) fn is_lost(&self, fh: Fh) -> bool {
         self.lost.contains(&fh)
@@ -236,7 +265,7 @@ impl OfFile {
     fn encode(&self, style: Style) -> Vec<u8> {
         let of_style = self.held.iter().filter(|((s, _), _)| *s == style);
         let locks = of_style.flat_map(|((_, owner), held)| {
-            held.ranges.iter().map(|range| FileLock {
+            held.ranges.iter().filter(|range| !range.is_refused).map(|range| FileLock {
                 start: range.first,
                 length: range.length(),
                 client: 0,
@@ -257,7 +286,7 @@ mod tests {
     const OWNER: (Style, u64) = (Style::Posix, 5);
 
     fn range(first: u64, last: u64, kind: u8) -> Range {
-        Range { first, last, kind, pid: 3 }
+        Range { first, last, kind, pid: 3, is_refused: false }
     }
 
     #[test]

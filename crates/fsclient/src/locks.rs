@@ -9,7 +9,7 @@ use crate::mds_request;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
 use msgs::lock_kind::{EXCLUSIVE, SHARED, UNLOCK};
-use msgs::{ClientReply, ClientRequest, FileLockArgs, FilePath, MdsOp, lock_rule};
+use msgs::{ClientReply, ClientRequest, FileLockArgs, FilePath, MdsOp};
 use node::{Event, Level, Output};
 use wire::{Errno, Reader};
 
@@ -229,12 +229,12 @@ fn range_of(lock: &FileLock) -> Range {
         _ => SHARED,
     };
     let last = if lock.end >= i64::MAX as u64 { u64::MAX } else { lock.end.max(lock.start) };
-    Range { first: lock.start, last, kind, pid: lock.pid }
+    Range { first: lock.start, last, kind, pid: lock.pid, is_refused: false }
 }
 
 fn lock_args((style, owner): (Style, u64), range: Range, wait: bool) -> FileLockArgs {
     FileLockArgs {
-        rule: if style == Style::Flock { lock_rule::FLOCK } else { lock_rule::FCNTL },
+        rule: style.rule(),
         kind: range.kind,
         owner,
         pid: range.pid.into(),

@@ -85,6 +85,16 @@ pub struct Ask {
     pub last: u64,
 }
 
+impl Style {
+    /// The number of the call in requests.
+    pub fn rule(self) -> u8 {
+        match self {
+            Self::Posix => lock_rule::FCNTL,
+            Self::Flock => lock_rule::FLOCK,
+        }
+    }
+}
+
 impl Ask {
     /// The lock of a request; an interrupt is none.
     pub fn new(ino: InodeKey, client: ClientId, args: &FileLockArgs) -> Result<Self, Errno> {
