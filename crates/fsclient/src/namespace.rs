@@ -127,7 +127,7 @@ impl Namespace<'_> {
             | FsRequest::Mkdir { parent, .. }
             | FsRequest::Create { parent, .. } => self.prepare_new(attempt, *parent),
             FsRequest::Setxattr { ino, name, value, kill_sgid, .. } if name == acl::ACCESS => {
-                Some(self.set_acl(attempt, *ino, value, *kill_sgid))
+                Some(self.prepare_acl(attempt, *ino, value, *kill_sgid))
             }
             FsRequest::Setattr { ino, set } => self.prepare_setattr(attempt, *ino, set),
             FsRequest::Open { ino, flags } if flags & open_flag::TRUNC != 0 => {
@@ -435,8 +435,7 @@ fn refuse(request: &FsRequest, renames_with_flags: bool) -> Option<Errno> {
         | R::Link { new_name: name, .. }
         | R::Rename { new_name: name, .. } => (name.len() > NAME_MAX).then_some(Errno::ENAMETOOLONG),
         R::Setxattr { name, .. } | R::Removexattr { name, .. } | R::Getxattr { name, .. } => {
-            let is_acl = name == acl::ACCESS || name == acl::DEFAULT;
-            (name.starts_with(b"system.") && !is_acl).then_some(Errno::EOPNOTSUPP)
+            xattrs::refuse(name)
         }
         _ => None,
     }
