@@ -217,7 +217,7 @@ impl Namespace<'_> {
         let (now, is_repeat) = (attempt.now(), attempt.is_repeat());
         if let Some(errno) = Errno::from_result_code(reply.result) {
             self.correct_names(request, errno);
-            return fail(errno);
+            return self.without_name(request, errno).unwrap_or_else(|| fail(errno));
         }
         let target = reply.trace.target.as_ref().map(|t| InodeKey::new(t.ino, t.snapid));
         match request {
@@ -269,6 +269,14 @@ impl Namespace<'_> {
                 None => fail(Errno::ESTALE),
             },
         }
+    }
+
+    /// What fstat(2) tells of a file without a name that is referred to but not open (`O_PATH`), once its MDS
+    /// has removed it: what it was when it was dropped here.
+    fn without_name(&self, request: &FsRequest, errno: Errno) -> Option<Step> {
+        let FsRequest::Getattr { ino } = request else { return None };
+        let attr = self.cache.last_attributes(*ino).filter(|_| errno == Errno::ESTALE)?;
+        Some(done(told_for_no_time(attr)))
     }
 
     fn attributes_set(&mut self, ino: Ino) -> Step {
