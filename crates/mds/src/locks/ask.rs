@@ -20,6 +20,13 @@ pub struct Owner {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Identity(ClientId, u64, u64);
 
+impl Identity {
+    /// The client of the owner.
+    pub(super) fn client(self) -> ClientId {
+        self.0
+    }
+}
+
 impl Owner {
     const NEW_KIND: u64 = 1 << 63;
 
