@@ -274,11 +274,8 @@ fn replaced(epoch: u32, laggy_since: Utime) -> MdsMap {
 
 /// The complaints about another daemon of the same name.
 fn complaints(out: &[Output<Never>]) -> Vec<&str> {
-    let detail = |o| match o {
-        &Output::Event(ref e) if e.name == "replaced_by_namesake" => Some(e.detail.as_str()),
-        _ => None,
-    };
-    out.iter().filter_map(detail).collect()
+    let events = out.iter().filter_map(|o| if let Output::Event(event) = o { Some(event) } else { None });
+    events.filter(|e| e.name == "replaced_by_namesake").map(|e| e.detail.as_str()).collect()
 }
 
 #[test]

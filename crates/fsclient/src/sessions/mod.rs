@@ -453,7 +453,8 @@ impl Sessions {
         self.events.extend(self.requests.drop_interrupted(rank).into_iter().map(SessionEvent::Woken));
     }
 
-    /// Who waits for a lock is not given it in another session: the capability that it was to rest on is gone.
+    /// Who waits for a lock is not given it in another session: the capability that it was to rest on is
+    /// gone.
     fn refuse_locks(&mut self, rank: MdsRank) {
         let op_code = MdsOp::SETFILELOCK;
         for op in self.requests.drop_locks(rank) {

@@ -2,7 +2,7 @@
 //! rank (docs/protocol.md 6.6). The monitors decide; the daemon asks for the next state when the rank has
 //! reached it.
 
-use super::namesake::Aside;
+use super::aside::Aside;
 use super::{Mds, MdsMap, Now, Out, Output, Rank, RankConfig, Stage};
 use maps::{Epoch, Fscid, MdsInfo, MdsRank, MdsState};
 use node::{Event, Level};

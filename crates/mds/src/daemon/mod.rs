@@ -1,6 +1,7 @@
 //! The daemon around a rank: its session to the monitors, its place in the MDS map, the connections of
 //! clients, and RADOS.
 
+mod aside;
 mod beacon;
 mod lease;
 mod namesake;
@@ -11,12 +12,12 @@ use crate::config::MdsConfig;
 use crate::config::RankConfig;
 use crate::rank::{ClientPeer, Effect, Rank, Stage};
 use crate::types::{ClientId, IoId, RankPeer};
+use aside::Aside;
 use auth::{MdsCap, ServerKeys};
 use lease::Lease;
 use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState, SnapId};
 use monc::{MoncConfig, Told};
 use msgs::{Body, pool_op};
-use namesake::Aside;
 use node::{CloseReason, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
 use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
 use std::collections::{BTreeMap, BTreeSet};

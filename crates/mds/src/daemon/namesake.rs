@@ -2,6 +2,7 @@
 //! one before came back at once, the two would replace each other without end. So it stands aside for as
 //! long as the other one lives.
 
+use super::aside::Aside;
 use super::{Mds, MdsMap, Out, Output};
 use maps::MdsInfo;
 use node::{Event, Level};
@@ -11,15 +12,6 @@ use wire::Utime;
 
 /// The longest wait for the map that tells why the OSDs refuse this daemon.
 const MAP_WAIT: Duration = Duration::from_secs(5);
-
-/// Why a daemon without a rank does nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Aside {
-    /// The OSDs refuse it; by this time the map has told whether another daemon has its name.
-    Refused(Instant),
-    /// Another daemon has its name.
-    Replaced,
-}
 
 impl Mds {
     /// The daemon of our name that a map shows, unless it is this one or silent.

@@ -34,8 +34,8 @@ impl<S: Storage> Mon<S> {
         self.volatile.mds.heard(now.mono, m.gid, conn);
         let (answer, index) = self.edit(now, |edit| beacon(edit, &m));
         if answer == Answer::Gone {
-            // It was replaced: it must see the map without itself and stop. If another daemon has its name, it
-            // is to stay away.
+            // It was replaced: it must see the map without itself and stop. If another daemon has its name,
+            // it is to stay away.
             let state = self.log.state();
             let namesake = of_name(&state.fsmap, &m.name).map(|info| (info.gid, info.clone()));
             let mds_info = namesake.into_iter().collect();

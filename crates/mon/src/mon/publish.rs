@@ -291,8 +291,8 @@ fn mdsmap_for(state: &State, session: &Session, fs: &str) -> (Arc<MdsMap>, Strin
     if let Some(found) = found.filter(|f| session.sees_fs(&f.mds_map.fs_name)) {
         return (Arc::new(found.mds_map.clone()), found.mds_map.fs_name.clone());
     }
-    // No file system: an empty map, in which a standby finds itself, and one that was replaced the daemon that
-    // has its name now.
+    // No file system: an empty map, in which a standby finds itself, and one that was replaced the daemon
+    // that has its name now.
     let namesake = || of_name(fsmap, &session.name().id).filter(|_| session.is(EntityType::MDS));
     let shown = fsmap.standby_daemons.get(&gid).or_else(namesake);
     let shown = shown.map(|info| (info.gid, info.clone()));
