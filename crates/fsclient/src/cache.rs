@@ -14,6 +14,7 @@ use crate::names::{Name, Names};
 use crate::numbers::Numbers;
 use crate::partition::Partition;
 use crate::realms::Realms;
+use crate::references::References;
 use maps::{MdsRank, ceph_str_hash_rjenkins};
 use msgs::{
     CapReconnect, CapReleaseItem, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat, cap_op,
@@ -36,7 +37,7 @@ const NAMES_PER_INODE: usize = 8;
 pub(crate) struct Cache {
     inodes: FastMap<InodeKey, Inode>,
     /// References that local callers hold to inodes that are not here.
-    references: FastMap<Ino, u64>,
+    references: References,
     numbers: Numbers,
     names: Names,
     partition: Partition,
@@ -76,7 +77,7 @@ impl Cache {
     pub(crate) fn new(unused_limit: usize, buffer_limit: u64) -> Self {
         Self {
             inodes: FastMap::default(),
-            references: FastMap::default(),
+            references: References::default(),
             numbers: Numbers::default(),
             names: Names::default(),
             partition: Partition::default(),
@@ -199,7 +200,7 @@ impl Cache {
         let Self { inodes, numbers, references, .. } = self;
         let inode = inodes.entry(key).or_insert_with(|| {
             let mut inode = Inode::new(key, numbers.give(key));
-            inode.add_lookups(references.remove(&inode.number()).unwrap_or(0));
+            references.give_back(&mut inode);
             inode
         });
         inode.set_used_at(self.use_counter);
@@ -398,12 +399,21 @@ impl Cache {
             if inode.is_idle() && inode.attrs().nlink() == 0 {
                 self.inode_changed(key);
             }
-        } else if let Some(references) = self.references.get_mut(&ino) {
-            *references = references.saturating_sub(count);
-            if *references == 0 {
-                self.references.remove(&ino);
-            }
+        } else {
+            self.references.forget(ino, count);
         }
+    }
+
+    /// The directory that a directory is in, as far as is known.
+    pub(crate) fn parent(&self, dir: InodeKey) -> Option<InodeKey> {
+        let parent = self.inodes.get(&dir).and_then(|inode| inode.parent());
+        parent.map(|(parent, _)| *parent).or_else(|| self.references.parent(self.number(dir)))
+    }
+
+    /// The last attributes of an inode that callers refer to, and that its MDS has forgotten since it has no
+    /// name.
+    pub(crate) fn last_attributes(&self, ino: Ino) -> Option<Attr> {
+        self.references.last_attributes(ino)
     }
 
     /// Drops the inodes that were used least recently, if there are too many. What callers believe of one is
@@ -473,16 +483,14 @@ impl Cache {
         let Some(inode) = self.inodes.remove(&key) else { return };
         assert!(inode.may_go(), "inode {key:?} is dropped while it is in use");
         self.numbers.take_back(inode.number());
-        let lookups = inode.usage().lookups();
-        if lookups > 0 {
-            self.references.insert(inode.number(), lookups);
-        }
+        self.references.dropped(&inode);
         self.names_expire_at.remove(key);
         self.work_ends_at.remove(key);
         self.recount_as((inode.data().counted_bytes(), 0));
         self.buffer.note_clean(key);
         self.releases.extend(release_of(&inode));
-        let keeps_name = lookups > 0 && self.names.len() < NAMES_PER_INODE * self.unused_limit;
+        let keeps_name =
+            inode.usage().lookups() > 0 && self.names.len() < NAMES_PER_INODE * self.unused_limit;
         if let Some((dir, name)) = inode.parent().filter(|_| !keeps_name)
             && self.names.last_known(*dir, name) == Some(key)
         {

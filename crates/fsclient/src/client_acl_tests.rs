@@ -147,5 +147,56 @@ fn what_is_no_list_is_refused() {
         kill_sgid: false,
     };
     assert_eq!(answers(&rig.ask(set(acl::ACCESS))), [&Err(Errno::EINVAL)]);
-    assert_eq!(answers(&rig.ask(set(b"system.other"))), [&Err(Errno::EOPNOTSUPP)]);
+}
+
+#[test]
+fn names_outside_of_all_name_spaces_are_refused() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    let taken: [&[u8]; 4] = [b"user.a", b"trusted.a", b"security.a", acl::DEFAULT];
+    let refused: [(&[u8], Errno); 4] = [
+        (b"system.other", Errno::EOPNOTSUPP),
+        (b"other.a", Errno::EOPNOTSUPP),
+        (b"user", Errno::EOPNOTSUPP),
+        (b"user.", Errno::EINVAL),
+    ];
+    for (name, errno) in refused {
+        let (ino, name) = (DIR, name.to_vec());
+        let set = FsRequest::Setxattr { ino, name: name.clone(), value: vec![1], flags: 0, kill_sgid: false };
+        let remove = FsRequest::Removexattr { ino, name: name.clone() };
+        for request in [set, remove, FsRequest::Getxattr { ino, name }] {
+            assert_eq!(answers(&rig.ask(request)), [&Err(errno)]);
+        }
+    }
+    for name in taken {
+        let get = FsRequest::Getxattr { ino: DIR, name: name.to_vec() };
+        assert_eq!(answers(&rig.ask(get)), [&Err(Errno::ENODATA)]);
+    }
+}
+
+#[test]
+fn a_list_keeps_the_mode_that_it_says_nothing_of() {
+    let bits = DIR_CAPS & !cap::AUTH_SHARED;
+    let mut rig = Rig::with_dir(bits);
+    let (ino, name, value) = (DIR, acl::ACCESS.to_vec(), named(5));
+    let set = FsRequest::Setxattr { ino, name, value, flags: 0, kill_sgid: false };
+    let (tid, _) = only(&rig.ask(set), MdsOp::GETATTR);
+    // Somebody has made the directory one of a group meanwhile.
+    let now = InodeStat { mode: 0o042_755, ..with(&[], bits) };
+    let (_, request) = only(&rig.answered(tid, MdsOp::GETATTR, now), MdsOp::SETATTR);
+    assert_eq!(request.args.get::<SetattrArgs>().mode & 0o7777, 0o2750);
+}
+
+#[test]
+fn a_list_that_came_without_the_right_to_keep_it_is_asked_for_when_the_mode_changes() {
+    let bits = DIR_CAPS & !cap::XATTR_SHARED;
+    let mut rig = Rig::with_lists(bits, &[(acl::ACCESS, named(7))]);
+    let set = SetAttr { mode: Some(0o750), ..SetAttr::default() };
+    let (tid, _) = only(&rig.ask(FsRequest::Setattr { ino: DIR, set }), MdsOp::SETATTR);
+    // As a server of Ceph answers.
+    let (tid, _) = only(&rig.answered(tid, MdsOp::SETATTR, dir_stat(2, bits)), MdsOp::GETATTR);
+    let listed = list(&[(1, 7, 0), (2, 4, 1001), (4, 5, 0), (0x10, 7, 0), (0x20, 0, 0)]);
+    let stat = InodeStat { xattr_version: 3, ..with(&[(acl::ACCESS, listed)], bits) };
+    let (_, request) = only(&rig.answered(tid, MdsOp::GETATTR, stat), MdsOp::SETXATTR);
+    let expected = list(&[(1, 7, 0), (2, 4, 1001), (4, 5, 0), (0x10, 5, 0), (0x20, 0, 0)]);
+    assert_eq!(request.data.to_vec(), expected, "somebody has changed it meanwhile");
 }

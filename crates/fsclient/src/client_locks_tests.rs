@@ -119,14 +119,6 @@ fn the_next_mds_is_told_of_granted_locks_only() {
     let waiting = locks(&rig.ask(fcntl(rig.fh, READ, (200, u64::MAX))));
     assert_eq!(waiting[0].1, [1, 1, 200, 0]);
     let (claims, _) = rig.fails_over();
-    let held = |start, length, kind| msgs::FileLock {
-        start,
-        length,
-        client: 0,
-        owner: OWNER | 1 << 63,
-        pid: 42,
-        kind,
-    };
     let mut expected = Writer::encode(&vec![held(0, 10, 2), held(20, 80, 2)]);
     expected.extend(Writer::encode(&vec![held(0, 0, 1)]));
     assert_eq!(claims.caps[&INO].flock, expected);
@@ -270,4 +262,112 @@ fn a_lock_that_is_being_freed_is_not_claimed() {
     let no_locks = [Writer::encode(&0_u32), Writer::encode(&0_u32)].concat();
     let of_file = claims.caps.get(&INO).expect("a claim");
     assert!(of_file.flock.is_empty() || of_file.flock == no_locks);
+}
+
+/// A lock as claims have it: first byte, length and kind.
+fn held(start: u64, length: u64, kind: u8) -> msgs::FileLock {
+    msgs::FileLock { start, length, client: 0, owner: OWNER | 1 << 63, pid: 42, kind }
+}
+
+/// The claims on the file: locks of fcntl and of flock.
+fn claimed(claims: &ClientReconnect) -> (Vec<msgs::FileLock>, Vec<msgs::FileLock>) {
+    let bytes = &claims.caps[&INO].flock;
+    if bytes.is_empty() {
+        return Default::default();
+    }
+    let mut r = wire::Reader::new(bytes);
+    (r.get().expect("locks of fcntl"), r.get().expect("locks of flock"))
+}
+
+#[test]
+fn a_lock_that_is_being_weakened_is_claimed_as_the_weaker_one() {
+    for result in [0, Errno::EAGAIN.to_result_code()] {
+        let mut rig = Rig::active();
+        rig.locked(fcntl(rig.fh, WRITE, (0, 99)));
+        let asked = locks(&rig.ask(fcntl(rig.fh, READ, (10, 19))));
+        // Another may read there by now: the answer was on its way when the MDS died.
+        let (claims, _) = rig.fails_over();
+        assert_eq!(claimed(&claims).0, [held(0, 10, 2), held(10, 10, 1), held(20, 80, 2)]);
+        assert_eq!(locks(&rig.becomes_active()), asked, "it is asked for again");
+        let out = rig.mds_says(asked[0].0, reply(result));
+        let lost = out.iter().any(|o| matches!(o, Output::Event(e) if e.name == "file_locks_lost"));
+        let after = rig.ask(fcntl(rig.fh, READ, (0, 0)));
+        if result == 0 {
+            assert_eq!((answers(&out), lost), (vec![&Ok(Answer::Done)], false));
+            assert_eq!(locks(&after).len(), 1);
+        } else {
+            assert_eq!((answers(&out), lost), (vec![&Err(Errno::EAGAIN)], true));
+            assert_eq!(answers(&after), [&Err(Errno::EIO)], "its caller believes in the stronger one");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_could_not_be_weakened_stays() {
+    let mut rig = Rig::active();
+    rig.locked(fcntl(rig.fh, WRITE, (0, 9)));
+    let asked = locks(&rig.ask(fcntl(rig.fh, READ, (0, 99))));
+    let out = rig.mds_says(asked[0].0, reply(Errno::EAGAIN.to_result_code()));
+    assert_eq!(answers(&out), [&Err(Errno::EAGAIN)]);
+    let (claims, _) = rig.fails_over();
+    assert_eq!(claimed(&claims).0, [held(0, 10, 2)]);
+}
+
+#[test]
+fn a_flock_that_is_being_converted_is_not_claimed() {
+    let mut rig = Rig::active();
+    rig.locked(flock(rig.fh, WRITE));
+    let freed = locks(&rig.ask(flock(rig.fh, READ)));
+    assert_eq!(freed[0].1, [2, 4, 0, 0]);
+    let (claims, _) = rig.fails_over();
+    assert_eq!(claimed(&claims), Default::default(), "another may have it by now");
+    assert_eq!(answers(&rig.interrupt(78)), [&Ok(Answer::Done)], "the MDS is told to free it in any case");
+    assert_eq!(locks(&rig.becomes_active()), freed);
+    let out = rig.mds_says(freed[0].0, reply(0));
+    assert_eq!(answers(&out), [&Err(Errno::EINTR)]);
+}
+
+#[test]
+fn who_waits_for_a_lock_when_the_session_ends_fails() {
+    let mut rig = Rig::active();
+    let waiting = locks(&rig.ask(fcntl(rig.fh, WRITE, (0, 9))));
+    assert_eq!(waiting.len(), 1);
+    let out = rig.mds_says(0, ClientSession::of(session_op::CLOSE, 0));
+    assert_eq!(answers(&out), [&Err(Errno::EIO)], "the capability of the file is gone");
+    rig.now.mono = rig.now.mono + std::time::Duration::from_secs(2);
+    rig.input(Input::Timer);
+    rig.conn = rig.client.sessions.pretend(State::Opening);
+    let out = rig.mds_says(0, ClientSession::of(session_op::OPEN, 0));
+    assert!(locks(&out).is_empty(), "it is not asked for without one");
+    // It held none, so it may try again.
+    let out = rig.ask(fcntl(rig.fh, WRITE, (0, 9)));
+    assert_eq!(asked_mds(&out), [MdsOp::OPEN]);
+}
+
+#[test]
+fn a_claim_that_is_refused_is_told_to_its_owner_only() {
+    let mut rig = Rig::active();
+    let first = rig.fh;
+    rig.locked(fcntl(rig.fh, WRITE, (0, 9)));
+    rig.open_with(0);
+    rig.locked(flock(rig.fh, WRITE));
+    let second = rig.fh;
+    rig.fails_over();
+    let mut open = ClientSession::of(session_op::OPEN, 0);
+    let refused = msgs::RefusedLock { ino: INO, rule: 1, owner: OWNER | 1 << 63 };
+    let gone = msgs::RefusedLock { rule: 2, owner: 6, ..refused };
+    let value = format!("{},1/x/2", msgs::RefusedLock::to_text(&[refused, gone].into()));
+    open.metadata.insert(msgs::session_metadata::REFUSED_LOCKS.to_owned(), value);
+    let out = rig.mds_says(0, open);
+    rig.map_says(MdsState::ACTIVE);
+    let told = out.iter().filter(|o| matches!(o, Output::Event(e) if e.name == "file_locks_lost"));
+    assert_eq!(told.count(), 1);
+    assert_eq!(answers(&rig.ask(fcntl(first, READ, (0, 0)))), [&Err(Errno::EIO)]);
+    assert!(answers(&rig.ask(flock(second, READ))).is_empty(), "the MDS is asked");
+    // Of the same owner's locks the MDS may have taken others: they are freed, and not claimed again.
+    let (claims, _) = rig.fails_over();
+    assert_eq!(claimed(&claims).0, []);
+    rig.becomes_active();
+    let freed = locks(&rig.ask(FsRequest::Flush { fh: first, lock_owner: OWNER }));
+    assert_eq!(freed[0].1, [1, 4, 0, 0]);
 }

@@ -2,11 +2,11 @@
 //! for them.
 
 use super::names_tests::rig_with_all_names;
-use super::tests::{DIR_CAPS, Rig, asked_mds, released, requests};
+use super::tests::{DIR_CAPS, Rig, answers, asked_mds, released, requests};
 use super::*;
 use crate::key::InodeKey;
 use maps::MdsRank;
-use msgs::{Caps, ClientCaps, MdsOp, cap_op};
+use msgs::{Caps, ClientCaps, ClientReply, InodeStat, MdsOp, cap_op};
 
 /// What callers are asked to forget.
 fn to_forget(out: &Outs) -> Vec<u64> {
@@ -62,4 +62,40 @@ fn a_file_without_a_name_goes_although_the_kernel_refers_to_it() {
     assert!(released(&out).is_empty(), "callers believe that it is there");
     let out = rig.forget(&out);
     assert_eq!(released(&out)[0].ino, ino, "its MDS may purge it");
+    // A descriptor that was opened with `O_PATH` still refers to it.
+    let gone = |rig: &mut Rig| {
+        let mut out = rig.ask(FsRequest::Getattr { ino });
+        while let Some((tid, request)) = requests(&out).pop() {
+            let result = Errno::ESTALE.to_result_code();
+            let reply = ClientReply { op: request.op, safe: true, result, ..ClientReply::default() };
+            out = rig.mds_says(tid, reply);
+        }
+        answers(&out).into_iter().cloned().collect::<Vec<_>>()
+    };
+    let [Ok(Answer::Attr(attr, valid))] = &gone(&mut rig)[..] else { panic!("no attributes") };
+    assert_eq!((attr.ino, attr.nlink, attr.mode, valid.is_zero()), (ino, 0, 0o100_644, true));
+    rig.ask(FsRequest::Forget { ino, count: 1 });
+    assert_eq!(gone(&mut rig), [Err(Errno::ESTALE)], "nobody refers to it");
+}
+
+#[test]
+fn a_directory_that_was_dropped_still_knows_the_one_above() {
+    let mut rig = rig_with_all_names();
+    let (dir, parent) = (InodeKey::head(0x200_0000_0000), super::tests::DIR);
+    let stat = InodeStat { version: 9, ..super::tests::stat(dir.ino(), 0o040_755) };
+    rig.client.cache.learn_inode(MdsRank(0), &stat);
+    rig.client.settle(rig.now, &mut Vec::new());
+    let out = rig.ask(FsRequest::Opendir { ino: dir.ino() });
+    let [Ok(Answer::Opened { fh, .. })] = answers(&out)[..] else { panic!("it opens") };
+    let above = |rig: &mut Rig| {
+        let out = rig.ask(FsRequest::Readdir { fh: *fh, offset: 1, max_bytes: 1, plus: false });
+        let [Ok(Answer::Entries(entries))] = answers(&out)[..] else { panic!("entries") };
+        (entries[0].name.clone(), entries[0].ino)
+    };
+    rig.client.cache.drop_inode(dir);
+    rig.client.cache.take_releases();
+    assert_eq!(above(&mut rig), (b"..".to_vec(), parent));
+    rig.client.cache.learn_inode(MdsRank(0), &stat);
+    rig.client.settle(rig.now, &mut Vec::new());
+    assert_eq!(above(&mut rig), (b"..".to_vec(), parent), "it was described by its number");
 }

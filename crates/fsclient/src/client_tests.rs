@@ -291,7 +291,8 @@ fn who_changes_attributes_of_a_shared_file_drops_its_pages() {
     rig.client.sessions.pretend_active(RANK, None);
     rig.ask(FsRequest::Setattr { ino: INO, set: SetAttr { mode: Some(0o600), ..SetAttr::default() } });
     let mut reply = ClientReply { op: MdsOp::SETATTR, safe: true, ..ClientReply::default() };
-    reply.trace.target = Some(Box::new(stat(INO, 0o100_600)));
+    let xattrs = wire::Writer::encode(&BTreeMap::<Vec<u8>, Vec<u8>>::new());
+    reply.trace.target = Some(Box::new(InodeStat { xattrs, ..stat(INO, 0o100_600) }));
     assert!(invalidation(&rig.mds_says(1, reply)).is_some());
 }
 

@@ -146,7 +146,7 @@ impl Directories<'_> {
 
     fn dots(&self, fh: Fh, n: u64) -> Result<DirEntry, Errno> {
         let key = self.handles.dir(fh)?.key();
-        let parent = self.cache.inode(key).and_then(|i| i.parent()).map_or(key, |(dir, _)| *dir);
+        let parent = self.cache.parent(key).unwrap_or(key);
         let (name, key) = if n == 0 { (b".".to_vec(), key) } else { (b"..".to_vec(), parent) };
         let ino = self.cache.number(key);
         Ok(DirEntry { ino, kind: 0o040_000, next_offset: n + 1, name, entry: None })

@@ -39,6 +39,7 @@ mod partition;
 mod promise;
 mod quotas;
 mod realms;
+mod references;
 mod requests;
 mod services;
 mod session;

@@ -9,7 +9,8 @@ use crate::mds_request;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
 use msgs::lock_kind::{EXCLUSIVE, SHARED, UNLOCK};
-use msgs::{ClientReply, ClientRequest, FileLockArgs, FilePath, MdsOp, lock_rule};
+use msgs::{ClientReply, ClientRequest, FileLockArgs, FilePath, MdsOp};
+use node::{Event, Level, Output};
 use wire::{Errno, Reader};
 
 const F_RDLCK: u32 = 0;
@@ -29,8 +30,27 @@ pub(crate) struct Locks<'a> {
 impl Locks<'_> {
     /// Attempts an operation.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
+        let step = self.go_on(attempt, request);
+        if let Step::Done(reply) = &step
+            && self.handles.locks_mut().end_weakening(attempt.op(), reply.is_ok())
+        {
+            let detail = "a lock for writing became one for reading while its MDS failed, and the call that \
+                          asked for that has failed; what it was locked by fails with EIO until it is closed";
+            attempt.out().push(Output::Event(Event::new(Level::Warn, "file_locks_lost", detail)));
+        }
+        step
+    }
+
+    fn go_on(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         match attempt.take_stage() {
             Stage::Answered(reply) => self.answered(attempt, request, &reply),
+            Stage::Freed(reply) => match Errno::from_result_code(reply.result) {
+                Some(errno) => fail(errno),
+                None => self.lock(attempt, request),
+            },
+            // What is freed is not claimed any more, so the MDS has to be told in any case.
+            Stage::Freeing => attempt.wait_at(Stage::Freeing),
+            Stage::AtMds if frees(request) => attempt.wait_at(Stage::AtMds),
             Stage::AtMds => self.interrupted(attempt),
             _ => match request {
                 FsRequest::Flush { fh, lock_owner } => self.flush(attempt, *fh, *lock_owner),
@@ -63,19 +83,23 @@ impl Locks<'_> {
             let again = mds_request::open_again(self.cache, key);
             return self.sessions.ask(attempt, self.cache, again);
         }
-        let mut range = range_of(lock);
-        let (op, style, wait) = match request {
-            FsRequest::Setlk { wait, flock, .. } => (MdsOp::SETFILELOCK, style_of(*flock), *wait),
-            _ => (MdsOp::GETFILELOCK, Style::Posix, false),
+        let range = range_of(lock);
+        let FsRequest::Setlk { wait, flock, .. } = request else {
+            let args = lock_args((Style::Posix, owner), range, false);
+            return self.ask(attempt, key, MdsOp::GETFILELOCK, args);
         };
-        if self.converts(key, (style, owner), range) {
-            range = Range { pid: range.pid, ..Range::NOTHING };
-        }
-        if op == MdsOp::SETFILELOCK && range_of(lock).kind == UNLOCK {
+        let owner = (style_of(*flock), owner);
+        let converts = self.converts(key, owner, range);
+        let range = if converts { Range { pid: range.pid, ..Range::NOTHING } } else { range };
+        let locks = self.handles.locks_mut();
+        if range.kind == UNLOCK {
             // The MDS may have given it to another before it fails and asks for our claims.
-            self.handles.locks_mut().set(key, fh, (style, owner), range);
+            locks.set(key, fh, owner, range);
+        } else {
+            locks.begin_weakening(attempt.op(), key, owner, range);
         }
-        self.ask(attempt, key, op, lock_args((style, owner), range, wait))
+        let step = self.ask(attempt, key, MdsOp::SETFILELOCK, lock_args(owner, range, *wait));
+        if converts { attempt.wait_at(Stage::Freeing) } else { step }
     }
 
     /// True if a flock has to be freed before its owner gets one of another kind: two that share a file, and
@@ -156,6 +180,10 @@ impl Locks<'_> {
         if let FsRequest::Release { fh, lock_owner } = request {
             return self.close(attempt, *fh, *lock_owner);
         }
+        // What close(2) tells is not whether locks were freed: they are gone from here in any case.
+        if let FsRequest::Flush { fh, .. } = request {
+            return self.flushed(*fh);
+        }
         if let Some(errno) = Errno::from_result_code(reply.result) {
             return fail(errno);
         }
@@ -167,15 +195,9 @@ impl Locks<'_> {
             FsRequest::Setlk { fh, owner, lock, flock, .. } => {
                 let Ok(file) = self.handles.file(*fh) else { return fail(Errno::EBADF) };
                 let owner = (style_of(*flock), *owner | IS_OWNER);
-                let range = range_of(lock);
-                if self.converts(file.key(), owner, range) {
-                    self.handles.locks_mut().free(file.key(), owner);
-                    return self.lock(attempt, request);
-                }
-                self.handles.locks_mut().set(file.key(), *fh, owner, range);
+                self.handles.locks_mut().set(file.key(), *fh, owner, range_of(lock));
                 done(Answer::Done)
             }
-            FsRequest::Flush { fh, .. } => self.flushed(*fh),
             _ => done(Answer::Done),
         }
     }
@@ -190,6 +212,12 @@ fn lock_in_snapshot(request: &FsRequest) -> Step {
     }
 }
 
+/// True for a request to free locks, which waits for nobody.
+fn frees(request: &FsRequest) -> bool {
+    !matches!(request, FsRequest::Getlk { .. })
+        && !matches!(request, FsRequest::Setlk { lock, .. } if lock.kind != F_UNLCK)
+}
+
 fn style_of(flock: bool) -> Style {
     if flock { Style::Flock } else { Style::Posix }
 }
@@ -201,12 +229,12 @@ fn range_of(lock: &FileLock) -> Range {
         _ => SHARED,
     };
     let last = if lock.end >= i64::MAX as u64 { u64::MAX } else { lock.end.max(lock.start) };
-    Range { first: lock.start, last, kind, pid: lock.pid }
+    Range { first: lock.start, last, kind, pid: lock.pid, is_refused: false }
 }
 
 fn lock_args((style, owner): (Style, u64), range: Range, wait: bool) -> FileLockArgs {
     FileLockArgs {
-        rule: if style == Style::Flock { lock_rule::FLOCK } else { lock_rule::FCNTL },
+        rule: style.rule(),
         kind: range.kind,
         owner,
         pid: range.pid.into(),

@@ -129,7 +129,7 @@ impl Namespace<'_> {
             | FsRequest::Mkdir { parent, .. }
             | FsRequest::Create { parent, .. } => self.prepare_new(attempt, *parent),
             FsRequest::Setxattr { ino, name, value, kill_sgid, .. } if name == acl::ACCESS => {
-                Some(self.set_acl(attempt, *ino, value, *kill_sgid))
+                Some(self.prepare_acl(attempt, *ino, value, *kill_sgid))
             }
             FsRequest::Setattr { ino, set } => self.prepare_setattr(attempt, *ino, set),
             FsRequest::Open { ino, flags } if flags & open_flag::TRUNC != 0 => {
@@ -234,7 +234,7 @@ impl Namespace<'_> {
         let (now, is_repeat) = (attempt.now(), attempt.is_repeat());
         if let Some(errno) = Errno::from_result_code(reply.result) {
             self.correct_names(request, errno);
-            return fail(errno);
+            return self.without_name(request, errno).unwrap_or_else(|| fail(errno));
         }
         let target = reply.trace.target.as_ref().map(|t| InodeKey::new(t.ino, t.snapid));
         match request {
@@ -286,6 +286,14 @@ impl Namespace<'_> {
                 None => fail(Errno::ESTALE),
             },
         }
+    }
+
+    /// What fstat(2) tells of a file without a name that is referred to but not open (`O_PATH`), once its MDS
+    /// has removed it: what it was when it was dropped here.
+    fn without_name(&self, request: &FsRequest, errno: Errno) -> Option<Step> {
+        let FsRequest::Getattr { ino } = request else { return None };
+        let attr = self.cache.last_attributes(*ino).filter(|_| errno == Errno::ESTALE)?;
+        Some(done(told_for_no_time(attr)))
     }
 
     fn attributes_set(&mut self, ino: Ino) -> Step {
@@ -452,8 +460,7 @@ fn refuse(request: &FsRequest, renames_with_flags: bool) -> Option<Errno> {
         | R::Link { new_name: name, .. }
         | R::Rename { new_name: name, .. } => (name.len() > NAME_MAX).then_some(Errno::ENAMETOOLONG),
         R::Setxattr { name, .. } | R::Removexattr { name, .. } | R::Getxattr { name, .. } => {
-            let is_acl = name == acl::ACCESS || name == acl::DEFAULT;
-            (name.starts_with(b"system.") && !is_acl).then_some(Errno::EOPNOTSUPP)
+            xattrs::refuse(name)
         }
         _ => None,
     }

@@ -41,6 +41,10 @@ pub(crate) enum Stage {
     AtMds,
     /// The MDS has answered.
     Answered(Box<ClientReply>),
+    /// An MDS was asked to free a flock that is to get another kind.
+    Freeing,
+    /// It has freed the flock.
+    Freed(Box<ClientReply>),
     /// The MDS told the file's size after the operation began.
     Sized,
     /// File data are being read or zeroed.
@@ -223,6 +227,7 @@ impl Ops {
             entry.answered_by = rank;
             entry.stage = match std::mem::take(&mut entry.stage) {
                 Stage::Confirming(data) => Stage::Confirmed(data, reply.result),
+                Stage::Freeing => Stage::Freed(reply),
                 _ => Stage::Answered(reply),
             };
             self.wake(op);

@@ -215,6 +215,13 @@ impl Requests {
         self.in_flight.extract_if(.., |_, r| is_over(r)).filter_map(|(_, r)| r.op).collect()
     }
 
+    /// Drops the requests to `rank` for file locks: the session can't be had back, and with it goes what a
+    /// lock rests on. Returns their operations.
+    pub(crate) fn drop_locks(&mut self, rank: MdsRank) -> Vec<OpId> {
+        let is_lock = |r: &InFlight| r.rank == rank && r.request.op == MdsOp::SETFILELOCK;
+        self.in_flight.extract_if(.., |_, r| is_lock(r)).filter_map(|(_, r)| r.op).collect()
+    }
+
     /// The session with `rank` is lost: its requests are to be sent again.
     pub(crate) fn session_lost(&mut self, rank: MdsRank) {
         for entry in self.in_flight.values_mut().filter(|r| r.rank == rank) {

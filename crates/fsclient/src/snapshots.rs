@@ -295,8 +295,9 @@ impl Snapshots<'_> {
         let attrs = self.cache.inode(key).ok_or(Errno::ESTALE)?.attrs();
         match request {
             R::Readlink { .. } => Ok(done(Answer::Data(attrs.symlink().to_vec().into()))),
-            R::Getxattr { name, .. } if name.starts_with(b"system.") => Err(Errno::EOPNOTSUPP),
-            R::Getxattr { name, .. } => Ok(xattrs::get(attrs, name)),
+            R::Getxattr { name, .. } => {
+                xattrs::refuse(name).map_or_else(|| Ok(xattrs::get(attrs, name)), Err)
+            }
             R::Listxattr { .. } => Ok(xattrs::list(attrs)),
             R::Open { flags, .. } => {
                 may_open(attrs, *flags)?;

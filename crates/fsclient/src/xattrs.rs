@@ -1,9 +1,24 @@
 //! Extended attributes: stored ones, and those that describe layout and statistics.
 
+use crate::acl;
 use crate::api::Answer;
 use crate::inode::Attributes;
 use crate::op::{Step, done, fail};
 use wire::{Errno, Timespec};
+
+/// The name spaces of xattrs. The kernel decides who may use them; FUSE hands others to us too.
+const SPACES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"ceph."];
+
+/// The error of a name that no file system of Linux would take.
+pub(crate) fn refuse(name: &[u8]) -> Option<Errno> {
+    let is_acl = name == acl::ACCESS || name == acl::DEFAULT;
+    let space = SPACES.iter().find(|space| name.starts_with(space));
+    match space {
+        Some(space) if name.len() == space.len() => Some(Errno::EINVAL),
+        None if !is_acl => Some(Errno::EOPNOTSUPP),
+        _ => None,
+    }
+}
 
 /// The value of an xattr.
 pub(crate) fn get(attrs: &Attributes, name: &[u8]) -> Step {

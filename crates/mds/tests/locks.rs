@@ -225,3 +225,18 @@ fn an_interrupt_stops_the_wait_for_one_file() {
     assert_eq!(w.reply(B, g).result, code(Errno::EINTR));
     assert!(waits(&w, B, f));
 }
+
+#[test]
+fn who_claims_what_another_has_is_told_so() {
+    let mut w = two_clients(11);
+    let [f, g] = files(&mut w);
+    for (id, ino) in [(A, f), (B, f), (B, g)] {
+        w.clients.get_mut(&id).expect("it").locks.insert(ino, held(FCNTL, EXCLUSIVE, (0, 10)));
+    }
+    w.has_hostile = true;
+    w.restart(&[A, B]);
+    let owner = 1_u64 << 63 | 7;
+    assert_eq!(w.clients[&B].refused, format!("{f}/{FCNTL}/{owner}"));
+    assert_eq!(w.clients[&A].refused, "");
+    assert_eq!(w.call(A, try_lock("g", FCNTL, EXCLUSIVE, (0, 1))).result, code(Errno::EAGAIN));
+}

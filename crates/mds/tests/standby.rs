@@ -263,3 +263,64 @@ fn a_server_that_may_have_been_replaced_tells_clients_nothing() {
     assert_eq!(rig.acknowledge(rig.beacon), [RENEWCAPS, RENEWCAPS], "it is still its rank");
     assert_eq!(rig.client_says(REQUEST_RENEWCAPS), [RENEWCAPS]);
 }
+
+/// A map without this daemon, in which another one has its name.
+fn replaced(epoch: u32, laggy_since: Utime) -> MdsMap {
+    let gid = Gid(GID.0 + 1);
+    let addrs = addr(7009).into();
+    let info = MdsInfo { gid, name: "b".to_owned(), addrs, laggy_since, ..MdsInfo::default() };
+    MdsMap { epoch: Epoch(epoch), mds_info: [(gid, info)].into(), ..MdsMap::default() }
+}
+
+/// The complaints about another daemon of the same name.
+fn complaints(out: &[Output<Never>]) -> Vec<&str> {
+    let events = out.iter().filter_map(|o| if let Output::Event(event) = o { Some(event) } else { None });
+    events.filter(|e| e.name == "replaced_by_namesake").map(|e| e.detail.as_str()).collect()
+}
+
+#[test]
+fn a_daemon_does_not_come_back_while_another_has_its_name() {
+    let mut rig = Rig::new();
+    rig.tell_osdmap(6);
+    rig.tell_mdsmap(&mdsmap(11, MdsRank(0), MdsState::REPLAY));
+    let out = rig.tell_mdsmap(&replaced(12, Utime::default()));
+    assert_eq!(beyond_the_monitor(&out), [""; 0], "it would replace the other one");
+    assert!(complaints(&out)[0].contains("127.0.0.1:7009"), "{:?}", complaints(&out));
+    let sent = rig.beacon;
+    rig.ms += 60_000;
+    rig.input(Input::Timer);
+    assert_eq!((rig.beacon, rig.acknowledge(sent).len()), (sent, 0), "it says nothing more");
+    let again = rig.tell_mdsmap(&replaced(13, Utime::default()));
+    assert_eq!((beyond_the_monitor(&again).len(), complaints(&again).len()), (0, 0));
+    // Nobody has heard of the other one for a while.
+    let laggy = rig.tell_mdsmap(&replaced(14, Utime { sec: 1, nsec: 0 }));
+    assert_eq!(beyond_the_monitor(&laggy), ["restart"]);
+}
+
+#[test]
+fn a_daemon_that_osds_refuse_waits_for_the_map_that_says_why() {
+    for (map, comes_back) in [(Some(replaced(12, Utime::default())), false), (None, true)] {
+        let mut rig = Rig::new();
+        rig.tell_osdmap(6);
+        let mut out = rig.tell_mdsmap(&mdsmap(11, MdsRank(0), MdsState::REPLAY));
+        let conn =
+            out.iter().find_map(|o| if let Output::Connect { conn, .. } = o { Some(*conn) } else { None });
+        let conn = conn.expect("it dials the OSD");
+        out.extend(rig.input(Input::Connected { conn, peer: Box::new(peer()) }));
+        let asked = out.iter().find_map(|o| match o {
+            Output::Send { msg: Msg { body: node::Body::Client(msgs::Body::OsdOp(m)), tid, .. }, .. } => {
+                Some((*tid, m.clone()))
+            }
+            _ => None,
+        });
+        let (tid, op) = asked.expect("it reads the journal");
+        let refusal = msgs::OsdOpReply::to(&op, wire::Errno::EBLOCKLISTED.to_result_code(), Epoch(6));
+        let out = rig.input(Input::Message { conn, msg: Msg::new(tid, msgs::Body::from(refusal)) });
+        assert_eq!(beyond_the_monitor(&out), [""; 0]);
+        if let Some(map) = map {
+            assert_eq!(complaints(&rig.tell_mdsmap(&map)).len(), 1);
+        }
+        rig.ms += 6_000;
+        assert_eq!(beyond_the_monitor(&rig.input(Input::Timer)).contains(&"restart".to_owned()), comes_back);
+    }
+}

@@ -187,3 +187,30 @@ fn a_standby_follows_the_rank_where_that_is_allowed_and_is_the_first_to_take_ove
     assert_eq!(stat(&mut rig), "cephfs:1 {0=c=up:active}\n");
     assert!(!osdmap(&mut rig).is_blocklisted(&support::osd_addrs(900, 7000).0[0]));
 }
+
+/// The newest map of metadata servers that a session was sent: name and address of each.
+fn told(rig: &mut Rig, to: ConnId) -> Vec<(String, wire::EntityAddr)> {
+    let map = rig.sent(to).into_iter().rev().find_map(|msg| match msg.body {
+        node::Body::Client(msgs::Body::MdsMap(m)) => wire::Reader::new(&m.map).get::<maps::MdsMap>().ok(),
+        _ => None,
+    });
+    let map = map.expect("a map");
+    map.mds_info.values().map(|info| (info.name.clone(), info.addrs.0[0])).collect()
+}
+
+#[test]
+fn who_is_replaced_by_a_daemon_of_its_name_is_told_where_that_is() {
+    let (mut rig, _, a) = served();
+    // Another standby takes the rank, so the newcomer is in no file system's map.
+    rig.boot_mds("b", 7002);
+    rig.boot_mds("a", 7009);
+    let newcomer = [("a".to_owned(), support::osd_addrs(900, 7009).0[0])];
+    rig.beacon(a, "a", 7001, 3, MdsState::ACTIVE);
+    assert_eq!(told(&mut rig, a), newcomer, "the answer to its beacon");
+    rig.outs.clear();
+    let next = rig.connect("mds.a", "allow profile mds", 7001);
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("mdsmap".into(), msgs::SubscribeItem::default());
+    rig.send(next, 0, msgs::Body::from(want));
+    assert_eq!(told(&mut rig, next), newcomer, "the map that it subscribes to");
+}

@@ -28,7 +28,9 @@ pub use reply::{
     readdir_flag,
 };
 pub use request::{ClientRequest, DentryRelease, FilePath, MdsOp, request_flag};
-pub use session::{ClientSession, SessionHead, cephfs_feature, session_flag, session_metadata, session_op};
+pub use session::{
+    ClientSession, RefusedLock, SessionHead, cephfs_feature, session_flag, session_metadata, session_op,
+};
 
 /// The version of inline data that means "there is none" (CEPH_INLINE_NONE).
 pub const INLINE_NONE: u64 = u64::MAX;

@@ -1,6 +1,7 @@
 //! The messages of MDSs: session messages, replies, forwards, capabilities and leases.
 
 use super::{Env, SessionEvent, Sessions};
+use crate::file_locks::Style;
 use crate::inode::STAT_CAPS;
 use crate::key::{InodeKey, OpId};
 use crate::promise::Promise;
@@ -9,9 +10,10 @@ use crate::session::State;
 use maps::MdsRank;
 use msgs::{
     Body, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession, CreatedInode,
-    GetattrArgs, MdsOp, lease_action, session_op,
+    GetattrArgs, MdsOp, RefusedLock, lease_action, session_metadata, session_op,
 };
 use node::{ConnId, Event, Level, Msg, Output};
+use std::collections::BTreeSet;
 use wire::Errno;
 
 impl Sessions {
@@ -50,6 +52,9 @@ impl Sessions {
                 let Self { sessions, map, .. } = self;
                 if let Some(session) = sessions.get_mut(&rank) {
                     session.opened(env.now, map, &msg.metadata);
+                }
+                if let Some(refused) = msg.metadata.get(session_metadata::REFUSED_LOCKS) {
+                    locks_refused(&RefusedLock::from_text(refused), env);
                 }
                 self.resend(rank, env.out);
                 self.events.push_back(SessionEvent::Opened);
@@ -172,5 +177,21 @@ impl Sessions {
         let rank = self.choose_rank(env.cache, &next);
         self.enqueue(Some(op), rank, Box::new(next), recall, env.out);
         true
+    }
+}
+
+/// An MDS has given to others what we claim: the owners get errors from now on, which is logged.
+fn locks_refused(refused: &BTreeSet<RefusedLock>, env: &mut Env<'_>) {
+    let refuse = |lock: &&RefusedLock| {
+        let style = Style::of_rule(lock.rule);
+        style.is_some_and(|style| env.locks.refuse(InodeKey::head(lock.ino), (style, lock.owner)))
+    };
+    let owners = refused.iter().filter(refuse).count();
+    if owners > 0 {
+        let detail = format!(
+            "a new MDS refuses the locks of {owners} owners; what they locked by fails with EIO until it is \
+             closed"
+        );
+        env.out.push(Output::Event(Event::new(Level::Warn, "file_locks_lost", detail)));
     }
 }

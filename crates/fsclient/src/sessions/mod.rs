@@ -15,12 +15,12 @@ use maps::{Gid, MdsMap, MdsRank, MdsState};
 use monc::ConnSpace;
 use msgs::{
     Body, CapReleaseItem, ClientCapRelease, ClientReconnect, ClientReply, ClientRequest, ClientSession,
-    FileLockArgs, cephfs_feature, lock_kind, lock_rule, session_op,
+    FileLockArgs, MdsOp, cephfs_feature, lock_kind, lock_rule, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Output, Target};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::{Instant, Now};
-use wire::{EntityType, Utime};
+use wire::{EntityType, Errno, Utime};
 
 /// Feature bits 0 to 9, 11 and 12: what the replies that we read need, and nothing that adds duties
 /// (docs/protocol.md 6.2); and delegated inode numbers.
@@ -412,6 +412,8 @@ impl Sessions {
         let conn = self.session(rank).lose(env.now);
         env.out.extend(conn.map(|conn| Output::Close { conn }));
         self.requests.session_lost(rank);
+        let Env { cache, locks, .. } = env;
+        locks.mds_lost(|key| cache.inode(key).is_some_and(|inode| inode.rests_on(rank)));
         self.end_interrupted(rank);
         env.cache.suspend(rank);
     }
@@ -421,6 +423,7 @@ impl Sessions {
     fn forget_session(&mut self, rank: MdsRank, why: &str, env: &mut Env<'_>) {
         self.session(rank).forget();
         self.end_interrupted(rank);
+        self.refuse_locks(rank);
         lose_locks(rank, env);
         let files = env.cache.lose_session(rank);
         let (changes, promises) = self.requests.session_forgotten(rank);
@@ -452,6 +455,17 @@ impl Sessions {
     /// Operations whose callers do not want to wait for a lock any longer go on: `rank` has forgotten them.
     fn end_interrupted(&mut self, rank: MdsRank) {
         self.events.extend(self.requests.drop_interrupted(rank).into_iter().map(SessionEvent::Woken));
+    }
+
+    /// Who waits for a lock is not given it in another session: the capability that it was to rest on is
+    /// gone.
+    fn refuse_locks(&mut self, rank: MdsRank) {
+        let op_code = MdsOp::SETFILELOCK;
+        for op in self.requests.drop_locks(rank) {
+            let result = Errno::EIO.to_result_code();
+            let reply = Box::new(ClientReply { op: op_code, safe: true, result, ..ClientReply::default() });
+            self.events.push_back(SessionEvent::Replied { op, rank, reply, is_repeat: false });
+        }
     }
 
     /// The caller of `op` does not want to wait for its lock any longer. Returns true if the MDS has yet to

@@ -2,6 +2,7 @@
 //! rank (docs/protocol.md 6.6). The monitors decide; the daemon asks for the next state when the rank has
 //! reached it.
 
+use super::aside::Aside;
 use super::{Mds, MdsMap, Now, Out, Output, Rank, RankConfig, Stage};
 use maps::{Epoch, Fscid, MdsInfo, MdsRank, MdsState};
 use node::{Event, Level};
@@ -17,6 +18,9 @@ const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 impl Mds {
     /// Sends a beacon with the present or desired state.
     pub(super) fn send_beacon(&mut self, now: Now) {
+        if self.aside == Some(Aside::Replaced) {
+            return;
+        }
         self.announced = true;
         self.next_beacon = now.mono + self.beacon_interval();
         let is_unanswered = self.beacon_acked < self.beacon_seq;
@@ -66,7 +70,7 @@ impl Mds {
 
     /// Handles the monitors' acknowledgement of a beacon.
     pub(super) fn beacon_answered(&mut self, now: Now, m: &peer::MdsBeacon, out: &mut Out) {
-        if m.gid != self.gid() {
+        if m.gid != self.gid() || self.aside.is_some() {
             return;
         }
         self.beacon_acked = self.beacon_acked.max(m.seq);
@@ -99,8 +103,12 @@ impl Mds {
         }
         let was_in = self.map.mds_info.contains_key(&self.gid());
         self.map = Arc::new(map);
-        if was_in && !self.map.mds_info.contains_key(&self.gid()) {
-            return self.begin_anew("the monitors have given our place to another metadata server", out);
+        let map = Arc::clone(&self.map);
+        if self.aside.is_some() {
+            return self.look_again(&map, out);
+        }
+        if was_in && !map.mds_info.contains_key(&self.gid()) {
+            return self.removed_from_map(&map, out);
         }
         if let Some(rank) = &mut self.rank {
             rank.set_map_epoch(self.map.epoch);
@@ -117,6 +125,9 @@ impl Mds {
 
     /// Acts on our state in the map.
     pub(super) fn follow_map(&mut self, now: Now, out: &mut Out) {
+        if self.aside.is_some() {
+            return;
+        }
         let Some(info) = self.map.mds_info.get(&self.gid()).cloned() else { return };
         if info.rank == MdsRank::NONE {
             // It can take a rank from now on.

@@ -1,8 +1,10 @@
 //! The daemon around a rank: its session to the monitors, its place in the MDS map, the connections of
 //! clients, and RADOS.
 
+mod aside;
 mod beacon;
 mod lease;
+mod namesake;
 mod objects;
 mod snaps;
 
@@ -10,6 +12,7 @@ use crate::config::MdsConfig;
 use crate::config::RankConfig;
 use crate::rank::{ClientPeer, Effect, Rank, Stage};
 use crate::types::{ClientId, IoId, RankPeer};
+use aside::Aside;
 use auth::{MdsCap, ServerKeys};
 use lease::Lease;
 use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState, SnapId};
@@ -61,6 +64,8 @@ pub struct Mds {
     /// Requests about snapshots of the data pool, by token: the one to be removed, or none for a new one.
     snap_requests: BTreeMap<u64, Option<SnapId>>,
     stopped: bool,
+    /// It has lost its rank, and waits.
+    aside: Option<Aside>,
     /// Clients that connected before there was a rank, with their messages.
     waiting_peers: Vec<(ClientId, ClientPeer)>,
     early: Vec<(ClientId, u64, Body)>,
@@ -106,6 +111,7 @@ impl Mds {
             next_token: EVICT_TOKEN,
             snap_requests: BTreeMap::new(),
             stopped: false,
+            aside: None,
             waiting_peers: Vec::new(),
             early: Vec::new(),
             cluster_out: Vec::new(),
@@ -144,9 +150,12 @@ impl Mds {
         });
     }
 
-    fn connected(&mut self, now: Now, conn: ConnId, peer: &Peer) {
+    fn connected(&mut self, now: Now, conn: ConnId, peer: &Peer, out: &mut Out) {
         if self.cluster.owns(conn) {
             return self.with_cluster(|cluster, outs| cluster.connected(now, conn, peer, outs));
+        }
+        if self.aside.is_some() {
+            return out.push(Output::Close { conn });
         }
         match peer.name.ty {
             EntityType::CLIENT => self.client_connected(conn, peer),
@@ -309,6 +318,9 @@ impl Mds {
     }
 
     fn effect(&mut self, now: Now, effect: Effect, out: &mut Out) {
+        if self.aside.is_some() {
+            return;
+        }
         match effect {
             Effect::Io(io) => {
                 let token = io.id.0;
@@ -336,9 +348,7 @@ impl Mds {
             Effect::Event(level, name, detail) => out.push(Output::Event(Event::new(level, name, detail))),
             Effect::Fail(text) => self.stop(Output::Stop(Err(text)), out),
             Effect::Behind => self.begin_anew("the journal was trimmed before it was read here", out),
-            Effect::Replaced => {
-                self.begin_anew("the OSDs refuse us: the monitors have put us on the blocklist", out)
-            }
+            Effect::Replaced => self.refused_by_osds(now, out),
         }
     }
 
@@ -416,7 +426,8 @@ impl Mds {
         addrs.0.iter().any(|a| map.blocklist.keys().any(|b| b.addr == a.addr && b.nonce == a.nonce))
     }
 
-    fn timer(&mut self, now: Now) {
+    fn timer(&mut self, now: Now, out: &mut Out) {
+        self.end_wait(now, out);
         self.with_cluster(|cluster, outs| cluster.timer(now, outs));
         if now.mono >= self.next_beacon && self.announced {
             self.send_beacon(now);
@@ -437,8 +448,8 @@ impl Node for Mds {
         }
         match input {
             Input::Start => self.start(now, out),
-            Input::Timer => self.timer(now),
-            Input::Connected { conn, peer } => self.connected(now, conn, &peer),
+            Input::Timer => self.timer(now, out),
+            Input::Connected { conn, peer } => self.connected(now, conn, &peer, out),
             Input::Message { conn, msg } => self.message(now, conn, msg, out),
             Input::Closed { conn, reason } => self.closed(now, conn, reason),
             Input::Admin { id, command } => {
@@ -453,7 +464,7 @@ impl Node for Mds {
     fn deadline(&self) -> Option<Instant> {
         let beacon = self.announced.then_some(self.next_beacon);
         let rank = self.rank.as_ref().map(Rank::deadline);
-        [self.cluster.deadline(), beacon, rank].into_iter().flatten().min()
+        [self.cluster.deadline(), beacon, rank, self.aside_until()].into_iter().flatten().min()
     }
 }
 

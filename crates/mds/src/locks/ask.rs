@@ -20,6 +20,13 @@ pub struct Owner {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Identity(ClientId, u64, u64);
 
+impl Identity {
+    /// The client of the owner.
+    pub(super) fn client(self) -> ClientId {
+        self.0
+    }
+}
+
 impl Owner {
     const NEW_KIND: u64 = 1 << 63;
 
@@ -83,6 +90,16 @@ pub struct Ask {
     pub first: u64,
     /// Last byte of the range.
     pub last: u64,
+}
+
+impl Style {
+    /// The number of the call in requests.
+    pub fn rule(self) -> u8 {
+        match self {
+            Self::Posix => lock_rule::FCNTL,
+            Self::Flock => lock_rule::FLOCK,
+        }
+    }
 }
 
 impl Ask {

@@ -74,20 +74,20 @@ impl Locks {
         self.note(ask.owner.client, ask.ino);
     }
 
-    /// Restores locks that a client claims to hold after a restart. Returns the number of those that can't
-    /// be: they are of no known mode, or another client has claimed the same.
+    /// Restores locks that a client claims to hold after a restart. Returns those that can't be: they are of
+    /// no known mode, or another client has claimed the same.
     pub fn claim(
         &mut self,
         client: ClientId,
         ino: InodeKey,
         (posix, flock): (&[FileLock], &[FileLock]),
-    ) -> usize {
-        let mut refused = 0;
+    ) -> Vec<(Style, FileLock)> {
+        let mut refused = Vec::new();
         for (style, locks) in [(Style::Posix, posix), (Style::Flock, flock)] {
             for lock in locks {
                 match Ask::claimed(ino, client, style, lock) {
                     Some(ask) if self.conflict(&ask).is_none() => self.set(&ask),
-                    _ => refused += 1,
+                    _ => refused.push((style, *lock)),
                 }
             }
         }
@@ -259,9 +259,10 @@ mod tests {
     fn claims_that_can_not_be_are_refused() {
         let mut locks = Locks::default();
         let f = Ino(7).head();
-        assert_eq!(locks.claim(ClientId(1), f, (&[wire(1, 2, 0, 10)], &[wire(1, 1, 0, 0)])), 0);
+        assert_eq!(locks.claim(ClientId(1), f, (&[wire(1, 2, 0, 10)], &[wire(1, 1, 0, 0)])), []);
         let bad = [wire(2, 1, 5, 1), wire(2, 0, 100, 1), wire(2, 4, 100, 1), wire(2, 2, u64::MAX, u64::MAX)];
-        assert_eq!(locks.claim(ClientId(2), f, (&bad, &[wire(2, 1, 0, 0)])), 3, "{locks:?}");
+        let refused = locks.claim(ClientId(2), f, (&bad, &[wire(2, 1, 0, 0)]));
+        assert_eq!(refused, [0, 1, 2].map(|n| (Style::Posix, bad[n])), "{locks:?}");
         assert!(locks.conflict(&ask(3, 7, Mode::Shared, (u64::MAX, u64::MAX))).is_some());
         locks.check_all();
     }

@@ -225,7 +225,10 @@ impl Repeated {
                 continue;
             }
             if cache.inodes.contains_key(ino) {
-                claim_cap(env, cache, sessions, self.client, *ino, claim);
+                let refused = claim_cap(env, cache, sessions, self.client, *ino, claim);
+                if !refused.is_empty() {
+                    sessions.send_reopened(env, self.client, &refused);
+                }
                 continue;
             }
             let text = format!("{} claims {ino}, which is gone", self.client);

@@ -67,6 +67,8 @@ pub struct Client {
     pub realm_of: BTreeMap<u64, u64>,
     /// File locks that it claims, by inode: those of fcntl, and those of flock.
     pub locks: BTreeMap<u64, [Vec<msgs::FileLock>; 2]>,
+    /// The claims of locks that were refused, as the server tells it.
+    pub refused: String,
     /// What it was last told of trees with quotas.
     pub quotas: BTreeMap<u64, msgs::ClientQuota>,
 }
@@ -109,7 +111,11 @@ impl Client {
         match body {
             Body::ClientSession(m) => {
                 match m.head.op {
-                    msgs::session_op::OPEN => self.open = true,
+                    msgs::session_op::OPEN => {
+                        self.open = true;
+                        let refused = m.metadata.get(msgs::session_metadata::REFUSED_LOCKS);
+                        self.refused = refused.map_or(String::new(), String::clone);
+                    }
                     msgs::session_op::CLOSE => self.open = false,
                     msgs::session_op::RECALL_STATE => self.recalled = Some(m.head.max_caps),
                     _ => {}

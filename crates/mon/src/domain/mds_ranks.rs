@@ -77,6 +77,11 @@ pub(crate) fn info_of(fsmap: &maps::FsMap, gid: Gid) -> Option<&MdsInfo> {
     find(fsmap, gid).map(|(_, info)| info)
 }
 
+/// The MDS of a name, if the map has one.
+pub(crate) fn of_name<'a>(fsmap: &'a maps::FsMap, name: &str) -> Option<&'a MdsInfo> {
+    fsmap.mds_roles.keys().filter_map(|gid| info_of(fsmap, *gid)).find(|info| info.name == name)
+}
+
 /// Finds an MDS: in a file system, or `None` for a standby.
 fn find(fsmap: &maps::FsMap, gid: Gid) -> Option<(Option<Fscid>, &MdsInfo)> {
     let fscid = *fsmap.mds_roles.get(&gid)?;

@@ -2,7 +2,7 @@
 
 use crate::cluster_log::LogLevel;
 use crate::domain::mds_ranks::{
-    Answer, assign, beacon, fail, has_standby, info_of, is_standby, mark_laggy, needs_assignment,
+    Answer, assign, beacon, fail, has_standby, info_of, is_standby, mark_laggy, needs_assignment, of_name,
     want_standbys, wants_standby_count,
 };
 use crate::mon::{Mon, Out};
@@ -34,9 +34,12 @@ impl<S: Storage> Mon<S> {
         self.volatile.mds.heard(now.mono, m.gid, conn);
         let (answer, index) = self.edit(now, |edit| beacon(edit, &m));
         if answer == Answer::Gone {
-            // It was replaced: it must see the map without itself and stop.
+            // It was replaced: it must see the map without itself and stop. If another daemon has its name,
+            // it is to stay away.
             let state = self.log.state();
-            let map = MdsMap { epoch: state.fsmap.epoch, ..MdsMap::default() };
+            let namesake = of_name(&state.fsmap, &m.name).map(|info| (info.gid, info.clone()));
+            let mds_info = namesake.into_iter().collect();
+            let map = MdsMap { epoch: state.fsmap.epoch, mds_info, ..MdsMap::default() };
             let body = msgs::MdsMap {
                 fsid: m.fsid,
                 epoch: map.epoch,

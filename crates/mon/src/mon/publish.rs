@@ -1,6 +1,7 @@
 //! Publishes maps to subscribers: at once when they subscribe, and after each commit.
 
 use crate::cluster_log::LogLevel;
+use crate::domain::mds_ranks::of_name;
 use crate::mon::{Mon, Out};
 use crate::options::config_for;
 use crate::session::{Session, Sub, SubEnd};
@@ -290,12 +291,15 @@ fn mdsmap_for(state: &State, session: &Session, fs: &str) -> (Arc<MdsMap>, Strin
     if let Some(found) = found.filter(|f| session.sees_fs(&f.mds_map.fs_name)) {
         return (Arc::new(found.mds_map.clone()), found.mds_map.fs_name.clone());
     }
-    // No file system: an empty map, in which a standby finds itself.
-    let standby = fsmap.standby_daemons.get(&gid).map(|info| (gid, info.clone()));
+    // No file system: an empty map, in which a standby finds itself, and one that was replaced the daemon
+    // that has its name now.
+    let namesake = || of_name(fsmap, &session.name().id).filter(|_| session.is(EntityType::MDS));
+    let shown = fsmap.standby_daemons.get(&gid).or_else(namesake);
+    let shown = shown.map(|info| (info.gid, info.clone()));
     let map = MdsMap {
         epoch: fsmap.epoch,
         compat: fsmap.default_compat.clone(),
-        mds_info: standby.into_iter().collect(),
+        mds_info: shown.into_iter().collect(),
         ..MdsMap::default()
     };
     (Arc::new(map), String::new())

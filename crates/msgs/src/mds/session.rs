@@ -1,7 +1,7 @@
 //! Sessions (MClientSession).
 
 use crate::Versioned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::{DecodeError, Fields, Message, RawMsg, Reader, Sample, Timespec, Writer, wire_structs};
 
 /// Codes of [`SessionHead::op`].
@@ -40,6 +40,37 @@ pub mod session_op {
 pub mod session_metadata {
     /// The server takes `MdsOp::RENAME_FLAGS`.
     pub const RENAME_FLAGS: &str = "nacre.rename_flags";
+    /// Claims of file locks that the server refuses: [`RefusedLock`](super::RefusedLock)s.
+    pub const REFUSED_LOCKS: &str = "nacre.refused_locks";
+}
+
+/// An owner whose claim of a file lock is refused. The server has given it to another, or knows no such lock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RefusedLock {
+    /// The file.
+    pub ino: u64,
+    /// The call that set it: [`lock_rule`](crate::lock_rule).
+    pub rule: u8,
+    /// The owner within the client.
+    pub owner: u64,
+}
+
+impl RefusedLock {
+    /// The value of [`session_metadata::REFUSED_LOCKS`].
+    pub fn to_text(refused: &BTreeSet<Self>) -> String {
+        let one = |Self { ino, rule, owner }: &Self| format!("{ino}/{rule}/{owner}");
+        refused.iter().map(one).collect::<Vec<_>>().join(",")
+    }
+
+    /// Reads such a value. What is not understood is left out.
+    pub fn from_text(text: &str) -> BTreeSet<Self> {
+        let one = |text: &str| {
+            let mut parts = text.split('/');
+            let (ino, rule, owner) = (parts.next()?, parts.next()?, parts.next()?);
+            Some(Self { ino: ino.parse().ok()?, rule: rule.parse().ok()?, owner: owner.parse().ok()? })
+        };
+        text.split(',').filter_map(one).collect()
+    }
 }
 
 /// Bits of [`ClientSession::flags`].

@@ -3,6 +3,7 @@
 use super::{Reconnect, Resumed, release_presumed};
 use crate::cache::Cache;
 use crate::cap::Cap;
+use crate::locks::Style;
 use crate::rank::caps::{Caps, send_cap};
 use crate::rank::effect::{Effect, Stage};
 use crate::rank::env::{Due, Env};
@@ -11,8 +12,9 @@ use crate::rank::snaps;
 use crate::types::{ClientId, Need};
 use auth::MdsCap;
 use fsfmt::{Ino, InodeKey};
-use msgs::{CapReconnect, ClientReconnect, ClientSession, FileLock, cap_op, session_op};
+use msgs::{CapReconnect, ClientReconnect, ClientSession, FileLock, RefusedLock, cap_op, session_op};
 use node::Level;
+use std::collections::BTreeSet;
 use wire::Reader;
 
 /// Upper bound of capability ids: no rank gives out as many, so a higher number in a claim is forged.
@@ -35,14 +37,14 @@ impl Reconnect {
             let close = ClientSession::of(session_op::CLOSE, 0);
             return env.effect(Effect::Send(client, 0, close.into()));
         }
-        let mut loading = 0;
+        let (mut loading, mut refused) = (0, Vec::new());
         for (ino, claim) in m.caps {
             if claim.cap_id < CAP_IDS_END {
                 caps.reserve_id(claim.cap_id);
             }
             let ino = Ino(ino).head();
             if cache.inodes.contains_key(&ino) {
-                claim_cap(env, cache, sessions, client, ino, &claim);
+                refused.extend(claim_cap(env, cache, sessions, client, ino, &claim));
             } else {
                 loading += 1;
                 self.claims.entry(ino).or_default().push((client, claim));
@@ -51,6 +53,7 @@ impl Reconnect {
         }
         if let Some(absent) = self.absent.get_mut(&client) {
             absent.loading += loading;
+            absent.refused.extend(refused);
             absent.has_claimed = !m.more;
         }
         self.note_if_reconnected(client);
@@ -74,7 +77,7 @@ impl Reconnect {
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
             if cache.inodes.contains_key(&ino) {
-                claim_cap(env, cache, sessions, client, ino, &claim);
+                absent.refused.extend(claim_cap(env, cache, sessions, client, ino, &claim));
             } else {
                 absent.missing.push((ino, claim));
             }
@@ -95,9 +98,8 @@ impl Reconnect {
         sessions: &mut Sessions,
         client: ClientId,
     ) -> Resumed {
-        let Some(was_absent) = self.absent.get(&client).map(|a| a.was_absent) else {
-            return Default::default();
-        };
+        let Some(absent) = self.absent.get_mut(&client) else { return Default::default() };
+        let (was_absent, refused) = (absent.was_absent, std::mem::take(&mut absent.refused));
         sessions.reopen(env, client);
         // Before it may rely on its cache again.
         if env.stage() == Stage::Active || was_absent {
@@ -106,7 +108,7 @@ impl Reconnect {
         if env.cfg().full {
             Caps::revoke_async(env, cache, sessions, client);
         }
-        sessions.send_reopened(env, client);
+        sessions.send_reopened(env, client, &refused);
         snaps::tell_again(env, cache, sessions, client);
         let absent = self.remove(client).expect("it was absent");
         let held = release_presumed(cache, sessions, client);
@@ -137,7 +139,7 @@ impl Reconnect {
 }
 
 /// Gives a client the capability that it claims. It can't have had a directory for itself in which its key
-/// does not let it write: others would wait for it there.
+/// does not let it write: others would wait for it there. Returns the locks that it claims and can't have.
 pub(in crate::rank) fn claim_cap(
     env: &mut Env,
     cache: &mut Cache,
@@ -145,7 +147,7 @@ pub(in crate::rank) fn claim_cap(
     client: ClientId,
     ino: InodeKey,
     claim: &CapReconnect,
-) {
+) -> BTreeSet<RefusedLock> {
     let path = cache.path_of(ino).ok().flatten();
     let auth = sessions.get(client).map(|s| s.auth());
     let is_forbidden = |path: Vec<u8>, auth: &MdsCap| {
@@ -153,7 +155,7 @@ pub(in crate::rank) fn claim_cap(
         !auth.is_allow_all() && !may_write
     };
     let is_forged = path.zip(auth).is_some_and(|(path, auth)| is_forbidden(path, auth));
-    let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+    let Some(inode) = cache.inodes.get_mut(&ino) else { return BTreeSet::new() };
     let mut held = claim.issued;
     if inode.data.is_dir() {
         held &= if is_forged { !msgs::cap::DIR_ASYNC } else { u32::MAX };
@@ -161,19 +163,35 @@ pub(in crate::rank) fn claim_cap(
     }
     inode.caps.insert(client, Cap::claimed(claim.cap_id, held, claim.wanted));
     sessions.hold(client, ino);
-    claim_locks(env, cache, client, ino, &claim.flock);
+    claim_locks(env, cache, client, ino, &claim.flock)
 }
 
-/// Restores the file locks that a client claims. Those that can't be decoded count as not claimed.
-fn claim_locks(env: &mut Env, cache: &mut Cache, client: ClientId, ino: InodeKey, bytes: &[u8]) {
+/// Restores the file locks that a client claims. Those that can't be decoded count as not claimed. Returns
+/// those that it can't have.
+fn claim_locks(
+    env: &mut Env,
+    cache: &mut Cache,
+    client: ClientId,
+    ino: InodeKey,
+    bytes: &[u8],
+) -> BTreeSet<RefusedLock> {
     let mut r = Reader::new(bytes);
-    let (Ok(posix), Ok(flock)) = (r.get::<Vec<FileLock>>(), r.get::<Vec<FileLock>>()) else { return };
+    let (Ok(posix), Ok(flock)) = (r.get::<Vec<FileLock>>(), r.get::<Vec<FileLock>>()) else {
+        return BTreeSet::new();
+    };
     if stdx::mutants::is_active("mds_forgets_locks_that_are_claimed") {
-        return;
+        return BTreeSet::new();
     }
     let refused = cache.locks.claim(client, ino, (&posix, &flock));
-    if refused > 0 {
-        let text = format!("{client} claims {refused} locks on {ino} that it can't hold");
+    if !refused.is_empty() {
+        let count = refused.len();
+        let text = format!("{client} claims {count} locks on {ino} that it can't hold; it is told so");
         env.log(Level::Warn, "claimed_locks_refused", text);
     }
+    let of_owner = |(style, lock): (Style, FileLock)| RefusedLock {
+        ino: ino.ino.0,
+        rule: style.rule(),
+        owner: lock.owner,
+    };
+    refused.into_iter().map(of_owner).collect()
 }

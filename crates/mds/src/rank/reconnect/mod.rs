@@ -18,7 +18,7 @@ use crate::cache::Cache;
 use crate::cap::{self, Cap};
 use crate::types::ClientId;
 use fsfmt::InodeKey;
-use msgs::{Body, CapReconnect, session_op};
+use msgs::{Body, CapReconnect, RefusedLock, session_op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Instant;
 
@@ -37,6 +37,8 @@ pub(super) struct AbsentClient {
     has_claimed: bool,
     /// Its claims on inodes that do not exist, unless a request that it repeats makes them.
     missing: Vec<(InodeKey, CapReconnect)>,
+    /// The file locks that it has claimed and can't have.
+    refused: BTreeSet<RefusedLock>,
     /// An earlier incarnation of the rank went on without it, and only that one knew what has changed since.
     was_absent: bool,
     /// Its messages since: repeated requests and flushes from before the restart arrive before its claims.

@@ -8,8 +8,9 @@ use crate::rank::env::{Due, Env};
 use crate::types::{ClientId, Lsn};
 use fsfmt::Update;
 use fsfmt::tables::SessionRecord;
-use msgs::{Body, ClientSession, session_metadata, session_op};
+use msgs::{Body, ClientSession, RefusedLock, session_metadata, session_op};
 use node::Level;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Pause of this daemon after which no client counts as silent, because none could renew.
@@ -35,7 +36,7 @@ impl Sessions {
                 s.renewed = env.now();
             }
             let lsn = env.journal().last();
-            return self.send_open(env, client, lsn);
+            return self.send_open(env, client, lsn, &BTreeSet::new());
         }
         let peer = self.peers.get(&client).cloned().unwrap_or_default();
         if !peer.caps.allows_fs(&env.cfg().fs_name) {
@@ -48,13 +49,16 @@ impl Sessions {
         let record = Box::new(SessionRecord { preallocated: vec![numbers], ..new_record(peer, m) });
         let updates = vec![taken, Update::SessionOpen { client: client.0, record }];
         let lsn = commit(env, cache, self, "session open", updates);
-        self.send_open(env, client, lsn);
+        self.send_open(env, client, lsn, &BTreeSet::new());
     }
 
-    fn send_open(&mut self, env: &mut Env, client: ClientId, lsn: Lsn) {
+    fn send_open(&mut self, env: &mut Env, client: ClientId, lsn: Lsn, refused: &BTreeSet<RefusedLock>) {
         let mut open = Self::message(env, session_op::OPEN, 0);
         open.features = ClientSession::feature_bytes(FEATURES);
         open.metadata.insert(session_metadata::RENAME_FLAGS.to_owned(), String::new());
+        if !refused.is_empty() {
+            open.metadata.insert(session_metadata::REFUSED_LOCKS.to_owned(), RefusedLock::to_text(refused));
+        }
         self.send(env, client, lsn, 0, open);
     }
 
@@ -68,10 +72,10 @@ impl Sessions {
         }
     }
 
-    /// Informs a client that its session was reopened.
-    pub fn send_reopened(&mut self, env: &mut Env, client: ClientId) {
+    /// Informs a client that its session was reopened, and of the file locks that it has claimed in vain.
+    pub fn send_reopened(&mut self, env: &mut Env, client: ClientId, refused: &BTreeSet<RefusedLock>) {
         let lsn = env.journal().last();
-        self.send_open(env, client, lsn);
+        self.send_open(env, client, lsn, refused);
     }
 
     /// Renews a client's session.
