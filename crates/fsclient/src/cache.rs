@@ -535,6 +535,13 @@ impl Cache {
         keys.into_iter().for_each(|key| self.inode_changed(key));
     }
 
+    /// Gives up capabilities of `rank`, whose MDS is gone, on inodes that nobody uses: `max` are kept, those
+    /// that were used last. Its next MDS has to load what is claimed.
+    pub(crate) fn give_up_idle(&mut self, rank: MdsRank, max: usize) {
+        self.trim_caps(rank, max);
+        self.releases.retain(|(of, _)| *of != rank);
+    }
+
     /// The claims on all capabilities of `rank`, for its next MDS.
     pub(crate) fn claims(&mut self, rank: MdsRank) -> BTreeMap<u64, CapReconnect> {
         let of_rank = self.inodes.values_mut().filter(|i| i.rests_on(rank));

@@ -53,6 +53,16 @@ fn inodes_that_the_kernel_refers_to_are_dropped_when_there_are_too_many() {
 }
 
 #[test]
+fn of_inodes_that_nobody_uses_a_new_mds_is_asked_for_some() {
+    let mut rig = rig_with_all_names();
+    let before = rig.client.cache.claims(MdsRank(0)).len();
+    rig.client.cache.give_up_idle(MdsRank(0), 40);
+    let claims = rig.client.cache.claims(MdsRank(0));
+    assert!(before > 100 && claims.len() <= 42, "{} of {before}", claims.len());
+    assert!(rig.client.cache.take_releases().is_empty(), "the next one does not know them");
+}
+
+#[test]
 fn a_file_without_a_name_goes_although_the_kernel_refers_to_it() {
     let mut rig = rig_with_all_names();
     let ino = 0x200_0000_0000;

@@ -30,6 +30,9 @@ const _: () = assert!(FEATURES >> cephfs_feature::REPLY_ENCODING & 1 == 1);
 /// The most asynchronous requests without an answer. Beyond, callers wait.
 const PROMISES: usize = 512;
 
+/// The most capabilities on inodes that nobody uses which the next MDS of a rank is asked for.
+const MAX_IDLE_CLAIMS: usize = 4096;
+
 /// Something that the client has to act on.
 #[derive(Debug)]
 pub(crate) enum SessionEvent {
@@ -401,6 +404,7 @@ impl Sessions {
             for tid in self.requests.replays(rank) {
                 self.transmit_now(rank, tid, env.out);
             }
+            env.cache.give_up_idle(rank, MAX_IDLE_CLAIMS);
             let mut caps = env.cache.claims(rank);
             env.locks.add_to_claims(&mut caps);
             let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
