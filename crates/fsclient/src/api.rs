@@ -1,6 +1,7 @@
 //! The requests of local callers and their answers: the file system in the shape of FUSE's operations, whole
 //! objects in the shape of RADOS operations, and monitor commands.
 
+use crate::mode;
 use msgs::op::input::NotifyReply;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Wall};
@@ -140,14 +141,15 @@ pub enum FsRequest {
     Rename { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, flags: u32 },
     /// Adds a name to a file.
     Link { ino: Ino, new_parent: Ino, new_name: Vec<u8> },
-    /// Opens a file, with the flags of open(2).
-    Open { ino: Ino, flags: u32 },
+    /// Opens a file, with the flags of open(2). If that truncates it, it loses the bits set-user-ID and
+    /// set-group-ID if `kill_suidgid`.
+    Open { ino: Ino, flags: u32, kill_suidgid: bool },
     /// Makes and opens a file.
     Create { parent: Ino, name: Vec<u8>, mode: u32, flags: u32 },
     /// Reads at most `len` bytes.
     Read { fh: Fh, offset: u64, len: u32 },
-    /// Writes.
-    Write { fh: Fh, offset: u64, data: Bufs },
+    /// Writes. The file loses the bits set-user-ID and set-group-ID if `kill_suidgid`.
+    Write { fh: Fh, offset: u64, data: Bufs, kill_suidgid: bool },
     /// close(2): reports pending errors. The owner's POSIX locks are freed.
     Flush { fh: Fh, lock_owner: u64 },
     /// Makes data (and, unless `data_only`, attributes) durable.
@@ -219,6 +221,15 @@ pub struct SetAttr {
     pub mtime: Option<Wall>,
     /// Change time, which only privileged callers may set.
     pub ctime: Option<Wall>,
+    /// A file loses the bits set-user-ID and set-group-ID.
+    pub kill_suidgid: bool,
+}
+
+impl SetAttr {
+    /// The mode after this, of a file that has the mode `old`; `None` if it stays.
+    pub(crate) fn new_mode(&self, old: u32) -> Option<u32> {
+        self.mode.or_else(|| if self.kill_suidgid { mode::without_set_id(old) } else { None })
+    }
 }
 
 /// An inode's attributes.

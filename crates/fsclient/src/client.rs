@@ -386,6 +386,9 @@ mod memory_tests;
 #[path = "client_names_tests.rs"]
 mod names_tests;
 #[cfg(test)]
+#[path = "client_privileges_tests.rs"]
+mod privileges_tests;
+#[cfg(test)]
 #[path = "client_quotas_tests.rs"]
 mod quotas_tests;
 #[cfg(test)]

@@ -36,6 +36,7 @@ mod numbers;
 mod objects;
 mod op;
 mod partition;
+mod privileges;
 mod promise;
 mod quotas;
 mod realms;

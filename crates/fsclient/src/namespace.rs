@@ -11,11 +11,12 @@ use crate::mds_request::{self, open_flag};
 use crate::mode;
 use crate::names::Name;
 use crate::op::{Attempt, Stage, Step, done, fail};
+use crate::privileges::{self, Dropping};
 use crate::quotas;
 use crate::sessions::Sessions;
 use crate::xattrs;
 use maps::OsdMap;
-use msgs::{ClientReply, cap, rename_flag};
+use msgs::{ClientReply, MdsOp, cap, rename_flag};
 use std::time::Duration;
 use stdx::{Instant, Now};
 use wire::Errno;
@@ -34,19 +35,22 @@ pub(crate) struct Namespace<'a> {
 impl Namespace<'_> {
     /// Attempts an operation.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
-        if let Stage::Answered(reply) = attempt.take_stage() {
-            if let Some(step) = self.go_on_with_acl(attempt, request, &reply) {
-                return step;
+        let stage = attempt.take_stage();
+        // A truncation that waited for something has looked at the inode before.
+        let mut is_told = matches!(stage, Stage::Sized);
+        if let Stage::Answered(reply) = stage {
+            match self.privileges_dropped(request, &reply) {
+                Some(Err(errno)) => return fail(errno),
+                Some(Ok(())) => is_told = true,
+                None => return self.answered(attempt, request, &reply),
             }
-            self.note_change(attempt, request, Inode::change_ends);
-            self.note_lookup(attempt, request);
-            return self.answer(attempt, request, &reply);
         }
         self.note_change(attempt, request, Inode::change_begins);
         let refused_or_known = refuse(request, self.sessions.renames_with_flags())
             .or_else(|| quotas::refusal(self.cache, request))
             .map(fail)
             .or_else(|| self.answer_from_cache(attempt, request))
+            .or_else(|| self.drop_privileges(attempt, request, is_told))
             .or_else(|| self.prepare(attempt, request));
         if let Some(step) = refused_or_known {
             self.note_lookup(attempt, request);
@@ -63,6 +67,45 @@ impl Namespace<'_> {
         }
         self.give_up_link_count(attempt, request);
         self.ask(attempt, request)
+    }
+
+    fn answered(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest, reply: &ClientReply) -> Step {
+        if let Some(step) = self.go_on_with_acl(attempt, request, reply) {
+            return step;
+        }
+        self.note_change(attempt, request, Inode::change_ends);
+        self.note_lookup(attempt, request);
+        self.answer(attempt, request, reply)
+    }
+
+    /// Drops a file's privileges before its size or its owner changes.
+    fn drop_privileges(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        request: &FsRequest,
+        is_told: bool,
+    ) -> Option<Step> {
+        let (ino, bits, is_carried) = match request {
+            FsRequest::Setattr { ino, set } if set.size.or(set.uid.or(set.gid).map(u64::from)).is_some() => {
+                (ino, set.kill_suidgid, true)
+            }
+            FsRequest::Open { ino, flags, kill_suidgid } if flags & open_flag::TRUNC != 0 => {
+                (ino, *kill_suidgid, false)
+            }
+            _ => return None,
+        };
+        let dropping = Dropping { bits, is_carried, is_told };
+        privileges::drop_before(self.cache, self.sessions, attempt, InodeKey::head(*ino), dropping)
+    }
+
+    /// Takes the answer to a request that dropped privileges, or looked for them. `None` if it is another.
+    fn privileges_dropped(&mut self, request: &FsRequest, reply: &ClientReply) -> Option<Result<(), Errno>> {
+        let ino = match (request, reply.op) {
+            (FsRequest::Setattr { ino, .. }, MdsOp::GETATTR | MdsOp::RMXATTR)
+            | (FsRequest::Open { ino, .. }, MdsOp::GETATTR | MdsOp::RMXATTR | MdsOp::SETATTR) => ino,
+            _ => return None,
+        };
+        Some(privileges::dropped(self.cache, InodeKey::head(*ino), reply))
     }
 
     /// Asks an MDS for what a request is about.
@@ -102,7 +145,7 @@ impl Namespace<'_> {
                 let inode = self.known(*ino).filter(|i| !i.attrs().symlink().is_empty())?;
                 Some(readlink(inode))
             }
-            FsRequest::Open { ino, flags } if flags & open_flag::TRUNC == 0 => {
+            FsRequest::Open { ino, flags, .. } if flags & open_flag::TRUNC == 0 => {
                 let inode = self.known(*ino).filter(|i| i.attrs().is_file())?;
                 inode.may(needed_for(*flags)).then(|| self.opened(*ino, *flags))
             }
@@ -130,7 +173,7 @@ impl Namespace<'_> {
                 Some(self.set_acl(attempt, *ino, value, *kill_sgid))
             }
             FsRequest::Setattr { ino, set } => self.prepare_setattr(attempt, *ino, set),
-            FsRequest::Open { ino, flags } if flags & open_flag::TRUNC != 0 => {
+            FsRequest::Open { ino, flags, .. } if flags & open_flag::TRUNC != 0 => {
                 self.prepare_setattr(attempt, *ino, &truncation)
             }
             _ => None,
@@ -241,7 +284,7 @@ impl Namespace<'_> {
             }
             R::Rename { .. } => self.renamed(now, request, target, is_repeat),
             R::Open { ino, .. } if target != Some(InodeKey::head(*ino)) => fail(Errno::ESTALE),
-            R::Open { ino, flags } => self.opened(*ino, *flags),
+            R::Open { ino, flags, .. } => self.opened(*ino, *flags),
             R::Create { parent, name, flags, .. } => self.created(now, *parent, name, target, *flags),
             R::Getattr { ino } | R::Setattr { ino, .. } if target != Some(InodeKey::head(*ino)) => {
                 fail(Errno::ESTALE)

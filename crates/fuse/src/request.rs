@@ -87,7 +87,7 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::RMDIR => FsRequest::Rmdir { parent: node, name: f.name()? },
         opcode::RENAME | opcode::RENAME2 => rename(op, node, f)?,
         opcode::LINK => FsRequest::Link { ino: f.u64()?, new_parent: node, new_name: f.name()? },
-        opcode::OPEN => FsRequest::Open { ino: node, flags: f.u32()? },
+        opcode::OPEN => open(node, f)?,
         opcode::READ => FsRequest::Read { fh: f.u64()?, offset: f.u64()?, len: f.u32()? },
         opcode::WRITE => write(f)?,
         opcode::FLUSH => flush(f)?,
@@ -145,10 +145,17 @@ fn create(parent: u64, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> 
     Some(What::Ask(FsRequest::Create { parent, name: f.name()?, mode, flags }, Form::Plain))
 }
 
+fn open(ino: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (flags, open_flags) = (f.u32()?, f.u32()?);
+    Some(FsRequest::Open { ino, flags, kill_suidgid: open_flags & abi::OPEN_KILL_SUIDGID != 0 })
+}
+
 fn write(f: &mut Fields<'_>) -> Option<FsRequest> {
     let (fh, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
-    let (_write_flags, _owner, _flags, _padding) = (f.u32()?, f.u64()?, f.u32()?, f.u32()?);
-    Some(FsRequest::Write { fh, offset, data: Buf::copy_from(f.bytes(size as usize)?).into() })
+    let (write_flags, _owner, _flags, _padding) = (f.u32()?, f.u64()?, f.u32()?, f.u32()?);
+    let kill_suidgid = write_flags & abi::WRITE_KILL_SUIDGID != 0;
+    let data = Buf::copy_from(f.bytes(size as usize)?).into();
+    Some(FsRequest::Write { fh, offset, data, kill_suidgid })
 }
 
 fn release(f: &mut Fields<'_>) -> Option<FsRequest> {
@@ -221,6 +228,7 @@ fn set_attr(f: &mut Fields<'_>) -> Option<SetAttr> {
         atime: time(setattr::ATIME, setattr::ATIME_NOW, atime),
         mtime: time(setattr::MTIME, setattr::MTIME_NOW, mtime),
         ctime: has(setattr::CTIME).then_some(ctime),
+        kill_suidgid: has(setattr::KILL_SUIDGID),
     })
 }
 
@@ -270,10 +278,36 @@ mod tests {
         [3u64, 4096].iter().for_each(|n| write.extend_from_slice(&n.to_ne_bytes()));
         [4u32, 0, 0, 0, 0, 0].iter().for_each(|n| write.extend_from_slice(&n.to_ne_bytes()));
         write.extend_from_slice(b"data");
-        let FsRequest::Write { fh: 3, offset: 4096, data } = asked(opcode::WRITE, &write) else {
+        let FsRequest::Write { fh: 3, offset: 4096, data, kill_suidgid: false } =
+            asked(opcode::WRITE, &write)
+        else {
             panic!("a write");
         };
         assert_eq!(data.to_vec(), b"data");
+    }
+
+    #[test]
+    fn changes_that_take_privileges_away_say_so() {
+        let words = |words: &[u32]| words.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
+        for (flags, kills) in [(0, false), (1, false), (2, false), (4, true), (6, true)] {
+            let write = words(&[3, 0, 0, 0, 0, flags, 0, 0, 0, 0]);
+            let FsRequest::Write { kill_suidgid, .. } = asked(opcode::WRITE, &write) else {
+                panic!("a write");
+            };
+            assert_eq!(kill_suidgid, kills, "flags {flags}");
+        }
+        let open = asked(opcode::OPEN, &words(&[0o1001, 1]));
+        assert!(matches!(open, FsRequest::Open { flags: 0o1001, kill_suidgid: true, .. }), "{open:?}");
+        let open = asked(opcode::OPEN, &words(&[0o1001, 0]));
+        assert!(matches!(open, FsRequest::Open { kill_suidgid: false, .. }), "{open:?}");
+        for (valid, kills) in [(1 << 3, false), (1 << 3 | 1 << 11, true), (1 << 1 | 1 << 11, true)] {
+            let mut body = vec![valid];
+            body.resize(22, 0);
+            let FsRequest::Setattr { set, .. } = asked(opcode::SETATTR, &words(&body)) else {
+                panic!("a change");
+            };
+            assert_eq!((set.kill_suidgid, set.mode), (kills, None));
+        }
     }
 
     #[test]

@@ -136,6 +136,11 @@ impl Attributes {
         &self.xattrs
     }
 
+    /// An xattr is gone at the MDS.
+    pub(super) fn forget_xattr(&mut self, name: &[u8]) {
+        self.xattrs.remove(name);
+    }
+
     /// Names here have changed since, in a way that the MDS has not described yet.
     pub(super) fn note_outdated(&mut self) {
         self.is_outdated = true;
@@ -337,7 +342,9 @@ impl Attributes {
 
     /// Changes mode and owner here, without the MDS.
     pub(super) fn change_owner(&mut self, set: &SetAttr, wall: Wall) {
-        self.mode = set.mode.map_or(self.mode, |m| self.mode & !mode::CHANGEABLE | m & mode::CHANGEABLE);
+        self.mode = set
+            .new_mode(self.mode)
+            .map_or(self.mode, |m| self.mode & !mode::CHANGEABLE | m & mode::CHANGEABLE);
         self.uid = set.uid.unwrap_or(self.uid);
         self.gid = set.gid.unwrap_or(self.gid);
         self.note_change(wall);
