@@ -124,7 +124,7 @@ impl Client {
         use FsRequest as R;
         let Self { config, services, sessions, cache, handles, .. } = self;
         match request {
-            R::Read { .. } | R::Write { .. } | R::Fallocate { .. } => {
+            R::Read { .. } | R::Write { .. } | R::Fallocate { .. } | R::Lseek { .. } => {
                 FileData { cache, handles, sessions, services }.step(attempt, request)
             }
             R::Fsync { fh, data_only } => match handles.usable(*fh) {

@@ -135,3 +135,69 @@ fn a_recalled_capability_goes_back_after_the_attributes_that_rest_on_it() {
     recall(&mut rig);
     assert!(!rig.has_cap());
 }
+
+impl Rig {
+    fn seek(&mut self, offset: u64, whence: u32) -> Outs {
+        self.ask(FsRequest::Lseek { fh: self.fh, offset, whence })
+    }
+
+    /// All objects that were asked for are absent.
+    fn nothing_is_there(&mut self) -> Outs {
+        self.client.services.end_reads(&Err(Errno::ENOENT));
+        let mut out = Vec::new();
+        self.client.settle(self.now, &mut out);
+        out
+    }
+}
+
+const DATA: u32 = 3;
+const HOLE: u32 = 4;
+
+#[test]
+fn buffered_bytes_are_data_and_absent_objects_holes() {
+    let mut rig = Rig::new();
+    rig.write(8 << 20, 10);
+    rig.write(20 << 20, 5);
+    for (offset, whence, asked, found) in [
+        (5, DATA, 6, 8 << 20),
+        (5, HOLE, 6, 5),
+        (8 << 20, HOLE, 4, (8 << 20) + 10),
+        (9 << 20, DATA, 4, 20 << 20),
+    ] {
+        assert!(answers(&rig.seek(offset, whence)).is_empty(), "OSDs are asked");
+        assert_eq!(rig.client.services.reads(), asked, "all at once");
+        assert_eq!(answers(&rig.nothing_is_there()), [&Ok(Answer::Offset(found))], "{whence} from {offset}");
+    }
+    rig.seek((20 << 20) + 1, HOLE);
+    assert_eq!(answers(&rig.nothing_is_there()), [&Ok(Answer::Offset((20 << 20) + 5))], "the end is a hole");
+    assert_eq!(answers(&rig.seek((20 << 20) + 5, DATA)), [&Err(Errno::ENXIO)], "beyond the end");
+    // What is buffered when the search begins may be at the OSDs when it ends, and was not when they looked.
+    rig.seek(0, DATA);
+    let fh = rig.fh;
+    rig.ask(FsRequest::Fsync { fh, data_only: true });
+    rig.writes_arrive();
+    assert_eq!(answers(&rig.nothing_is_there()), [&Ok(Answer::Offset(8 << 20))]);
+    rig.seek(0, DATA);
+    assert_eq!(answers(&rig.nothing_is_there()), [&Err(Errno::ENXIO)], "no data up to the end");
+}
+
+#[test]
+fn a_search_ends_after_many_objects() {
+    let (mut rig, size) = (Rig::new(), 1 << 39);
+    let mut stat = msgs::InodeStat { size, version: 9, ..super::tests::stat(INO, 0o100_644) };
+    (stat.layout.stripe_unit, stat.layout.stripe_count, stat.layout.object_size) = (4 << 20, 1, 4 << 20);
+    rig.client.cache.learn_inode(maps::MdsRank(0), &stat);
+    for (whence, found) in [(DATA, 64 << 30), (HOLE, size)] {
+        let (mut out, mut rounds) = (rig.seek(0, whence), 0);
+        while answers(&out).is_empty() {
+            assert_eq!(rig.client.services.reads(), 64);
+            // For a hole, the objects are full.
+            let full = std::collections::BTreeMap::from([(0_u64, 4_u64 << 20)]);
+            let there = msgs::op::input::write(&full);
+            rig.client.services.end_reads(&if whence == DATA { Err(Errno::ENOENT) } else { Ok(there) });
+            rig.client.settle(rig.now, &mut out);
+            rounds += 1;
+        }
+        assert_eq!((rounds, answers(&out)), (256, vec![&Ok(Answer::Offset(found))]));
+    }
+}

@@ -38,13 +38,17 @@ struct Range {
 }
 
 impl FileData<'_> {
-    /// Attempts a read, write or fallocate.
+    /// Attempts a read, write, fallocate or lseek.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         let stage = attempt.take_stage();
         let sized = tells_size(&stage);
         match (stage, request) {
             (Stage::Transfer(transfer), _) if !transfer.is_done() => {
                 attempt.wait_at(Stage::Transfer(transfer))
+            }
+            (Stage::Search(search), _) if !search.is_done() => attempt.wait_at(Stage::Search(search)),
+            (Stage::Search(search), FsRequest::Lseek { fh, whence, .. }) => {
+                self.looked(attempt, *fh, *whence, &search)
             }
             (Stage::Transfer(transfer), FsRequest::Read { fh, offset, .. }) => {
                 self.read_done(attempt, *fh, *offset, &transfer)
@@ -72,6 +76,7 @@ impl FileData<'_> {
             (_, FsRequest::Read { fh, offset, len }) => {
                 self.read(attempt, *fh, Range { offset: *offset, len: u64::from(*len) }, sized)
             }
+            (_, FsRequest::Lseek { fh, offset, .. }) => self.seek(attempt, *fh, *offset, sized),
             _ => self.change(attempt, request, sized),
         }
     }
@@ -147,7 +152,7 @@ impl FileData<'_> {
     }
 
     /// Submits an object operation for each piece of a transfer.
-    fn submit_pieces(
+    pub(crate) fn submit_pieces(
         &mut self,
         attempt: &mut Attempt<'_>,
         key: InodeKey,
@@ -339,7 +344,7 @@ impl FileData<'_> {
     }
 
     /// Waits until the MDS allows what an operation on an open file needs.
-    fn wait_for_cap(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, sized: bool) -> Step {
+    pub(crate) fn wait_for_cap(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, sized: bool) -> Step {
         if self.cache.open_inode(key).caps().cap().is_none() {
             return self.reopen(attempt, key);
         }
@@ -361,7 +366,7 @@ impl FileData<'_> {
 
     /// Asks for the size of a file that others write to as well; the operation goes on with what was true
     /// after it began.
-    fn ask_size(&mut self, attempt: &mut Attempt<'_>, key: InodeKey) -> Step {
+    pub(crate) fn ask_size(&mut self, attempt: &mut Attempt<'_>, key: InodeKey) -> Step {
         self.sessions.ask(attempt, self.cache, mds_request::look_at(key.ino()))
     }
 }

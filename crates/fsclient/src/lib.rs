@@ -41,6 +41,8 @@ mod promise;
 mod quotas;
 mod realms;
 mod requests;
+mod search;
+mod seek;
 mod services;
 mod session;
 mod sessions;

@@ -157,7 +157,6 @@ impl Namespace<'_> {
                 let inode = self.known(*ino).filter(|i| i.may(cap::XATTR_SHARED))?;
                 Some(xattrs::list(inode.attrs()))
             }
-            FsRequest::Lseek { fh, offset, whence } => Some(self.lseek(*fh, *offset, *whence)),
             _ => None,
         }
     }
@@ -420,18 +419,6 @@ impl Namespace<'_> {
         };
         let fh = self.add_handle(key, flags);
         done(Answer::Created { entry, fh })
-    }
-
-    fn lseek(&self, fh: u64, offset: u64, whence: u32) -> Step {
-        const SEEK_DATA: u32 = 3;
-        let inode = self.handles.file(fh).ok().and_then(|file| self.cache.inode(file.key()));
-        let Some(inode) = inode else { return fail(Errno::EBADF) };
-        let size = inode.attrs().size();
-        if offset >= size {
-            return fail(Errno::ENXIO);
-        }
-        // All of a file counts as data: lseek(2) allows to report no holes.
-        done(Answer::Offset(if whence == SEEK_DATA { offset } else { size }))
     }
 }
 

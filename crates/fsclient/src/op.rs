@@ -2,6 +2,7 @@
 
 use crate::api::{Answer, Caller, FsRequest, Reply, Request};
 use crate::key::OpId;
+use crate::search::Search;
 use crate::transfer::Transfer;
 use maps::MdsRank;
 use msgs::ClientReply;
@@ -45,6 +46,8 @@ pub(crate) enum Stage {
     Sized,
     /// File data are being read or zeroed.
     Transfer(Transfer),
+    /// Objects are being looked at for data or holes.
+    Search(Search),
     /// These data of a snapshot were read; an MDS is asked if that still exists.
     Confirming(Bufs),
     /// The MDS has answered with this result.
@@ -239,10 +242,12 @@ impl Ops {
 
     /// A piece of a transfer is done.
     pub(crate) fn piece_done(&mut self, op: OpId, piece: usize, result: Result<Bufs, Errno>) {
-        if let Some(Op { stage: Stage::Transfer(transfer), .. }) = self.ops.get_mut(&op) {
-            transfer.piece_done(piece, result);
-            self.wake(op);
+        match self.ops.get_mut(&op).map(|op| &mut op.stage) {
+            Some(Stage::Transfer(transfer)) => transfer.piece_done(piece, result),
+            Some(Stage::Search(search)) => search.piece_done(piece, result),
+            _ => return,
         }
+        self.wake(op);
     }
 
     /// The sessions are closed: ends the operations that waited for it.
