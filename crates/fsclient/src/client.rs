@@ -22,6 +22,7 @@ use crate::settle::Settling;
 use crate::snapshots::{self, Snapshots};
 use crate::sync;
 use crate::window::Window;
+use crate::xattrs;
 use monc::{MoncConfig, Stuck, Told};
 use node::{AdminId, CloseReason, Event, Input, Level, Msg, Node, Output, RequestId};
 use rados::RadosConfig;
@@ -147,11 +148,13 @@ impl Client {
             }),
             _ if snapshots::concerns(cache, &config.options.snapdir, request) => {
                 let snapdir = config.options.snapdir.as_bytes();
-                Snapshots { cache, handles, sessions, snapdir }.step(attempt, request)
+                let client = services.cluster().monc().global_id();
+                let world = xattrs::World { osdmap: services.osdmap(), client };
+                Snapshots { cache, handles, sessions, snapdir, world }.step(attempt, request)
             }
             _ => {
-                let osdmap = services.osdmap();
-                Namespace { cache, handles, sessions, osdmap }.step(attempt, request)
+                let (osdmap, client) = (services.osdmap(), services.cluster().monc().global_id());
+                Namespace { cache, handles, sessions, osdmap, client }.step(attempt, request)
             }
         }
     }
@@ -400,3 +403,6 @@ mod snapshots_tests;
 #[cfg(test)]
 #[path = "client_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "client_xattrs_tests.rs"]
+mod xattrs_tests;

@@ -30,6 +30,8 @@ pub(crate) struct Namespace<'a> {
     pub(crate) handles: &'a mut Handles,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) osdmap: &'a OsdMap,
+    /// The number of this client.
+    pub(crate) client: u64,
 }
 
 impl Namespace<'_> {
@@ -116,6 +118,10 @@ impl Namespace<'_> {
         }
     }
 
+    fn world(&self) -> xattrs::World<'_> {
+        xattrs::World { osdmap: self.osdmap, client: self.client }
+    }
+
     fn known(&self, ino: Ino) -> Option<&Inode> {
         self.cache.inode(InodeKey::head(ino))
     }
@@ -150,8 +156,8 @@ impl Namespace<'_> {
                 inode.may(needed_for(*flags)).then(|| self.opened(*ino, *flags))
             }
             FsRequest::Getxattr { ino, name } => {
-                let inode = self.known(*ino).filter(|i| i.may(cap::XATTR_SHARED))?;
-                Some(xattrs::get(inode.attrs(), name))
+                let inode = self.known(*ino).filter(|i| xattrs::is_known(i, name))?;
+                Some(xattrs::get(inode, name, self.world()))
             }
             FsRequest::Listxattr { ino } => {
                 let inode = self.known(*ino).filter(|i| i.may(cap::XATTR_SHARED))?;
@@ -304,7 +310,7 @@ impl Namespace<'_> {
         let Some(inode) = self.known(*ino) else { return fail(Errno::ESTALE) };
         match request {
             R::Readlink { .. } => readlink(inode),
-            R::Getxattr { name, .. } => xattrs::get(inode.attrs(), name),
+            R::Getxattr { name, .. } => xattrs::get(inode, name, self.world()),
             R::Listxattr { .. } => xattrs::list(inode.attrs()),
             _ => match self.cache.attributes(InodeKey::head(*ino)) {
                 Some((attr, valid)) => done(Answer::Attr(attr, valid)),
