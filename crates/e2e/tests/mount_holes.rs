@@ -1,0 +1,57 @@
+//! Holes of sparse files, and copies that the mount makes itself.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests with real files")]
+
+use e2e::{Cluster, Mount, Options};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// The data of a file as (begin, end), found by turns.
+fn data(file: &File) -> Vec<(u64, u64)> {
+    let (mut ranges, mut at) = (Vec::new(), 0);
+    loop {
+        match seek(file, SeekFrom::Data(at)) {
+            Ok(begin) => {
+                at = seek(file, SeekFrom::Hole(begin)).expect("each range of data ends");
+                ranges.push((begin, at));
+            }
+            Err(errno) => {
+                assert_eq!(errno, Errno::NXIO);
+                return ranges;
+            }
+        }
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn programs_see_the_holes_of_a_sparse_file() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
+    let open = |mount: &Mount| File::options().read(true).write(true).open(mount.point().join("f"));
+    let file = File::create_new(one.point().join("f")).expect("makes a file");
+    drop(file);
+    let file = open(&one).expect("opens");
+    file.set_len(100 * MIB).expect("extends");
+    assert_eq!(data(&file), []);
+    // Whole blocks, since the OSDs' extents are: at the start, over the end of an object, at the end.
+    let pieces = [(0, MIB), (20 * MIB - 65536, 131_072), (100 * MIB - 65536, 65536)];
+    for (at, len) in pieces {
+        file.write_all_at(&vec![1; len as usize], at).expect("writes");
+    }
+    let expected: Vec<(u64, u64)> = pieces.iter().map(|(at, len)| (*at, at + len)).collect();
+    assert_eq!(data(&file), expected, "also while it is buffered");
+    file.sync_all().expect("syncs");
+    assert_eq!(data(&file), expected);
+    assert_eq!(data(&open(&two).expect("opens")), expected, "elsewhere");
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(&file, flags, 65536, MIB - 65536).expect("punches");
+    assert_eq!(data(&file)[0], (0, 65536));
+    assert_eq!(seek(&file, SeekFrom::Hole(20 * MIB)), Ok(20 * MIB + 65536));
+    assert_eq!(seek(&file, SeekFrom::Data(100 * MIB)), Err(Errno::NXIO));
+}
