@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests with real files")]
 
 use e2e::{Cluster, Mount, Options};
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -54,4 +54,42 @@ fn programs_see_the_holes_of_a_sparse_file() {
     assert_eq!(data(&file)[0], (0, 65536));
     assert_eq!(seek(&file, SeekFrom::Hole(20 * MIB)), Ok(20 * MIB + 65536));
     assert_eq!(seek(&file, SeekFrom::Data(100 * MIB)), Err(Errno::NXIO));
+}
+
+#[test]
+fn a_copy_of_a_range_is_made_by_the_mount() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
+    let make = |name: &str| {
+        let mut options = File::options();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(one.point().join(name))
+            .expect("opens")
+    };
+    let content: Vec<u8> = (0..9_500_000_u32).map(|n| (n / 5) as u8).collect();
+    let (from, to) = (make("from"), make("to"));
+    from.write_all_at(&content, 0).expect("writes");
+    let (mut at, mut done) = (1000, 777);
+    loop {
+        let len = copy_file_range(&from, Some(&mut at), &to, Some(&mut done), 100 * MIB as usize);
+        if len.expect("copies") == 0 {
+            break;
+        }
+    }
+    assert_eq!((at, done), (content.len() as u64, content.len() as u64 - 1000 + 777));
+    let seen = std::fs::read(two.point().join("to")).expect("reads");
+    assert!(seen[..777].iter().all(|byte| *byte == 0) && seen[777..] == content[1000..], "elsewhere");
+    let mut again = vec![0; seen.len()];
+    to.read_exact_at(&mut again, 0).expect("reads");
+    assert!(again == seen, "the kernel has dropped what it had");
+    // A program that copies by this call: the mount reads and writes, the program does neither.
+    std::fs::copy(one.point().join("from"), one.point().join("copy")).expect("copies");
+    assert!(std::fs::read(two.point().join("copy")).expect("reads") == content);
 }

@@ -178,6 +178,9 @@ pub enum FsRequest {
     Removexattr { ino: Ino, name: Vec<u8> },
     /// Preallocates (mode 0), punches a hole (mode 3), zeroes (0x10, 0x11).
     Fallocate { fh: Fh, offset: u64, len: u64, mode: u32 },
+    /// Copies at most `len` bytes from one open file to another, or within one between ranges that do not
+    /// overlap.
+    CopyRange { fh_in: Fh, offset_in: u64, fh_out: Fh, offset_out: u64, len: u64 },
     /// Seeks data (`whence` is SEEK_DATA, 3) or a hole (SEEK_HOLE, 4).
     Lseek { fh: Fh, offset: u64, whence: u32 },
     /// Tests a POSIX lock.
@@ -327,7 +330,7 @@ pub enum Answer {
     Created { entry: Entry, fh: Fh },
     /// Of `Read`, `Readlink`, `Getxattr`.
     Data(Bufs),
-    /// Of `Write`: the number of bytes taken.
+    /// Of `Write` and `CopyRange`: the number of bytes taken.
     Written(u32),
     /// Of `Readdir`; empty at the end.
     Entries(Vec<DirEntry>),

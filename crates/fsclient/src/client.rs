@@ -125,9 +125,11 @@ impl Client {
         use FsRequest as R;
         let Self { config, services, sessions, cache, handles, .. } = self;
         match request {
-            R::Read { .. } | R::Write { .. } | R::Fallocate { .. } | R::Lseek { .. } => {
-                FileData { cache, handles, sessions, services }.step(attempt, request)
-            }
+            R::Read { .. }
+            | R::Write { .. }
+            | R::CopyRange { .. }
+            | R::Fallocate { .. }
+            | R::Lseek { .. } => FileData { cache, handles, sessions, services }.step(attempt, request),
             R::Fsync { fh, data_only } => match handles.usable(*fh) {
                 Ok(file) => sync::fsync(cache, sessions, attempt, file, *data_only),
                 Err(errno) => fail(errno),

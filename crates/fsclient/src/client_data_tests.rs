@@ -7,6 +7,7 @@ use crate::buffer::WRITE_BACK_AFTER;
 use crate::mds_request::open_flag;
 use msgs::{ClientSession, cap, cap_op, session_op};
 use std::time::Duration;
+use stdx::Bufs;
 
 const PAGE: usize = 4096;
 
@@ -200,4 +201,60 @@ fn a_search_ends_after_many_objects() {
         }
         assert_eq!((rounds, answers(&out)), (256, vec![&Ok(Answer::Offset(found))]));
     }
+}
+
+impl Rig {
+    /// Copies from the first open file to one that is opened with these flags.
+    fn copy(&mut self, offset_in: u64, offset_out: u64, len: u64, flags: u32) -> Outs {
+        let fh_in = self.fh;
+        self.open_with(flags);
+        let fh_out = self.fh;
+        self.fh = fh_in;
+        self.ask(FsRequest::CopyRange { fh_in, offset_in, fh_out, offset_out, len })
+    }
+
+    fn read_buffered(&mut self, offset: u64, len: u32) -> Vec<u8> {
+        match &answers(&self.ask(FsRequest::Read { fh: self.fh, offset, len }))[..] {
+            [Ok(Answer::Data(data))] => data.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_copy_ends_where_the_file_does() {
+    let mut rig = Rig::new();
+    rig.write(1 << 20, 5000);
+    let out = rig.copy((1 << 20) + 1000, 0, 10_000, 0);
+    assert_eq!(answers(&out), [&Ok(Answer::Written(4000))]);
+    assert_eq!(rig.read_buffered(0, 4000), vec![7; 4000]);
+    let end = (1 << 20) + 5000;
+    assert_eq!(answers(&rig.copy(end, 0, 10, 0)), [&Ok(Answer::Written(0))], "nothing is there");
+    assert_eq!(answers(&rig.copy(0, 0, 0, 0)), [&Ok(Answer::Written(0))]);
+    assert_eq!(answers(&rig.copy(0, 0, 10, open_flag::APPEND)), [&Err(Errno::EBADF)]);
+    let bad = FsRequest::CopyRange { fh_in: 99, offset_in: 0, fh_out: rig.fh, offset_out: 0, len: 1 };
+    assert_eq!(answers(&rig.ask(bad)), [&Err(Errno::EBADF)]);
+    assert_eq!(answers(&rig.copy(1 << 20, 1 << 40, 10, 0)), [&Err(Errno::EFBIG)]);
+}
+
+#[test]
+fn a_copy_goes_on_by_pieces_and_tells_what_it_has_copied_before_an_error() {
+    let mut rig = Rig::new();
+    rig.write((20 << 20) - 1, 1);
+    let mut out = rig.copy(0, 32 << 20, 20 << 20, 0);
+    for reads in [2, 2] {
+        assert_eq!((rig.client.services.reads(), answers(&out).len()), (reads, 0));
+        rig.client.services.end_reads(&Ok(Bufs::from(vec![9; 4 << 20])));
+        rig.client.settle(rig.now, &mut out);
+    }
+    assert_eq!(rig.client.services.reads(), 1);
+    rig.client.services.end_reads(&Err(Errno::EIO));
+    rig.client.settle(rig.now, &mut out);
+    assert_eq!(answers(&out), [&Ok(Answer::Written(16 << 20))]);
+    let copied = rig.read_buffered((48 << 20) - 2, 100);
+    assert_eq!(copied, [9, 9], "and the file ends there");
+    let mut out = rig.copy(0, 64 << 20, 10, 0);
+    rig.client.services.end_reads(&Err(Errno::EIO));
+    rig.client.settle(rig.now, &mut out);
+    assert_eq!(answers(&out), [&Err(Errno::EIO)]);
 }

@@ -38,8 +38,11 @@ struct Range {
 }
 
 impl FileData<'_> {
-    /// Attempts a read, write, fallocate or lseek.
+    /// Attempts a read, write, copy, fallocate or lseek.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
+        if let FsRequest::CopyRange { fh_in, fh_out, .. } = request {
+            return self.refuse_copy(*fh_in, *fh_out).map_or_else(|| self.copy(attempt, request), fail);
+        }
         let stage = attempt.take_stage();
         let sized = tells_size(&stage);
         match (stage, request) {

@@ -18,6 +18,7 @@ mod buffer;
 mod cache;
 mod client;
 mod config;
+mod copy;
 mod data;
 mod deadlines;
 mod dir_handle;

@@ -67,12 +67,22 @@ pub(crate) enum Stage {
     Leaving,
 }
 
+/// How far a copy is.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    /// Bytes that were written.
+    pub(crate) bytes: u64,
+    /// The next ones, which were read.
+    pub(crate) read: Option<Bufs>,
+}
+
 /// An operation in progress.
 #[derive(Debug)]
 struct Op {
     id: RequestId,
     request: Request,
     stage: Stage,
+    copied: Copied,
     /// The rank of the last answer.
     answered_by: MdsRank,
     /// An MDS was sent the request more than once: it may have carried it out long ago, and others something
@@ -88,6 +98,7 @@ pub(crate) struct Attempt<'a> {
     op: OpId,
     request: &'a Request,
     stage: Stage,
+    copied: Copied,
     answered_by: MdsRank,
     is_repeat: bool,
     is_interrupted: bool,
@@ -130,6 +141,11 @@ impl<'a> Attempt<'a> {
         self.is_interrupted
     }
 
+    /// How far this is, if it copies.
+    pub(crate) fn copied(&mut self) -> &mut Copied {
+        &mut self.copied
+    }
+
     pub(crate) fn out(&mut self) -> &mut Outs {
         self.out
     }
@@ -162,7 +178,8 @@ impl Ops {
         self.last += 1;
         let op = OpId::new(self.last);
         let (stage, answered_by) = (Stage::New, MdsRank::default());
-        let entry = Op { id, request, stage, answered_by, is_repeat: false, is_interrupted: false };
+        let copied = Copied::default();
+        let entry = Op { id, request, stage, copied, answered_by, is_repeat: false, is_interrupted: false };
         self.ops.insert(op, entry);
         self.wake(op);
     }
@@ -199,22 +216,24 @@ impl Ops {
         out: &mut Outs,
         step: impl FnOnce(&mut Attempt<'_>) -> Step,
     ) {
-        let Some(Op { id, request, stage, answered_by, is_repeat, is_interrupted }) = self.ops.remove(&op)
+        let Some(Op { id, request, stage, copied, answered_by, is_repeat, is_interrupted }) =
+            self.ops.remove(&op)
         else {
             return;
         };
         if let Stage::Ready(reply) = stage {
             return out.push(Output::Reply { id, reply });
         }
-        let request_ref = &request;
+        let whole = &request;
         let mut attempt =
-            Attempt { now, op, request: request_ref, stage, answered_by, is_repeat, is_interrupted, out };
+            Attempt { now, op, request: whole, stage, copied, answered_by, is_repeat, is_interrupted, out };
         let step = step(&mut attempt);
-        let stage = attempt.stage;
+        let (stage, copied) = (attempt.stage, attempt.copied);
         match step {
             Step::Done(reply) => out.push(Output::Reply { id, reply }),
             Step::Wait => {
-                self.ops.insert(op, Op { id, request, stage, answered_by, is_repeat, is_interrupted });
+                let left = Op { id, request, stage, copied, answered_by, is_repeat, is_interrupted };
+                self.ops.insert(op, left);
             }
         }
     }

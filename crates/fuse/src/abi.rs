@@ -48,6 +48,7 @@ pub(crate) mod opcode {
     pub const READDIRPLUS: u32 = 44;
     pub const RENAME2: u32 = 45;
     pub const LSEEK: u32 = 46;
+    pub const COPY_FILE_RANGE: u32 = 47;
     pub const STATX: u32 = 52;
 }
 

@@ -154,7 +154,7 @@ impl Server {
         };
         match what {
             What::Ask(request, form) => {
-                if matches!(request, FsRequest::Write { .. }) {
+                if matches!(request, FsRequest::Write { .. } | FsRequest::CopyRange { .. }) {
                     // The kernel has just given the file its time, and will compare it with ours.
                     self.clock.look();
                 }

@@ -99,6 +99,7 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::STATFS => FsRequest::Statfs,
         opcode::REMOVEXATTR => FsRequest::Removexattr { ino: node, name: f.name()? },
         opcode::GETLK | opcode::SETLK | opcode::SETLKW => lock(op, unique, f)?,
+        opcode::COPY_FILE_RANGE => copy_range(f)?,
         opcode::FALLOCATE => fallocate(f)?,
         _ => return Some(What::Refuse(libc::ENOSYS)),
     };
@@ -181,6 +182,12 @@ fn lock(op: u32, unique: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
         opcode::GETLK => FsRequest::Getlk { fh, owner, lock },
         _ => FsRequest::Setlk { fh, owner, lock, wait: op == opcode::SETLKW, flock, token: unique },
     })
+}
+
+fn copy_range(f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (fh_in, offset_in, _ino_out) = (f.u64()?, f.u64()?, f.u64()?);
+    let (fh_out, offset_out, len, _flags) = (f.u64()?, f.u64()?, f.u64()?, f.u64()?);
+    Some(FsRequest::CopyRange { fh_in, offset_in, fh_out, offset_out, len })
 }
 
 fn fallocate(f: &mut Fields<'_>) -> Option<FsRequest> {
@@ -287,6 +294,16 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_names_both_files() {
+        let body: Vec<u8> = [3u64, 4096, 77, 4, 8192, 100, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let copy = asked(opcode::COPY_FILE_RANGE, &body);
+        let FsRequest::CopyRange { fh_in: 3, offset_in: 4096, fh_out: 4, offset_out: 8192, len: 100 } = copy
+        else {
+            panic!("{copy:?}");
+        };
+    }
+
+    #[test]
     fn changes_that_take_privileges_away_say_so() {
         let words = |words: &[u32]| words.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
         for (flags, kills) in [(0, false), (1, false), (2, false), (4, true), (6, true)] {
@@ -338,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused() {
-        for op in [0, 7, 19, 37, 39, 40, 47, 99, u32::MAX] {
+        for op in [0, 7, 19, 37, 39, 40, 51, 99, u32::MAX] {
             let request = Request::decode(&request(op, 1, &[0; 64]), RequestForm::default()).expect("whole");
             assert!(matches!(request.what, What::Refuse(libc::ENOSYS)), "{op}");
         }
