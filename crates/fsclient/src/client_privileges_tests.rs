@@ -49,6 +49,12 @@ impl Rig {
         self.ask(FsRequest::Write { fh: self.fh, offset: 0, data, kill_suidgid })
     }
 
+    fn writes_arrive_if_any(&mut self) {
+        if self.client.services.flights() > 0 {
+            self.writes_arrive();
+        }
+    }
+
     fn mode(&self) -> u32 {
         self.client.cache.inode(InodeKey::head(INO)).expect("the file").attrs().mode() & 0o7777
     }
@@ -192,4 +198,27 @@ fn opening_truncates_after_the_bits_are_gone() {
     assert_eq!(asked(&out).1, MdsOp::OPEN);
     let mut rig = Rig::with_file(0o4755, cap::AUTH_EXCL, false);
     assert_eq!(asked(&rig.ask(open(false))).1, MdsOp::OPEN);
+}
+
+#[test]
+fn a_write_that_a_revocation_waits_for_waits_for_no_answer() {
+    // Pages of the file are being dropped, which waits for the write; the revocation waits for the pages.
+    let invalidating = |mode, has_capability| {
+        let mut rig = Rig::with_file(mode, 0, has_capability);
+        rig.write_as(false);
+        rig.writes_arrive_if_any();
+        let out = rig.caps(cap_op::REVOKE, 9, cap::PIN);
+        let is_page = |o: &Output<Reply>| {
+            matches!(
+                o,
+                Output::Reply { reply: Ok(Answer::Invalidate { what: Invalidate::Inode { .. }, .. }), .. }
+            )
+        };
+        assert!(out.iter().any(is_page), "pages go first: {out:?}");
+        rig
+    };
+    let mut rig = invalidating(0o4755, false);
+    let out = rig.write_as(true);
+    assert!(asked_mds(&out).is_empty(), "neither mode nor xattrs are asked for");
+    assert_eq!(rig.mode(), 0o755, "the right to change the mode is not given back yet");
 }

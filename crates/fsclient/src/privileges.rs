@@ -45,10 +45,13 @@ fn due(inode: &Inode, dropping: Dropping) -> Option<Due> {
     if !inode.attrs().is_file() || !inode.key().is_head() {
         return None;
     }
-    if !dropping.is_told && !inode.may(needs) {
+    // A revocation may wait for this change, and who answers for that: then what is known last counts.
+    if !dropping.is_told && !inode.may(needs) && !inode.caps().is_revoked() {
         return Some(Due::Look);
     }
-    if inode.attrs().xattrs().contains_key(CAPABILITY) {
+    // Who has xattrs revoked now sets them after this change.
+    let is_set_later = inode.caps().implements(cap::XATTR_SHARED) && !inode.may(cap::XATTR_SHARED);
+    if inode.attrs().xattrs().contains_key(CAPABILITY) && !is_set_later {
         return Some(Due::Capability);
     }
     if !dropping.bits || dropping.is_carried {
@@ -73,7 +76,7 @@ pub(crate) fn drop_before(
         Due::Capability => FsRequest::Removexattr { ino, name: CAPABILITY.to_vec() },
         Due::Mode(mode) => {
             let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
-            if inode.set_here(&set, attempt.now().wall) {
+            if inode.set_mode_here(&set, attempt.now().wall) {
                 inode.withdraw_belief();
                 cache.note_dirty(attempt.now(), key);
                 cache.inode_changed(key);

@@ -528,6 +528,17 @@ impl Inode {
         true
     }
 
+    /// Changes the mode here, also while the right to do so is revoked and not given back yet: the new mode
+    /// goes with it. Returns true if it did.
+    pub(crate) fn set_mode_here(&mut self, set: &SetAttr, wall: Wall) -> bool {
+        if !self.caps.implements(cap::AUTH_EXCL) {
+            return false;
+        }
+        self.attrs.change_owner(set, wall);
+        self.caps.note_change(cap::AUTH_EXCL);
+        true
+    }
+
     /// Takes the error of a failed write that nobody has been told of.
     pub(crate) fn take_error(&mut self) -> Option<Errno> {
         self.data.take_error()
