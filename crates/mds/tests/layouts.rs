@@ -126,6 +126,34 @@ fn wrong_layouts_are_refused() {
     }
 }
 
+#[test]
+fn no_answer_tells_of_a_layout_that_a_crash_may_undo() {
+    let mut w = two_clients(6);
+    for r in [mkdir("d"), mkdir("d/e"), mkdir("other"), mkdir("other/e"), set("d", "dir.layout.pool", "7")] {
+        ok(&mut w, r);
+    }
+    let is_early = |w: &mut World, path: &str| {
+        let tid = w.start(A, create(path, 2));
+        let is_early = w.clients[&A].replies.contains_key(&tid);
+        w.quiet();
+        w.reply(A, tid);
+        is_early
+    };
+    assert!(is_early(&mut w, "d/e/a"));
+    let changes = [
+        set("d", "dir.layout.stripe_count", "2"),
+        remove("d", "dir.layout"),
+        set("d", "dir.layout.pool", "7"),
+        two(MdsOp::RENAME, "d/other", "other"),
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        w.call_early(B, change);
+        let dir = if n == 3 { "d/other/e" } else { "d/e" };
+        assert!(!is_early(&mut w, &format!("{dir}/{n}")), "after change {n}");
+        assert!(is_early(&mut w, &format!("{dir}/{n}more")), "now it is durable");
+    }
+}
+
 fn whole(op: MdsOp, path: &str, stripe_count: u32, pool: u32) -> ClientRequest {
     let layout = LegacyFileLayout { stripe_count, pool, ..LegacyFileLayout::default() };
     ClientRequest { args: SetlayoutArgs { layout }.into(), ..request(op, path) }

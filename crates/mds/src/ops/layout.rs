@@ -22,11 +22,12 @@ pub(super) fn is_name(name: &[u8]) -> bool {
 }
 
 /// The layout of new files of a directory, as it or the nearest directory above it sets it.
+/// The answer that tells it waits until all that it follows from is durable: a client writes by it.
 pub(super) fn of_new_files(cx: &Cx<'_>, dir: InodeKey) -> FileLayout {
-    let mut at = Some(dir);
+    cx.see(cx.cache.layouts_changed);
+    let mut at = Some(dir).filter(|_| cx.cache.may_have_layouts);
     while let Some(inode) = at.and_then(|key| cx.cache.inodes.get(&key)) {
         if is_set(&inode.data.layout) {
-            cx.see(inode.change);
             return inode.data.layout.clone();
         }
         // Ancestors of cached inodes are cached.
