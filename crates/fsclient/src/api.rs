@@ -1,6 +1,7 @@
 //! The requests of local callers and their answers: the file system in the shape of FUSE's operations, whole
 //! objects in the shape of RADOS operations, and monitor commands.
 
+use crate::mode;
 use msgs::op::input::NotifyReply;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Wall};
@@ -140,14 +141,15 @@ pub enum FsRequest {
     Rename { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, flags: u32 },
     /// Adds a name to a file.
     Link { ino: Ino, new_parent: Ino, new_name: Vec<u8> },
-    /// Opens a file, with the flags of open(2).
-    Open { ino: Ino, flags: u32 },
+    /// Opens a file, with the flags of open(2). If that truncates it, it loses the bits set-user-ID and
+    /// set-group-ID if `kill_suidgid`.
+    Open { ino: Ino, flags: u32, kill_suidgid: bool },
     /// Makes and opens a file.
     Create { parent: Ino, name: Vec<u8>, mode: u32, flags: u32 },
     /// Reads at most `len` bytes.
     Read { fh: Fh, offset: u64, len: u32 },
-    /// Writes.
-    Write { fh: Fh, offset: u64, data: Bufs },
+    /// Writes. The file loses the bits set-user-ID and set-group-ID if `kill_suidgid`.
+    Write { fh: Fh, offset: u64, data: Bufs, kill_suidgid: bool },
     /// close(2): reports pending errors. The owner's POSIX locks are freed.
     Flush { fh: Fh, lock_owner: u64 },
     /// Makes data (and, unless `data_only`, attributes) durable.
@@ -176,6 +178,9 @@ pub enum FsRequest {
     Removexattr { ino: Ino, name: Vec<u8> },
     /// Preallocates (mode 0), punches a hole (mode 3), zeroes (0x10, 0x11).
     Fallocate { fh: Fh, offset: u64, len: u64, mode: u32 },
+    /// Copies at most `len` bytes from one open file to another, or within one between ranges that do not
+    /// overlap.
+    CopyRange { fh_in: Fh, offset_in: u64, fh_out: Fh, offset_out: u64, len: u64 },
     /// Seeks data (`whence` is SEEK_DATA, 3) or a hole (SEEK_HOLE, 4).
     Lseek { fh: Fh, offset: u64, whence: u32 },
     /// Tests a POSIX lock.
@@ -219,6 +224,15 @@ pub struct SetAttr {
     pub mtime: Option<Wall>,
     /// Change time, which only privileged callers may set.
     pub ctime: Option<Wall>,
+    /// A file loses the bits set-user-ID and set-group-ID.
+    pub kill_suidgid: bool,
+}
+
+impl SetAttr {
+    /// The mode after this, of a file that has the mode `old`; `None` if it stays.
+    pub(crate) fn new_mode(&self, old: u32) -> Option<u32> {
+        self.mode.or_else(|| if self.kill_suidgid { mode::without_set_id(old) } else { None })
+    }
 }
 
 /// An inode's attributes.
@@ -316,7 +330,7 @@ pub enum Answer {
     Created { entry: Entry, fh: Fh },
     /// Of `Read`, `Readlink`, `Getxattr`.
     Data(Bufs),
-    /// Of `Write`: the number of bytes taken.
+    /// Of `Write` and `CopyRange`: the number of bytes taken.
     Written(u32),
     /// Of `Readdir`; empty at the end.
     Entries(Vec<DirEntry>),

@@ -22,6 +22,7 @@ use crate::settle::Settling;
 use crate::snapshots::{self, Snapshots};
 use crate::sync;
 use crate::window::Window;
+use crate::xattrs;
 use monc::{MoncConfig, Stuck, Told};
 use node::{AdminId, CloseReason, Event, Input, Level, Msg, Node, Output, RequestId};
 use rados::RadosConfig;
@@ -124,9 +125,11 @@ impl Client {
         use FsRequest as R;
         let Self { config, services, sessions, cache, handles, .. } = self;
         match request {
-            R::Read { .. } | R::Write { .. } | R::Fallocate { .. } => {
-                FileData { cache, handles, sessions, services }.step(attempt, request)
-            }
+            R::Read { .. }
+            | R::Write { .. }
+            | R::CopyRange { .. }
+            | R::Fallocate { .. }
+            | R::Lseek { .. } => FileData { cache, handles, sessions, services }.step(attempt, request),
             R::Fsync { fh, data_only } => match handles.usable(*fh) {
                 Ok(file) => sync::fsync(cache, sessions, attempt, file, *data_only),
                 Err(errno) => fail(errno),
@@ -147,11 +150,13 @@ impl Client {
             }),
             _ if snapshots::concerns(cache, &config.options.snapdir, request) => {
                 let snapdir = config.options.snapdir.as_bytes();
-                Snapshots { cache, handles, sessions, snapdir }.step(attempt, request)
+                let client = services.cluster().monc().global_id();
+                let world = xattrs::World { osdmap: services.osdmap(), client };
+                Snapshots { cache, handles, sessions, snapdir, world }.step(attempt, request)
             }
             _ => {
-                let osdmap = services.osdmap();
-                Namespace { cache, handles, sessions, osdmap }.step(attempt, request)
+                let (osdmap, client) = (services.osdmap(), services.cluster().monc().global_id());
+                Namespace { cache, handles, sessions, osdmap, client }.step(attempt, request)
             }
         }
     }
@@ -386,6 +391,9 @@ mod memory_tests;
 #[path = "client_names_tests.rs"]
 mod names_tests;
 #[cfg(test)]
+#[path = "client_privileges_tests.rs"]
+mod privileges_tests;
+#[cfg(test)]
 #[path = "client_quotas_tests.rs"]
 mod quotas_tests;
 #[cfg(test)]
@@ -397,3 +405,6 @@ mod snapshots_tests;
 #[cfg(test)]
 #[path = "client_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "client_xattrs_tests.rs"]
+mod xattrs_tests;

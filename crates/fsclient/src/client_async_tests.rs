@@ -136,7 +136,8 @@ fn a_file_is_written_before_its_create_is_answered_and_flushed_after() {
     let mut rig = Rig::alone();
     let out = rig.create(b"a");
     let ((_, fh), (tid, _)) = (file_of(&out), request(&out));
-    let out = rig.ask(FsRequest::Write { fh, offset: 0, data: Bufs::from(vec![1; 100]) });
+    let out =
+        rig.ask(FsRequest::Write { fh, offset: 0, data: Bufs::from(vec![1; 100]), kill_suidgid: false });
     assert_eq!(answers(&out), [&Ok(Answer::Written(100))]);
     let out = rig.ask(FsRequest::Fsync { fh, data_only: false });
     assert!(answers(&out).is_empty() && cap_messages(&out).is_empty());

@@ -7,6 +7,7 @@ use crate::buffer::WRITE_BACK_AFTER;
 use crate::mds_request::open_flag;
 use msgs::{ClientSession, cap, cap_op, session_op};
 use std::time::Duration;
+use stdx::Bufs;
 
 const PAGE: usize = 4096;
 
@@ -134,4 +135,126 @@ fn a_recalled_capability_goes_back_after_the_attributes_that_rest_on_it() {
     rig.input(withdrawn(id));
     recall(&mut rig);
     assert!(!rig.has_cap());
+}
+
+impl Rig {
+    fn seek(&mut self, offset: u64, whence: u32) -> Outs {
+        self.ask(FsRequest::Lseek { fh: self.fh, offset, whence })
+    }
+
+    /// All objects that were asked for are absent.
+    fn nothing_is_there(&mut self) -> Outs {
+        self.client.services.end_reads(&Err(Errno::ENOENT));
+        let mut out = Vec::new();
+        self.client.settle(self.now, &mut out);
+        out
+    }
+}
+
+const DATA: u32 = 3;
+const HOLE: u32 = 4;
+
+#[test]
+fn buffered_bytes_are_data_and_absent_objects_holes() {
+    let mut rig = Rig::new();
+    rig.write(8 << 20, 10);
+    rig.write(20 << 20, 5);
+    for (offset, whence, asked, found) in [
+        (5, DATA, 6, 8 << 20),
+        (5, HOLE, 6, 5),
+        (8 << 20, HOLE, 4, (8 << 20) + 10),
+        (9 << 20, DATA, 4, 20 << 20),
+    ] {
+        assert!(answers(&rig.seek(offset, whence)).is_empty(), "OSDs are asked");
+        assert_eq!(rig.client.services.reads(), asked, "all at once");
+        assert_eq!(answers(&rig.nothing_is_there()), [&Ok(Answer::Offset(found))], "{whence} from {offset}");
+    }
+    rig.seek((20 << 20) + 1, HOLE);
+    assert_eq!(answers(&rig.nothing_is_there()), [&Ok(Answer::Offset((20 << 20) + 5))], "the end is a hole");
+    assert_eq!(answers(&rig.seek((20 << 20) + 5, DATA)), [&Err(Errno::ENXIO)], "beyond the end");
+    // What is buffered when the search begins may be at the OSDs when it ends, and was not when they looked.
+    rig.seek(0, DATA);
+    let fh = rig.fh;
+    rig.ask(FsRequest::Fsync { fh, data_only: true });
+    rig.writes_arrive();
+    assert_eq!(answers(&rig.nothing_is_there()), [&Ok(Answer::Offset(8 << 20))]);
+    rig.seek(0, DATA);
+    assert_eq!(answers(&rig.nothing_is_there()), [&Err(Errno::ENXIO)], "no data up to the end");
+}
+
+#[test]
+fn a_search_ends_after_many_objects() {
+    let (mut rig, size) = (Rig::new(), 1 << 39);
+    let mut stat = msgs::InodeStat { size, version: 9, ..super::tests::stat(INO, 0o100_644) };
+    (stat.layout.stripe_unit, stat.layout.stripe_count, stat.layout.object_size) = (4 << 20, 1, 4 << 20);
+    rig.client.cache.learn_inode(maps::MdsRank(0), &stat);
+    for (whence, found) in [(DATA, 64 << 30), (HOLE, size)] {
+        let (mut out, mut rounds) = (rig.seek(0, whence), 0);
+        while answers(&out).is_empty() {
+            assert_eq!(rig.client.services.reads(), 64);
+            // For a hole, the objects are full.
+            let full = std::collections::BTreeMap::from([(0_u64, 4_u64 << 20)]);
+            let there = msgs::op::input::write(&full);
+            rig.client.services.end_reads(&if whence == DATA { Err(Errno::ENOENT) } else { Ok(there) });
+            rig.client.settle(rig.now, &mut out);
+            rounds += 1;
+        }
+        assert_eq!((rounds, answers(&out)), (256, vec![&Ok(Answer::Offset(found))]));
+    }
+}
+
+impl Rig {
+    /// Copies from the first open file to one that is opened with these flags.
+    fn copy(&mut self, offset_in: u64, offset_out: u64, len: u64, flags: u32) -> Outs {
+        let fh_in = self.fh;
+        self.open_with(flags);
+        let fh_out = self.fh;
+        self.fh = fh_in;
+        self.ask(FsRequest::CopyRange { fh_in, offset_in, fh_out, offset_out, len })
+    }
+
+    fn read_buffered(&mut self, offset: u64, len: u32) -> Vec<u8> {
+        match &answers(&self.ask(FsRequest::Read { fh: self.fh, offset, len }))[..] {
+            [Ok(Answer::Data(data))] => data.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_copy_ends_where_the_file_does() {
+    let mut rig = Rig::new();
+    rig.write(1 << 20, 5000);
+    let out = rig.copy((1 << 20) + 1000, 0, 10_000, 0);
+    assert_eq!(answers(&out), [&Ok(Answer::Written(4000))]);
+    assert_eq!(rig.read_buffered(0, 4000), vec![7; 4000]);
+    let end = (1 << 20) + 5000;
+    assert_eq!(answers(&rig.copy(end, 0, 10, 0)), [&Ok(Answer::Written(0))], "nothing is there");
+    assert_eq!(answers(&rig.copy(0, 0, 0, 0)), [&Ok(Answer::Written(0))]);
+    assert_eq!(answers(&rig.copy(0, 0, 10, open_flag::APPEND)), [&Err(Errno::EBADF)]);
+    let bad = FsRequest::CopyRange { fh_in: 99, offset_in: 0, fh_out: rig.fh, offset_out: 0, len: 1 };
+    assert_eq!(answers(&rig.ask(bad)), [&Err(Errno::EBADF)]);
+    assert_eq!(answers(&rig.copy(1 << 20, 1 << 40, 10, 0)), [&Err(Errno::EFBIG)]);
+}
+
+#[test]
+fn a_copy_goes_on_by_pieces_and_tells_what_it_has_copied_before_an_error() {
+    let mut rig = Rig::new();
+    rig.write((20 << 20) - 1, 1);
+    let mut out = rig.copy(0, 32 << 20, 20 << 20, 0);
+    for reads in [2, 2] {
+        assert_eq!((rig.client.services.reads(), answers(&out).len()), (reads, 0));
+        rig.client.services.end_reads(&Ok(Bufs::from(vec![9; 4 << 20])));
+        rig.client.settle(rig.now, &mut out);
+    }
+    assert_eq!(rig.client.services.reads(), 1);
+    rig.client.services.end_reads(&Err(Errno::EIO));
+    rig.client.settle(rig.now, &mut out);
+    assert_eq!(answers(&out), [&Ok(Answer::Written(16 << 20))]);
+    let copied = rig.read_buffered((48 << 20) - 2, 100);
+    assert_eq!(copied, [9, 9], "and the file ends there");
+    let mut out = rig.copy(0, 64 << 20, 10, 0);
+    rig.client.services.end_reads(&Err(Errno::EIO));
+    rig.client.settle(rig.now, &mut out);
+    assert_eq!(answers(&out), [&Err(Errno::EIO)]);
 }

@@ -112,7 +112,6 @@ fn quotas_are_xattrs() {
         ("ceph.quota", "max_bytes=1000 max_files=20"),
         ("ceph.quota.max_bytes", "1000"),
         ("ceph.quota.max_files", "20"),
-        ("ceph.dir.rentries", "3"),
     ] {
         let expected = Ok(Answer::Data(value.as_bytes().to_vec().into()));
         assert_eq!(answers(&rig.ask(get(DIR, name))), [&expected], "{name}");

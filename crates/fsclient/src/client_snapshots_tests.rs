@@ -210,7 +210,7 @@ fn states_are_told_without_asking_and_cannot_be_changed() {
         (rename(snapdir, DIR), Errno::EXDEV),
         (FsRequest::Link { ino: file, new_parent: DIR, new_name: name() }, Errno::EROFS),
         (FsRequest::Setattr { ino: file, set: Default::default() }, Errno::EROFS),
-        (FsRequest::Open { ino: file, flags: 1 }, Errno::EROFS),
+        (FsRequest::Open { ino: file, flags: 1, kill_suidgid: false }, Errno::EROFS),
         (
             FsRequest::Setxattr { ino: file, name: name(), value: name(), flags: 0, kill_sgid: false },
             Errno::EROFS,
@@ -250,7 +250,7 @@ fn what_another_client_removes_is_not_believed_any_more() {
 #[test]
 fn an_object_that_is_missing_is_a_hole_only_while_the_snapshot_exists() {
     let (mut rig, _, file) = Rig::with_snapshot();
-    let out = rig.ask(FsRequest::Open { ino: file, flags: 0 });
+    let out = rig.ask(FsRequest::Open { ino: file, flags: 0, kill_suidgid: false });
     let Ok(Answer::Opened { fh, .. }) = *answers(&out)[0] else { panic!("opened") };
     let read = || FsRequest::Read { fh, offset: 0, len: 100 };
     let missing = |rig: &mut Rig| {

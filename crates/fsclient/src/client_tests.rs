@@ -31,7 +31,7 @@ const ALONE: u32 = cap::PIN
     | cap::FILE_WR
     | cap::FILE_BUFFER;
 /// Bits of a file that several read and write.
-const SHARED: u32 = cap::PIN | cap::AUTH_SHARED | cap::FILE_RD | cap::FILE_WR;
+const SHARED: u32 = cap::PIN | cap::AUTH_SHARED | cap::XATTR_SHARED | cap::FILE_RD | cap::FILE_WR;
 pub(super) const READERS: u32 = cap::PIN | cap::ANY_SHARED | cap::FILE_RD | cap::FILE_CACHE;
 
 /// A client with an open session and one open file, which nobody else uses.
@@ -112,7 +112,12 @@ impl Rig {
     }
 
     pub(super) fn write(&mut self, offset: u64, len: usize) -> Outs {
-        self.ask(FsRequest::Write { fh: self.fh, offset, data: Bufs::from(vec![7; len]) })
+        self.ask(FsRequest::Write {
+            fh: self.fh,
+            offset,
+            data: Bufs::from(vec![7; len]),
+            kill_suidgid: false,
+        })
     }
 
     fn inode(&self) -> &Inode {
@@ -230,7 +235,7 @@ fn readers_do_not_delay_a_revocation() {
 fn a_file_opened_during_an_invalidation_does_not_keep_its_pages() {
     let mut rig = Rig::new();
     let open = |rig: &mut Rig| {
-        let out = rig.ask(FsRequest::Open { ino: INO, flags: 0 });
+        let out = rig.ask(FsRequest::Open { ino: INO, flags: 0, kill_suidgid: false });
         match answers(&out)[..] {
             [Ok(Answer::Opened { keep_cache, .. })] => *keep_cache,
             ref other => panic!("{other:?}"),

@@ -6,10 +6,11 @@ use crate::handles::{FileHandle, Handles};
 use crate::key::InodeKey;
 use crate::mds_request;
 use crate::op::{Attempt, Stage, Step, done, fail};
+use crate::privileges::{self, Dropping};
 use crate::services::{Services, Token};
 use crate::sessions::Sessions;
 use crate::transfer::Transfer;
-use msgs::{ClientRequest, Extent, FilePath, GetattrArgs, MdsOp, Op as ObjectOp, cap, osd_flag};
+use msgs::{ClientRequest, Extent, GetattrArgs, MdsOp, Op as ObjectOp, cap, osd_flag};
 use stdx::Bufs;
 use striper::Striper;
 use wire::Errno;
@@ -37,13 +38,20 @@ struct Range {
 }
 
 impl FileData<'_> {
-    /// Attempts a read, write or fallocate.
+    /// Attempts a read, write, copy, fallocate or lseek.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
+        if let FsRequest::CopyRange { fh_in, fh_out, .. } = request {
+            return self.refuse_copy(*fh_in, *fh_out).map_or_else(|| self.copy(attempt, request), fail);
+        }
         let stage = attempt.take_stage();
         let sized = tells_size(&stage);
         match (stage, request) {
             (Stage::Transfer(transfer), _) if !transfer.is_done() => {
                 attempt.wait_at(Stage::Transfer(transfer))
+            }
+            (Stage::Search(search), _) if !search.is_done() => attempt.wait_at(Stage::Search(search)),
+            (Stage::Search(search), FsRequest::Lseek { fh, whence, .. }) => {
+                self.looked(attempt, *fh, *whence, &search)
             }
             (Stage::Transfer(transfer), FsRequest::Read { fh, offset, .. }) => {
                 self.read_done(attempt, *fh, *offset, &transfer)
@@ -56,18 +64,49 @@ impl FileData<'_> {
             (Stage::Confirming(data), _) => attempt.wait_at(Stage::Confirming(data)),
             (Stage::Confirmed(_, result), _) if result < 0 => fail(Errno::ESTALE),
             (Stage::Confirmed(data, _), _) => done(Answer::Data(data)),
+            (Stage::Answered(reply), FsRequest::Write { fh, .. } | FsRequest::Fallocate { fh, .. })
+                if matches!(reply.op, MdsOp::RMXATTR | MdsOp::SETATTR) =>
+            {
+                let dropped = self.handles.file(*fh);
+                match dropped.and_then(|file| privileges::dropped(self.cache, file.key(), &reply)) {
+                    Ok(()) => self.change(attempt, request, true),
+                    Err(errno) => fail(errno),
+                }
+            }
             (Stage::Answered(reply), _) if reply.result < 0 => {
                 fail(Errno::from_result_code(reply.result).unwrap_or(Errno::EIO))
             }
             (_, FsRequest::Read { fh, offset, len }) => {
                 self.read(attempt, *fh, Range { offset: *offset, len: u64::from(*len) }, sized)
             }
-            (_, FsRequest::Write { fh, offset, data }) => self.write(attempt, *fh, *offset, data, sized),
-            (_, FsRequest::Fallocate { fh, offset, len, mode }) => {
+            (_, FsRequest::Lseek { fh, offset, .. }) => self.seek(attempt, *fh, *offset, sized),
+            _ => self.change(attempt, request, sized),
+        }
+    }
+
+    /// Attempts a write or fallocate; `sized` if an MDS has told attributes since it began.
+    fn change(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest, sized: bool) -> Step {
+        match request {
+            FsRequest::Write { fh, offset, data, kill_suidgid } => {
+                self.write(attempt, *fh, *offset, data, (*kill_suidgid, sized))
+            }
+            FsRequest::Fallocate { fh, offset, len, mode } => {
                 self.fallocate(attempt, *fh, Range { offset: *offset, len: *len }, (*mode, sized))
             }
             _ => fail(Errno::EIO),
         }
+    }
+
+    /// Drops a file's privileges before its content changes.
+    fn drop_privileges(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        key: InodeKey,
+        bits: bool,
+        is_told: bool,
+    ) -> Option<Step> {
+        let dropping = Dropping { bits, is_carried: false, is_told };
+        privileges::drop_before(self.cache, self.sessions, attempt, key, dropping)
     }
 
     fn read(&mut self, attempt: &mut Attempt<'_>, fh: Fh, range: Range, sized: bool) -> Step {
@@ -116,7 +155,7 @@ impl FileData<'_> {
     }
 
     /// Submits an object operation for each piece of a transfer.
-    fn submit_pieces(
+    pub(crate) fn submit_pieces(
         &mut self,
         attempt: &mut Attempt<'_>,
         key: InodeKey,
@@ -156,7 +195,14 @@ impl FileData<'_> {
         attempt.wait_at(Stage::Confirming(data))
     }
 
-    fn write(&mut self, attempt: &mut Attempt<'_>, fh: Fh, offset: u64, data: &Bufs, sized: bool) -> Step {
+    fn write(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        fh: Fh,
+        offset: u64,
+        data: &Bufs,
+        (kill_suidgid, sized): (bool, bool),
+    ) -> Step {
         let file = match self.handles.writer(fh) {
             Ok(file) => file,
             Err(errno) => return fail(errno),
@@ -187,6 +233,10 @@ impl FileData<'_> {
             inode.want_max_size(end + MAX_SIZE_STEP);
             return self.wait_for_inode(attempt, key, sized);
         }
+        if let Some(step) = self.drop_privileges(attempt, key, kill_suidgid, sized) {
+            return step;
+        }
+        let inode = self.cache.open_inode(key);
         inode.write(offset, data.clone(), attempt.now().wall);
         self.cache.recount(key);
         self.cache.note_dirty(attempt.now(), key);
@@ -262,6 +312,11 @@ impl FileData<'_> {
         if !inode.may(cap::FILE_WR) || extends && end > inode.caps().max_size() || in_flight {
             return self.wait_for_inode(attempt, file.key(), sized);
         }
+        // The kernel does not say of which callers the bits go.
+        if let Some(step) = self.drop_privileges(attempt, file.key(), attempt.caller().uid != 0, sized) {
+            return step;
+        }
+        let inode = self.cache.open_inode(file.key());
         let zero_end = end.min(inode.attrs().size());
         inode.note_write(if extends { end } else { 0 }, attempt.now().wall);
         self.cache.note_dirty(attempt.now(), file.key());
@@ -292,7 +347,7 @@ impl FileData<'_> {
     }
 
     /// Waits until the MDS allows what an operation on an open file needs.
-    fn wait_for_cap(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, sized: bool) -> Step {
+    pub(crate) fn wait_for_cap(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, sized: bool) -> Step {
         if self.cache.open_inode(key).caps().cap().is_none() {
             return self.reopen(attempt, key);
         }
@@ -314,15 +369,8 @@ impl FileData<'_> {
 
     /// Asks for the size of a file that others write to as well; the operation goes on with what was true
     /// after it began.
-    fn ask_size(&mut self, attempt: &mut Attempt<'_>, key: InodeKey) -> Step {
-        let args = GetattrArgs { mask: cap::PIN | cap::FILE_SHARED };
-        self.ask(attempt, MdsOp::GETATTR, key, args.into())
-    }
-
-    fn ask(&mut self, attempt: &mut Attempt<'_>, op: MdsOp, key: InodeKey, args: msgs::ArgBytes) -> Step {
-        let path = FilePath { ino: key.ino(), path: Vec::new() };
-        let message = ClientRequest { op, path, args, ..ClientRequest::default() };
-        self.sessions.ask(attempt, self.cache, message)
+    pub(crate) fn ask_size(&mut self, attempt: &mut Attempt<'_>, key: InodeKey) -> Step {
+        self.sessions.ask(attempt, self.cache, mds_request::look_at(key.ino()))
     }
 }
 

@@ -106,6 +106,13 @@ impl Dirty {
         [&self.waiting, &self.flying].into_iter().any(|map| overlapping(map, offset, end).next().is_some())
     }
 
+    /// The buffered parts of a range; they may overlap.
+    pub(crate) fn ranges(&self, offset: u64, end: u64) -> Vec<(u64, u64)> {
+        let maps = [&self.waiting, &self.flying].into_iter();
+        let parts = maps.flat_map(|map| overlapping(map, offset, end));
+        parts.map(|(at, data)| (at.max(offset), (at + data.len() as u64).min(end))).collect()
+    }
+
     /// Hands out waiting bytes without a gap, at most `max`, that overlap nothing flying, and makes them
     /// flying.
     pub(crate) fn take_off(&mut self, max: u64, object_size: u64) -> Option<Flight> {

@@ -3,7 +3,7 @@
 use crate::acl;
 use crate::api::{Caller, FsRequest, Ino, SetAttr};
 use crate::cache::Cache;
-use crate::inode::{Access, Inode, STAT_CAPS};
+use crate::inode::{Access, Attributes, Inode, STAT_CAPS};
 use crate::key::InodeKey;
 use maps::Epoch;
 use msgs::{
@@ -92,7 +92,9 @@ pub(crate) fn build(
             make(MdsOp::GETATTR, path(*ino), stat.into())
         }
         R::Setattr { ino, set } => {
-            make(MdsOp::SETATTR, path(*ino), setattr_args(size_of(cache, *ino), set).into())
+            let attrs = cache.inode(InodeKey::head(*ino)).map(Inode::attrs);
+            let set = SetAttr { mode: set.new_mode(attrs.map_or(0, Attributes::mode)), ..set.clone() };
+            make(MdsOp::SETATTR, path(*ino), setattr_args(size_of(cache, *ino), &set).into())
         }
         R::Symlink { parent, name, target } => {
             let message = change(MdsOp::SYMLINK, path_in(*parent, name), GetattrArgs::default().into());
@@ -112,7 +114,7 @@ pub(crate) fn build(
             let message = change(MdsOp::LINK, path_in(*new_parent, new_name), stat.into());
             ClientRequest { path2: path(*ino), ..message }
         }
-        R::Open { ino, flags } => {
+        R::Open { ino, flags, .. } => {
             make(MdsOp::OPEN, path(*ino), open_args(size_of(cache, *ino), *flags, 0).into())
         }
         R::Setxattr { ino, name, value, flags, .. } => {

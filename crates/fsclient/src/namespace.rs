@@ -11,11 +11,12 @@ use crate::mds_request::{self, open_flag};
 use crate::mode;
 use crate::names::Name;
 use crate::op::{Attempt, Stage, Step, done, fail};
+use crate::privileges::{self, Dropping};
 use crate::quotas;
 use crate::sessions::Sessions;
 use crate::xattrs;
 use maps::OsdMap;
-use msgs::{ClientReply, ClientRequest, cap, rename_flag};
+use msgs::{ClientReply, ClientRequest, MdsOp, cap, rename_flag};
 use std::time::Duration;
 use stdx::{Instant, Now};
 use wire::Errno;
@@ -29,24 +30,29 @@ pub(crate) struct Namespace<'a> {
     pub(crate) handles: &'a mut Handles,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) osdmap: &'a OsdMap,
+    /// The number of this client.
+    pub(crate) client: u64,
 }
 
 impl Namespace<'_> {
     /// Attempts an operation.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
-        if let Stage::Answered(reply) = attempt.take_stage() {
-            if let Some(step) = self.go_on_with_acl(attempt, request, &reply) {
-                return step;
+        let stage = attempt.take_stage();
+        // A truncation that waited for something has looked at the inode before.
+        let mut is_told = matches!(stage, Stage::Sized);
+        if let Stage::Answered(reply) = stage {
+            match self.privileges_dropped(request, &reply) {
+                Some(Err(errno)) => return fail(errno),
+                Some(Ok(())) => is_told = true,
+                None => return self.answered(attempt, request, &reply),
             }
-            self.note_change(attempt, request, Inode::change_ends);
-            self.note_lookup(attempt, request);
-            return self.answer(attempt, request, &reply);
         }
         self.note_change(attempt, request, Inode::change_begins);
         let refused_or_known = refuse(request, self.sessions.renames_with_flags())
             .or_else(|| quotas::refusal(self.cache, request))
             .map(fail)
             .or_else(|| self.answer_from_cache(attempt, request))
+            .or_else(|| self.drop_privileges(attempt, request, is_told))
             .or_else(|| self.prepare(attempt, request));
         if let Some(step) = refused_or_known {
             self.note_lookup(attempt, request);
@@ -64,6 +70,45 @@ impl Namespace<'_> {
         self.ask(attempt, request)
     }
 
+    fn answered(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest, reply: &ClientReply) -> Step {
+        if let Some(step) = self.go_on_with_acl(attempt, request, reply) {
+            return step;
+        }
+        self.note_change(attempt, request, Inode::change_ends);
+        self.note_lookup(attempt, request);
+        self.answer(attempt, request, reply)
+    }
+
+    /// Drops a file's privileges before its size or its owner changes.
+    fn drop_privileges(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        request: &FsRequest,
+        is_told: bool,
+    ) -> Option<Step> {
+        let (ino, bits, is_carried) = match request {
+            FsRequest::Setattr { ino, set } if set.size.or(set.uid.or(set.gid).map(u64::from)).is_some() => {
+                (ino, set.kill_suidgid, true)
+            }
+            FsRequest::Open { ino, flags, kill_suidgid } if flags & open_flag::TRUNC != 0 => {
+                (ino, *kill_suidgid, false)
+            }
+            _ => return None,
+        };
+        let dropping = Dropping { bits, is_carried, is_told };
+        privileges::drop_before(self.cache, self.sessions, attempt, InodeKey::head(*ino), dropping)
+    }
+
+    /// Takes the answer to a request that dropped privileges, or looked for them. `None` if it is another.
+    fn privileges_dropped(&mut self, request: &FsRequest, reply: &ClientReply) -> Option<Result<(), Errno>> {
+        let ino = match (request, reply.op) {
+            (FsRequest::Setattr { ino, .. }, MdsOp::GETATTR | MdsOp::RMXATTR)
+            | (FsRequest::Open { ino, .. }, MdsOp::GETATTR | MdsOp::RMXATTR | MdsOp::SETATTR) => ino,
+            _ => return None,
+        };
+        Some(privileges::dropped(self.cache, InodeKey::head(*ino), reply))
+    }
+
     /// Asks an MDS for what a request is about.
     pub(crate) fn ask(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         match mds_request::build(self.cache, self.osdmap.epoch, &attempt.caller(), request) {
@@ -73,6 +118,10 @@ impl Namespace<'_> {
             }
             Err(errno) => fail(errno),
         }
+    }
+
+    fn world(&self) -> xattrs::World<'_> {
+        xattrs::World { osdmap: self.osdmap, client: self.client }
     }
 
     fn known(&self, ino: Ino) -> Option<&Inode> {
@@ -104,19 +153,18 @@ impl Namespace<'_> {
                 let inode = self.known(*ino).filter(|i| !i.attrs().symlink().is_empty())?;
                 Some(readlink(inode))
             }
-            FsRequest::Open { ino, flags } if flags & open_flag::TRUNC == 0 => {
+            FsRequest::Open { ino, flags, .. } if flags & open_flag::TRUNC == 0 => {
                 let inode = self.known(*ino).filter(|i| i.attrs().is_file())?;
                 inode.may(needed_for(*flags)).then(|| self.opened(*ino, *flags))
             }
             FsRequest::Getxattr { ino, name } => {
-                let inode = self.known(*ino).filter(|i| i.may(cap::XATTR_SHARED))?;
-                Some(xattrs::get(inode.attrs(), name))
+                let inode = self.known(*ino).filter(|i| xattrs::is_known(i, name))?;
+                Some(xattrs::get(inode, name, self.world()))
             }
             FsRequest::Listxattr { ino } => {
                 let inode = self.known(*ino).filter(|i| i.may(cap::XATTR_SHARED))?;
                 Some(xattrs::list(inode.attrs()))
             }
-            FsRequest::Lseek { fh, offset, whence } => Some(self.lseek(*fh, *offset, *whence)),
             _ => None,
         }
     }
@@ -132,7 +180,7 @@ impl Namespace<'_> {
                 Some(self.prepare_acl(attempt, *ino, value, *kill_sgid))
             }
             FsRequest::Setattr { ino, set } => self.prepare_setattr(attempt, *ino, set),
-            FsRequest::Open { ino, flags } if flags & open_flag::TRUNC != 0 => {
+            FsRequest::Open { ino, flags, .. } if flags & open_flag::TRUNC != 0 => {
                 self.prepare_setattr(attempt, *ino, &truncation)
             }
             _ => None,
@@ -258,7 +306,7 @@ impl Namespace<'_> {
             }
             R::Rename { .. } => self.renamed(now, request, target, is_repeat),
             R::Open { ino, .. } if target != Some(InodeKey::head(*ino)) => fail(Errno::ESTALE),
-            R::Open { ino, flags } => self.opened(*ino, *flags),
+            R::Open { ino, flags, .. } => self.opened(*ino, *flags),
             R::Create { parent, name, flags, .. } => self.created(now, *parent, name, target, *flags),
             R::Getattr { ino } | R::Setattr { ino, .. } if target != Some(InodeKey::head(*ino)) => {
                 fail(Errno::ESTALE)
@@ -279,7 +327,7 @@ impl Namespace<'_> {
         let Some(inode) = self.known(*ino) else { return fail(Errno::ESTALE) };
         match request {
             R::Readlink { .. } => readlink(inode),
-            R::Getxattr { name, .. } => xattrs::get(inode.attrs(), name),
+            R::Getxattr { name, .. } => xattrs::get(inode, name, self.world()),
             R::Listxattr { .. } => xattrs::list(inode.attrs()),
             _ => match self.cache.attributes(InodeKey::head(*ino)) {
                 Some((attr, valid)) => done(Answer::Attr(attr, valid)),
@@ -402,18 +450,6 @@ impl Namespace<'_> {
         };
         let fh = self.add_handle(key, flags);
         done(Answer::Created { entry, fh })
-    }
-
-    fn lseek(&self, fh: u64, offset: u64, whence: u32) -> Step {
-        const SEEK_DATA: u32 = 3;
-        let inode = self.handles.file(fh).ok().and_then(|file| self.cache.inode(file.key()));
-        let Some(inode) = inode else { return fail(Errno::EBADF) };
-        let size = inode.attrs().size();
-        if offset >= size {
-            return fail(Errno::ENXIO);
-        }
-        // All of a file counts as data: lseek(2) allows to report no holes.
-        done(Answer::Offset(if whence == SEEK_DATA { offset } else { size }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::api::{Answer, Caller, FsRequest, Reply, Request};
 use crate::key::OpId;
+use crate::search::Search;
 use crate::transfer::Transfer;
 use maps::MdsRank;
 use msgs::ClientReply;
@@ -49,6 +50,8 @@ pub(crate) enum Stage {
     Sized,
     /// File data are being read or zeroed.
     Transfer(Transfer),
+    /// Objects are being looked at for data or holes.
+    Search(Search),
     /// These data of a snapshot were read; an MDS is asked if that still exists.
     Confirming(Bufs),
     /// The MDS has answered with this result.
@@ -68,12 +71,22 @@ pub(crate) enum Stage {
     Leaving,
 }
 
+/// How far a copy is.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    /// Bytes that were written.
+    pub(crate) bytes: u64,
+    /// The next ones, which were read.
+    pub(crate) read: Option<Bufs>,
+}
+
 /// An operation in progress.
 #[derive(Debug)]
 struct Op {
     id: RequestId,
     request: Request,
     stage: Stage,
+    copied: Copied,
     /// The rank of the last answer.
     answered_by: MdsRank,
     /// An MDS was sent the request more than once: it may have carried it out long ago, and others something
@@ -89,6 +102,7 @@ pub(crate) struct Attempt<'a> {
     op: OpId,
     request: &'a Request,
     stage: Stage,
+    copied: Copied,
     answered_by: MdsRank,
     is_repeat: bool,
     is_interrupted: bool,
@@ -131,6 +145,11 @@ impl<'a> Attempt<'a> {
         self.is_interrupted
     }
 
+    /// How far this is, if it copies.
+    pub(crate) fn copied(&mut self) -> &mut Copied {
+        &mut self.copied
+    }
+
     pub(crate) fn out(&mut self) -> &mut Outs {
         self.out
     }
@@ -163,7 +182,8 @@ impl Ops {
         self.last += 1;
         let op = OpId::new(self.last);
         let (stage, answered_by) = (Stage::New, MdsRank::default());
-        let entry = Op { id, request, stage, answered_by, is_repeat: false, is_interrupted: false };
+        let copied = Copied::default();
+        let entry = Op { id, request, stage, copied, answered_by, is_repeat: false, is_interrupted: false };
         self.ops.insert(op, entry);
         self.wake(op);
     }
@@ -200,22 +220,24 @@ impl Ops {
         out: &mut Outs,
         step: impl FnOnce(&mut Attempt<'_>) -> Step,
     ) {
-        let Some(Op { id, request, stage, answered_by, is_repeat, is_interrupted }) = self.ops.remove(&op)
+        let Some(Op { id, request, stage, copied, answered_by, is_repeat, is_interrupted }) =
+            self.ops.remove(&op)
         else {
             return;
         };
         if let Stage::Ready(reply) = stage {
             return out.push(Output::Reply { id, reply });
         }
-        let request_ref = &request;
+        let whole = &request;
         let mut attempt =
-            Attempt { now, op, request: request_ref, stage, answered_by, is_repeat, is_interrupted, out };
+            Attempt { now, op, request: whole, stage, copied, answered_by, is_repeat, is_interrupted, out };
         let step = step(&mut attempt);
-        let stage = attempt.stage;
+        let (stage, copied) = (attempt.stage, attempt.copied);
         match step {
             Step::Done(reply) => out.push(Output::Reply { id, reply }),
             Step::Wait => {
-                self.ops.insert(op, Op { id, request, stage, answered_by, is_repeat, is_interrupted });
+                let left = Op { id, request, stage, copied, answered_by, is_repeat, is_interrupted };
+                self.ops.insert(op, left);
             }
         }
     }
@@ -244,10 +266,12 @@ impl Ops {
 
     /// A piece of a transfer is done.
     pub(crate) fn piece_done(&mut self, op: OpId, piece: usize, result: Result<Bufs, Errno>) {
-        if let Some(Op { stage: Stage::Transfer(transfer), .. }) = self.ops.get_mut(&op) {
-            transfer.piece_done(piece, result);
-            self.wake(op);
+        match self.ops.get_mut(&op).map(|op| &mut op.stage) {
+            Some(Stage::Transfer(transfer)) => transfer.piece_done(piece, result),
+            Some(Stage::Search(search)) => search.piece_done(piece, result),
+            _ => return,
         }
+        self.wake(op);
     }
 
     /// The sessions are closed: ends the operations that waited for it.

@@ -23,6 +23,7 @@ pub(crate) struct Snapshots<'a> {
     pub(crate) sessions: &'a mut Sessions,
     /// The name of the directories of snapshots.
     pub(crate) snapdir: &'a [u8],
+    pub(crate) world: xattrs::World<'a>,
 }
 
 /// True if a request is about snapshots: about something in one, or about a directory of snapshots.
@@ -292,11 +293,13 @@ impl Snapshots<'_> {
 
     fn answer(&mut self, key: InodeKey, request: &FsRequest) -> Result<Step, Errno> {
         use FsRequest as R;
-        let attrs = self.cache.inode(key).ok_or(Errno::ESTALE)?.attrs();
+        let inode = self.cache.inode(key).ok_or(Errno::ESTALE)?;
+        let attrs = inode.attrs();
         match request {
             R::Readlink { .. } => Ok(done(Answer::Data(attrs.symlink().to_vec().into()))),
             R::Getxattr { name, .. } => {
-                xattrs::refuse(name).map_or_else(|| Ok(xattrs::get(attrs, name)), Err)
+                let get = || xattrs::get(inode, name, self.world);
+                xattrs::refuse(name).map_or_else(|| Ok(get()), Err)
             }
             R::Listxattr { .. } => Ok(xattrs::list(attrs)),
             R::Open { flags, .. } => {

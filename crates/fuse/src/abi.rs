@@ -48,6 +48,7 @@ pub(crate) mod opcode {
     pub const READDIRPLUS: u32 = 44;
     pub const RENAME2: u32 = 45;
     pub const LSEEK: u32 = 46;
+    pub const COPY_FILE_RANGE: u32 = 47;
     pub const STATX: u32 = 52;
 }
 
@@ -62,10 +63,15 @@ pub(crate) mod setattr {
     pub const ATIME_NOW: u32 = 1 << 7;
     pub const MTIME_NOW: u32 = 1 << 8;
     pub const CTIME: u32 = 1 << 10;
+    pub const KILL_SUIDGID: u32 = 1 << 11;
 }
 
 /// Flag of `FSYNC`: only the data.
 pub(crate) const FSYNC_DATA: u32 = 1;
+/// Flag of `WRITE`: the file loses set-user-ID and set-group-ID.
+pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+/// The same in the flags of its own that `OPEN` has beside those of open(2).
+pub(crate) const OPEN_KILL_SUIDGID: u32 = 1;
 /// Flag of the answers to `OPEN` and `CREATE`: cached pages stay.
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
 /// Flag of `SETLK` and `SETLKW`: a BSD lock.

@@ -44,6 +44,7 @@ impl Filesystem for Handshake {
             | InitFlags::FUSE_ATOMIC_O_TRUNC
             | InitFlags::FUSE_POSIX_ACL
             | InitFlags::FUSE_SETXATTR_EXT
+            | InitFlags::FUSE_HANDLE_KILLPRIV_V2
             | InitFlags::FUSE_DONT_MASK;
         let expires_names = config.capabilities().contains(InitFlags::FUSE_HAS_EXPIRE_ONLY);
         self.expires_names.store(expires_names, Ordering::Relaxed);

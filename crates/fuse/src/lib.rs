@@ -88,14 +88,9 @@ impl Mount {
 /// Hands the client's notices to the kernel. These may block on locks that requests hold, so they leave from
 /// threads of their own: names from several, since a request that holds a directory may take long.
 fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> {
-    let (inodes, to_forget) = mpsc::channel::<(u64, i64, i64, client::Invalidated)>();
-    std::thread::Builder::new().name("fuse-notify".into()).spawn(move || {
-        for (ino, offset, len, done) in to_forget {
-            // The kernel refuses what it does not know: then there is nothing to forget.
-            let _ = notifier.inval_inode(INodeNo(ino), offset, len);
-            drop(done);
-        }
-    })?;
+    let pages = forget_inodes("fuse-notify", notifier.clone())?;
+    // Dropping pages waits for writes to them, and a write may wait for attributes to be forgotten.
+    let attributes = forget_inodes("fuse-attrs", notifier)?;
     let mut names = Vec::new();
     for n in 0..NAME_THREADS {
         let (tx, to_expire) = mpsc::channel::<(u64, Vec<Vec<u8>>, client::Invalidated)>();
@@ -112,15 +107,31 @@ fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> 
         // The threads live as long as the session; after that there is nothing to forget.
         let _ = match what {
             Invalidate::Inode { ino, offset, len } => {
-                inodes.send((ino, offset as i64, len as i64, done)).is_ok()
+                pages.send((ino, offset as i64, len as i64, done)).is_ok()
             }
-            Invalidate::Attributes { ino } => inodes.send((ino, -1, 0, done)).is_ok(),
+            Invalidate::Attributes { ino } => attributes.send((ino, -1, 0, done)).is_ok(),
             Invalidate::Names { parent, names: gone } => {
                 names[parent as usize % names.len()].send((parent, gone, done)).is_ok()
             }
         };
     });
     Ok(())
+}
+
+/// An inode, the first byte and the number of bytes that are to be forgotten of it.
+type Forgotten = (u64, i64, i64, client::Invalidated);
+
+/// A thread that has the kernel forget inodes.
+fn forget_inodes(name: &str, notifier: Notifier) -> io::Result<mpsc::Sender<Forgotten>> {
+    let (tx, to_forget) = mpsc::channel::<Forgotten>();
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        for (ino, offset, len, done) in to_forget {
+            // The kernel refuses what it does not know: then there is nothing to forget.
+            let _ = notifier.inval_inode(INodeNo(ino), offset, len);
+            drop(done);
+        }
+    })?;
+    Ok(tx)
 }
 
 /// Serves the kernel's requests.
@@ -154,7 +165,7 @@ impl Server {
         };
         match what {
             What::Ask(request, form) => {
-                if matches!(request, FsRequest::Write { .. }) {
+                if matches!(request, FsRequest::Write { .. } | FsRequest::CopyRange { .. }) {
                     // The kernel has just given the file its time, and will compare it with ours.
                     self.clock.look();
                 }

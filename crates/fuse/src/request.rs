@@ -87,7 +87,7 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::RMDIR => FsRequest::Rmdir { parent: node, name: f.name()? },
         opcode::RENAME | opcode::RENAME2 => rename(op, node, f)?,
         opcode::LINK => FsRequest::Link { ino: f.u64()?, new_parent: node, new_name: f.name()? },
-        opcode::OPEN => FsRequest::Open { ino: node, flags: f.u32()? },
+        opcode::OPEN => open(node, f)?,
         opcode::READ => FsRequest::Read { fh: f.u64()?, offset: f.u64()?, len: f.u32()? },
         opcode::WRITE => write(f)?,
         opcode::FLUSH => flush(f)?,
@@ -99,6 +99,7 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::STATFS => FsRequest::Statfs,
         opcode::REMOVEXATTR => FsRequest::Removexattr { ino: node, name: f.name()? },
         opcode::GETLK | opcode::SETLK | opcode::SETLKW => lock(op, unique, f)?,
+        opcode::COPY_FILE_RANGE => copy_range(f)?,
         opcode::FALLOCATE => fallocate(f)?,
         _ => return Some(What::Refuse(libc::ENOSYS)),
     };
@@ -145,10 +146,17 @@ fn create(parent: u64, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> 
     Some(What::Ask(FsRequest::Create { parent, name: f.name()?, mode, flags }, Form::Plain))
 }
 
+fn open(ino: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (flags, open_flags) = (f.u32()?, f.u32()?);
+    Some(FsRequest::Open { ino, flags, kill_suidgid: open_flags & abi::OPEN_KILL_SUIDGID != 0 })
+}
+
 fn write(f: &mut Fields<'_>) -> Option<FsRequest> {
     let (fh, offset, size) = (f.u64()?, f.u64()?, f.u32()?);
-    let (_write_flags, _owner, _flags, _padding) = (f.u32()?, f.u64()?, f.u32()?, f.u32()?);
-    Some(FsRequest::Write { fh, offset, data: Buf::copy_from(f.bytes(size as usize)?).into() })
+    let (write_flags, _owner, _flags, _padding) = (f.u32()?, f.u64()?, f.u32()?, f.u32()?);
+    let kill_suidgid = write_flags & abi::WRITE_KILL_SUIDGID != 0;
+    let data = Buf::copy_from(f.bytes(size as usize)?).into();
+    Some(FsRequest::Write { fh, offset, data, kill_suidgid })
 }
 
 fn release(f: &mut Fields<'_>) -> Option<FsRequest> {
@@ -174,6 +182,12 @@ fn lock(op: u32, unique: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
         opcode::GETLK => FsRequest::Getlk { fh, owner, lock },
         _ => FsRequest::Setlk { fh, owner, lock, wait: op == opcode::SETLKW, flock, token: unique },
     })
+}
+
+fn copy_range(f: &mut Fields<'_>) -> Option<FsRequest> {
+    let (fh_in, offset_in, _ino_out) = (f.u64()?, f.u64()?, f.u64()?);
+    let (fh_out, offset_out, len, _flags) = (f.u64()?, f.u64()?, f.u64()?, f.u64()?);
+    Some(FsRequest::CopyRange { fh_in, offset_in, fh_out, offset_out, len })
 }
 
 fn fallocate(f: &mut Fields<'_>) -> Option<FsRequest> {
@@ -221,6 +235,7 @@ fn set_attr(f: &mut Fields<'_>) -> Option<SetAttr> {
         atime: time(setattr::ATIME, setattr::ATIME_NOW, atime),
         mtime: time(setattr::MTIME, setattr::MTIME_NOW, mtime),
         ctime: has(setattr::CTIME).then_some(ctime),
+        kill_suidgid: has(setattr::KILL_SUIDGID),
     })
 }
 
@@ -270,10 +285,46 @@ mod tests {
         [3u64, 4096].iter().for_each(|n| write.extend_from_slice(&n.to_ne_bytes()));
         [4u32, 0, 0, 0, 0, 0].iter().for_each(|n| write.extend_from_slice(&n.to_ne_bytes()));
         write.extend_from_slice(b"data");
-        let FsRequest::Write { fh: 3, offset: 4096, data } = asked(opcode::WRITE, &write) else {
+        let FsRequest::Write { fh: 3, offset: 4096, data, kill_suidgid: false } =
+            asked(opcode::WRITE, &write)
+        else {
             panic!("a write");
         };
         assert_eq!(data.to_vec(), b"data");
+    }
+
+    #[test]
+    fn a_copy_names_both_files() {
+        let body: Vec<u8> = [3u64, 4096, 77, 4, 8192, 100, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let copy = asked(opcode::COPY_FILE_RANGE, &body);
+        let FsRequest::CopyRange { fh_in: 3, offset_in: 4096, fh_out: 4, offset_out: 8192, len: 100 } = copy
+        else {
+            panic!("{copy:?}");
+        };
+    }
+
+    #[test]
+    fn changes_that_take_privileges_away_say_so() {
+        let words = |words: &[u32]| words.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
+        for (flags, kills) in [(0, false), (1, false), (2, false), (4, true), (6, true)] {
+            let write = words(&[3, 0, 0, 0, 0, flags, 0, 0, 0, 0]);
+            let FsRequest::Write { kill_suidgid, .. } = asked(opcode::WRITE, &write) else {
+                panic!("a write");
+            };
+            assert_eq!(kill_suidgid, kills, "flags {flags}");
+        }
+        let open = asked(opcode::OPEN, &words(&[0o1001, 1]));
+        assert!(matches!(open, FsRequest::Open { flags: 0o1001, kill_suidgid: true, .. }), "{open:?}");
+        let open = asked(opcode::OPEN, &words(&[0o1001, 0]));
+        assert!(matches!(open, FsRequest::Open { kill_suidgid: false, .. }), "{open:?}");
+        for (valid, kills) in [(1 << 3, false), (1 << 3 | 1 << 11, true), (1 << 1 | 1 << 11, true)] {
+            let mut body = vec![valid];
+            body.resize(22, 0);
+            let FsRequest::Setattr { set, .. } = asked(opcode::SETATTR, &words(&body)) else {
+                panic!("a change");
+            };
+            assert_eq!((set.kill_suidgid, set.mode), (kills, None));
+        }
     }
 
     #[test]
@@ -304,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused() {
-        for op in [0, 7, 19, 37, 39, 40, 47, 99, u32::MAX] {
+        for op in [0, 7, 19, 37, 39, 40, 51, 99, u32::MAX] {
             let request = Request::decode(&request(op, 1, &[0; 64]), RequestForm::default()).expect("whole");
             assert!(matches!(request.what, What::Refuse(libc::ENOSYS)), "{op}");
         }

@@ -34,6 +34,33 @@ impl FileLayout {
     }
 }
 
+impl FileLayout {
+    /// The layout as the value of Ceph's xattr, or one of its fields, named as `.pool`. `pool` is the name of
+    /// its pool, empty if that is not known. `None` for a field that it does not have.
+    pub fn text(&self, field: &str, pool: &str) -> Option<String> {
+        let pool = || if pool.is_empty() { self.pool.to_string() } else { pool.to_owned() };
+        Some(match field {
+            "" => {
+                let Self { stripe_unit, stripe_count, object_size, pool_ns, .. } = self;
+                let ns =
+                    if pool_ns.is_empty() { String::new() } else { format!(" pool_namespace={pool_ns}") };
+                let pool = pool();
+                format!(
+                    "stripe_unit={stripe_unit} stripe_count={stripe_count} object_size={object_size} \
+                     pool={pool}{ns}"
+                )
+            }
+            ".stripe_unit" => self.stripe_unit.to_string(),
+            ".stripe_count" => self.stripe_count.to_string(),
+            ".object_size" => self.object_size.to_string(),
+            ".pool" | ".pool_name" => pool(),
+            ".pool_id" => self.pool.to_string(),
+            ".pool_namespace" => self.pool_ns.clone(),
+            _ => return None,
+        })
+    }
+}
+
 /// The layout in the file system's older messages: 7 x u32, without the namespace (`ceph_file_layout`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LegacyFileLayout {

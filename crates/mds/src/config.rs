@@ -38,6 +38,8 @@ pub struct RankConfig {
     pub metadata_pool: i64,
     /// Pool for the data of new files.
     pub data_pool: i64,
+    /// All pools for data, by number, with their names as far as they are known.
+    pub data_pools: BTreeMap<i64, String>,
     /// Seconds of silence after which a client is stale.
     pub session_timeout_s: u32,
     /// Seconds of silence after which a client is evicted.

@@ -49,6 +49,11 @@ impl Striper {
         self.stripe_unit * self.units_per_object
     }
 
+    /// Bytes that go to one object before the next takes over.
+    pub fn stripe_unit(&self) -> u64 {
+        self.stripe_unit
+    }
+
     /// Bytes in a full set of objects.
     pub fn set_size(&self) -> u64 {
         self.object_size() * self.stripe_count

@@ -4,7 +4,7 @@ use crate::api::{Attr, Ino, SetAttr};
 use crate::dirty::Dirty;
 use crate::mode;
 use maps::FileLayout;
-use msgs::{CapFile, ClientCaps, ClientQuota, InodeStat, QuotaInfo};
+use msgs::{CapFile, ClientCaps, ClientQuota, InodeStat, QuotaInfo, cap};
 use std::collections::BTreeMap;
 use stdx::Wall;
 use wire::{Reader, Timespec};
@@ -79,6 +79,7 @@ pub(crate) struct Attributes {
     rbytes: u64,
     rfiles: u64,
     rsubdirs: u64,
+    rctime: Timespec,
     quota: Quota,
     /// Names here have changed since, in a way that the MDS has not described yet.
     is_outdated: bool,
@@ -136,6 +137,11 @@ impl Attributes {
         &self.xattrs
     }
 
+    /// An xattr is gone at the MDS.
+    pub(super) fn forget_xattr(&mut self, name: &[u8]) {
+        self.xattrs.remove(name);
+    }
+
     /// Names here have changed since, in a way that the MDS has not described yet.
     pub(super) fn note_outdated(&mut self) {
         self.is_outdated = true;
@@ -176,6 +182,11 @@ impl Attributes {
         self.rbytes
     }
 
+    /// The last change of anything below this directory.
+    pub(crate) fn rctime(&self) -> Timespec {
+        self.rctime
+    }
+
     /// The time at which its snapshot was made; zero for a live inode.
     pub(crate) fn snap_btime(&self) -> Timespec {
         self.snap_btime
@@ -203,6 +214,7 @@ impl Attributes {
                 (self.nfiles, self.nsubdirs) = (stat.nfiles, stat.nsubdirs);
             }
             (self.rbytes, self.rfiles, self.rsubdirs) = (stat.rbytes, stat.rfiles, stat.rsubdirs);
+            self.rctime = stat.rctime;
             self.quota = Quota::from(&stat.quota);
             self.dir_hash = stat.dir_layout.hash;
         }
@@ -220,6 +232,7 @@ impl Attributes {
     pub(super) fn take_quota(&mut self, msg: &ClientQuota) {
         self.quota = Quota::from(&msg.quota);
         (self.rbytes, self.rfiles, self.rsubdirs) = (msg.rbytes, msg.rfiles, msg.rsubdirs);
+        self.rctime = msg.rctime;
     }
 
     /// The MDS is told the size.
@@ -231,6 +244,11 @@ impl Attributes {
     pub(super) fn update_granted(&mut self, msg: &ClientCaps, newer: NewerHere) {
         self.set_owner(msg.mode, msg.uid, msg.gid, newer);
         self.set_links(msg.nlink, newer);
+        let layout = msg.file().layout;
+        // The layout of an empty file may change; whoever is to write must know.
+        if self.is_file() && layout.stripe_unit > 0 && msg.caps.has_any(cap::ANY_FILE_WR | cap::FILE_RD) {
+            self.layout = layout.with_ns(msg.pool_ns.clone());
+        }
         if msg.xattr_version > self.xattr_version && !msg.xattrs.is_empty() {
             self.set_xattrs(&msg.xattrs, msg.xattr_version);
         }
@@ -337,7 +355,9 @@ impl Attributes {
 
     /// Changes mode and owner here, without the MDS.
     pub(super) fn change_owner(&mut self, set: &SetAttr, wall: Wall) {
-        self.mode = set.mode.map_or(self.mode, |m| self.mode & !mode::CHANGEABLE | m & mode::CHANGEABLE);
+        self.mode = set
+            .new_mode(self.mode)
+            .map_or(self.mode, |m| self.mode & !mode::CHANGEABLE | m & mode::CHANGEABLE);
         self.uid = set.uid.unwrap_or(self.uid);
         self.gid = set.gid.unwrap_or(self.gid);
         self.note_change(wall);

@@ -329,6 +329,16 @@ impl Inode {
         self.told_names.note_right(false);
     }
 
+    /// True if attributes are believed above that are to be withdrawn, or are being withdrawn.
+    pub(crate) fn is_belief_doubted(&self) -> bool {
+        self.trust.is_stale(self.knows_attributes()) || self.trust.is_withdrawing()
+    }
+
+    /// An xattr is removed, which the answer need not have told.
+    pub(crate) fn forget_xattr(&mut self, name: &[u8]) {
+        self.attrs.forget_xattr(name);
+    }
+
     /// True if names in this directory are believed above that may be stale.
     pub(crate) fn has_stale_names(&self) -> bool {
         self.told_names.is_stale(self.may(cap::FILE_SHARED))
@@ -500,7 +510,8 @@ impl Inode {
 
     /// Changes mode, owner and times here, if that needs nobody else. Returns true if it did.
     pub(crate) fn set_here(&mut self, set: &SetAttr, wall: Wall) -> bool {
-        let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+        let mode = set.new_mode(self.attrs.mode());
+        let owner = mode.is_some() || set.uid.is_some() || set.gid.is_some();
         let times = set.mtime.is_some() || set.atime.is_some();
         let may = (!owner || self.may(cap::AUTH_EXCL)) && (!times || self.may(cap::FILE_EXCL));
         if !may || !self.attrs.is_file() || set.size.is_some() || set.ctime.is_some() {
@@ -514,6 +525,17 @@ impl Inode {
             self.attrs.change_times(set, wall);
             self.caps.note_change(cap::FILE_EXCL);
         }
+        true
+    }
+
+    /// Changes the mode here, also while the right to do so is revoked and not given back yet: the new mode
+    /// goes with it. Returns true if it did.
+    pub(crate) fn set_mode_here(&mut self, set: &SetAttr, wall: Wall) -> bool {
+        if !self.caps.implements(cap::AUTH_EXCL) {
+            return false;
+        }
+        self.attrs.change_owner(set, wall);
+        self.caps.note_change(cap::AUTH_EXCL);
         true
     }
 

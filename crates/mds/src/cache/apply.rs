@@ -104,6 +104,10 @@ impl Cache {
         self.note_kind(&data);
         match self.inodes.get_mut(&key_of(&data, place)) {
             Some(inode) => {
+                let is_moved = inode.place.as_ref() != place || inode.data.layout != data.layout;
+                if self.may_have_layouts && data.is_dir() && is_moved {
+                    self.layouts_changed.note(origin);
+                }
                 inode.data = data;
                 if inode.place.as_ref() != place {
                     inode.place = place.cloned();
@@ -117,6 +121,7 @@ impl Cache {
     fn note_kind(&mut self, data: &InodeData) {
         self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
         self.may_have_quotas |= data.quota.is_enabled();
+        self.may_have_layouts |= data.is_dir() && data.layout.stripe_unit > 0;
     }
 
     /// Adds an inode that is not cached.

@@ -23,7 +23,7 @@ pub use trim::Stats;
 use crate::authority::SubtreeMap;
 use crate::dirty::DirtyIndex;
 use crate::locks::Locks;
-use crate::types::{Lsn, Place};
+use crate::types::{LastChange, Lsn, Place};
 use fsfmt::{BackPointer, DirFrag, Ino, InodeKey};
 use maps::MdsRank;
 use std::collections::{BTreeMap, VecDeque};
@@ -50,6 +50,10 @@ pub struct Cache {
     pub may_have_realms: bool,
     /// True if an inode with a quota was ever cached.
     pub may_have_quotas: bool,
+    /// True if a directory with a layout was ever cached.
+    pub may_have_layouts: bool,
+    /// The last change after which new files may get another layout somewhere.
+    pub layouts_changed: LastChange,
     /// Inodes by number and snapshot.
     pub inodes: FastMap<InodeKey, Inode>,
     /// Cached entries by fragment of a directory.
@@ -82,6 +86,8 @@ impl Cache {
             locks: Locks::default(),
             may_have_realms: false,
             may_have_quotas: false,
+            may_have_layouts: false,
+            layouts_changed: LastChange::default(),
             inodes: FastMap::default(),
             dirs: BTreeMap::new(),
             dirty_dirs: DirtyIndex::default(),

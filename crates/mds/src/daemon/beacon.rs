@@ -6,6 +6,7 @@ use super::aside::Aside;
 use super::{Mds, MdsMap, Now, Out, Output, Rank, RankConfig, Stage};
 use maps::{Epoch, Fscid, MdsInfo, MdsRank, MdsState};
 use node::{Event, Level};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Reader;
@@ -113,7 +114,22 @@ impl Mds {
         if let Some(rank) = &mut self.rank {
             rank.set_map_epoch(self.map.epoch);
         }
+        self.tell_data_pools();
         self.follow_map(now, out);
+    }
+
+    /// The file system's pools for data, with their names.
+    fn data_pools(&self) -> BTreeMap<i64, String> {
+        let osdmap = self.cluster.engine().map();
+        self.map.data_pools.iter().map(|pool| (*pool, osdmap.pool_name(*pool).to_owned())).collect()
+    }
+
+    /// A map has changed: tells the rank which pools there are.
+    pub(super) fn tell_data_pools(&mut self) {
+        let pools = self.data_pools();
+        if let Some(rank) = &mut self.rank {
+            rank.set_data_pools(pools);
+        }
     }
 
     /// True if a pool of the file system is full.
@@ -176,6 +192,7 @@ impl Mds {
             fs_name: self.map.fs_name.clone(),
             metadata_pool: self.map.metadata_pool,
             data_pool: *data_pool,
+            data_pools: self.data_pools(),
             session_timeout_s: self.map.session_timeout,
             session_autoclose_s: self.map.session_autoclose,
             max_file_size: self.map.max_file_size,

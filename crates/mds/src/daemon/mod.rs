@@ -275,6 +275,7 @@ impl Mds {
                 if let Some(rank) = &mut self.rank {
                     rank.set_full(full);
                 }
+                self.tell_data_pools();
                 self.follow_map(now, out);
                 self.finish_evictions(now);
             }

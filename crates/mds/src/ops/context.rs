@@ -331,6 +331,7 @@ impl<'a> Cx<'a> {
             MdsOp::SETXATTR | MdsOp::RMXATTR if self.request.path2.path.starts_with(b"ceph.") => {
                 Access::SetPolicy
             }
+            MdsOp::SETLAYOUT | MdsOp::SETDIRLAYOUT => Access::SetPolicy,
             _ if writes => Access::Write,
             _ => Access::Read,
         };

@@ -4,6 +4,7 @@ use super::context::Cx;
 use super::directory;
 use super::draft::Draft;
 use super::flags::is_async;
+use super::layout;
 use super::plan::{Plan, Reply};
 use super::quota;
 use crate::types::{Place, Stop};
@@ -29,11 +30,7 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
         }
     }
     let is_file = mode & mode::FORMAT == mode::FILE;
-    let layout = match (is_file, dir.layout.stripe_unit) {
-        (true, 0) => FileLayout::new(cx.cfg.data_pool),
-        (true, _) => dir.layout.clone(),
-        (false, _) => FileLayout::default(),
-    };
+    let layout = if is_file { layout::of_new_files(cx, dir.key()) } else { FileLayout::default() };
     let counts = |yes: bool| u64::from(yes);
     let rstat =
         NestStat { rfiles: counts(!is_dir), rsubdirs: counts(is_dir), rctime: cx.now, ..NestStat::default() };

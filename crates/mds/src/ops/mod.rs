@@ -10,6 +10,7 @@ mod directory;
 mod draft;
 mod flags;
 mod getattr;
+mod layout;
 mod link;
 mod lock;
 mod lookup;
@@ -63,6 +64,7 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         MdsOp::READDIR => readdir::prepare(cx),
         MdsOp::SETXATTR => xattr::set(cx),
         MdsOp::RMXATTR => xattr::remove(cx),
+        MdsOp::SETLAYOUT | MdsOp::SETDIRLAYOUT => layout::set_whole(cx),
         MdsOp::GETVXATTR => xattr::get_virtual(cx),
         MdsOp::SETFILELOCK => lock::set(cx),
         MdsOp::GETFILELOCK => lock::get(cx),

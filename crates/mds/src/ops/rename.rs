@@ -3,6 +3,7 @@
 use super::context::Cx;
 use super::directory;
 use super::draft::Draft;
+use super::layout;
 use super::plan::{Plan, RealmChange, Reply};
 use super::snap::quiesce;
 use super::unlink::{check_removable, drop_name};
@@ -64,6 +65,7 @@ fn move_link(
 ) -> Result<(), Stop> {
     let is_dir = cx.inode(ino)?.data.is_dir();
     draft.changed(ino)?;
+    layout::forget_if_other(cx, ino, from.0.inode(), to.0.inode())?;
     directory::change(cx, draft, from.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
     directory::change(cx, draft, to.0, (i64::from(!is_dir), i64::from(is_dir)))?;
     match link {

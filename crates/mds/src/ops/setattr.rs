@@ -11,7 +11,7 @@ use wire::Errno;
 use wire::Utime;
 
 /// Bits that let a client read, change or cache a file's data, size or times.
-const ALL_FILE: u32 = cap::FILE_SHARED
+pub(super) const ALL_FILE: u32 = cap::FILE_SHARED
     | cap::FILE_EXCL
     | cap::FILE_CACHE
     | cap::FILE_RD

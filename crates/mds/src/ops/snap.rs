@@ -127,6 +127,16 @@ fn change_realm(
 /// Requires that no client holds bits under which it may change something below a directory, or a file with
 /// several names, without asking.
 pub(super) fn quiesce(cx: &Cx<'_>, top: InodeKey) -> Result<(), Stop> {
+    revoke_below(cx, top, STRONG, |_| true)
+}
+
+/// Requires that no client holds these bits on such inodes below a directory.
+pub(super) fn revoke_below(
+    cx: &Cx<'_>,
+    top: InodeKey,
+    bits: u32,
+    is_meant: impl Fn(&Inode) -> bool,
+) -> Result<(), Stop> {
     if cx.has_absent() {
         return Err(Need::Absent.into());
     }
@@ -140,18 +150,17 @@ pub(super) fn quiesce(cx: &Cx<'_>, top: InodeKey) -> Result<(), Stop> {
         }
         false
     };
-    let held = cx
-        .cache
-        .inodes
-        .iter()
-        .filter(|(key, inode)| key.is_head() && inode.held_by_others(None) & STRONG != 0);
+    let held =
+        cx.cache.inodes.iter().filter(|(key, inode)| {
+            key.is_head() && inode.held_by_others(None) & bits != 0 && is_meant(inode)
+        });
     let mut covered: Vec<InodeKey> = held
         .filter(|(_, inode)| inode.data.realm == Realm::GLOBAL || is_below(inode))
         .map(|(k, _)| *k)
         .collect();
     covered.sort_unstable();
     for ino in covered {
-        cx.revoke(ino, None, STRONG);
+        cx.revoke(ino, None, bits);
     }
     cx.finish(Plan::default()).map(drop)
 }

@@ -1,8 +1,9 @@
-//! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; of these only quotas
-//! can be set yet.
+//! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; of these quotas
+//! and layouts can be set.
 
 use super::context::Cx;
 use super::draft::Draft;
+use super::layout;
 use super::plan::{Extra, Plan, Reply};
 use super::quota;
 use crate::types::Stop;
@@ -33,6 +34,10 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
         let value = cx.request.data.to_vec();
         return quota::set(cx, &cx.request.path2.path, (flags & REMOVE == 0).then_some(&value));
     }
+    if layout::is_name(&cx.request.path2.path) {
+        let value = cx.request.data.to_vec();
+        return layout::set(cx, &cx.request.path2.path, (flags & REMOVE == 0).then_some(&value));
+    }
     let name = name_of(cx)?;
     if flags & REMOVE != 0 {
         return remove(cx);
@@ -57,6 +62,9 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
 pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if quota::is_name(&cx.request.path2.path) {
         return quota::set(cx, &cx.request.path2.path, None);
+    }
+    if layout::is_name(&cx.request.path2.path) {
+        return layout::set(cx, &cx.request.path2.path, None);
     }
     let name = name_of(cx)?;
     let target = cx.resolve(&cx.request.path)?;
@@ -85,12 +93,8 @@ fn change(
 pub(super) fn get_virtual(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let target = cx.resolve(&cx.request.path)?;
     let data = &cx.inode(target.ino)?.data;
-    let layout = &data.layout;
     let text = match cx.request.path2.path.as_slice() {
-        b"ceph.dir.layout" | b"ceph.file.layout" if layout.stripe_unit > 0 => format!(
-            "stripe_unit={} stripe_count={} object_size={} pool={}",
-            layout.stripe_unit, layout.stripe_count, layout.object_size, layout.pool
-        ),
+        name if layout::is_name(name) => layout::get(cx, data, name).ok_or(Errno::ENODATA)?,
         b"ceph.dir.pin" => "-1".to_owned(),
         _ => return Err(Errno::ENODATA.into()),
     };

@@ -47,6 +47,7 @@ use quotas::Quotas;
 use reconnect::Reconnect;
 use replay::Replay;
 use sessions::Sessions;
+use std::collections::BTreeMap;
 use stdx::{Instant, Now};
 use strays::Strays;
 use trimming::Trimming;
@@ -135,6 +136,13 @@ impl Rank {
     /// Notes a new epoch of the MDS map.
     pub fn set_map_epoch(&mut self, epoch: Epoch) {
         self.env.configure(|cfg| cfg.map_epoch = epoch);
+    }
+
+    /// Notes the file system's pools for data, with their names.
+    pub fn set_data_pools(&mut self, pools: BTreeMap<i64, String>) {
+        if self.env.cfg().data_pools != pools {
+            self.env.configure(|cfg| cfg.data_pools = pools);
+        }
     }
 
     /// Notes that the cluster, or a pool of the file system, is full or no longer full.

@@ -149,6 +149,7 @@ pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Ca
             time_warp_seq: data.time_warp_seq,
         }),
         inline_version: if data.is_file() { INLINE_NONE } else { 0 },
+        pool_ns: data.layout.pool_ns.clone(),
         btime: timespec(data.btime),
         change_attr: data.change_attr,
         nfiles: data.dirstat.nfiles,

@@ -62,6 +62,7 @@ pub fn config(options: MdsOptions) -> RankConfig {
         fs_name: "fs".into(),
         metadata_pool: 1,
         data_pool: 2,
+        data_pools: BTreeMap::from([(2, "data".to_owned()), (7, "fast".to_owned())]),
         session_timeout_s: 60,
         session_autoclose_s: 300,
         max_file_size: 1 << 40,

@@ -562,7 +562,7 @@ impl FileLoad {
             Work::Pages(dir) => FsRequest::Opendir { ino: *dir },
             Work::Stat(ino) => FsRequest::Getattr { ino: *ino },
             Work::Data(ino, contents::Action::Truncate(0)) if self.rng.chance(1, 2) => {
-                FsRequest::Open { ino: *ino, flags: O_WRONLY | O_TRUNC }
+                FsRequest::Open { ino: *ino, flags: O_WRONLY | O_TRUNC, kill_suidgid: false }
             }
             Work::Data(ino, action) => data_first(*ino, action),
             Work::Sync => FsRequest::Sync,
@@ -644,8 +644,8 @@ fn data_first(ino: u64, action: &contents::Action) -> FsRequest {
     use contents::Action as Do;
     let name = XATTR.to_vec();
     match action {
-        Do::Write { .. } | Do::Read { .. } => FsRequest::Open { ino, flags: O_RDWR },
-        Do::Append(_) => FsRequest::Open { ino, flags: O_WRONLY | O_APPEND },
+        Do::Write { .. } | Do::Read { .. } => FsRequest::Open { ino, flags: O_RDWR, kill_suidgid: false },
+        Do::Append(_) => FsRequest::Open { ino, flags: O_WRONLY | O_APPEND, kill_suidgid: false },
         Do::Truncate(size) => {
             FsRequest::Setattr { ino, set: SetAttr { size: Some(*size), ..SetAttr::default() } }
         }
@@ -666,10 +666,12 @@ fn data_request(work: &Work, fh: Fh, offset: u64) -> FsRequest {
     let cell = |tag: u32| filled(tag, 0, CELL as usize).into();
     match work {
         Work::Data(_, Do::Write { offset, tag }) => {
-            FsRequest::Write { fh, offset: *offset, data: cell(*tag) }
+            FsRequest::Write { fh, offset: *offset, data: cell(*tag), kill_suidgid: false }
         }
         // The append flag decides the offset.
-        Work::Data(_, Do::Append(tag)) => FsRequest::Write { fh, offset: 0, data: cell(*tag) },
+        Work::Data(_, Do::Append(tag)) => {
+            FsRequest::Write { fh, offset: 0, data: cell(*tag), kill_suidgid: false }
+        }
         Work::Data(_, Do::Read { offset, len }) => FsRequest::Read { fh, offset: *offset, len: *len as u32 },
         Work::Pages(_) => FsRequest::Readdir { fh, offset, max_bytes: 64, plus: false },
         _ => FsRequest::Readdir { fh, offset, max_bytes: 1 << 16, plus: false },
