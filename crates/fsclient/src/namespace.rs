@@ -86,6 +86,9 @@ impl Namespace<'_> {
         request: &FsRequest,
         is_told: bool,
     ) -> Option<Step> {
+        // Who sets a mode as well, and so may look for the list that follows it, relies on what is known.
+        let sets_mode = |set: &SetAttr| set.mode.is_some();
+        let is_told = is_told || matches!(request, FsRequest::Setattr { set, .. } if sets_mode(set));
         let (ino, bits, is_carried) = match request {
             FsRequest::Setattr { ino, set } if set.size.or(set.uid.or(set.gid).map(u64::from)).is_some() => {
                 (ino, set.kill_suidgid, true)
@@ -102,7 +105,8 @@ impl Namespace<'_> {
     /// Takes the answer to a request that dropped privileges, or looked for them. `None` if it is another.
     fn privileges_dropped(&mut self, request: &FsRequest, reply: &ClientReply) -> Option<Result<(), Errno>> {
         let ino = match (request, reply.op) {
-            (FsRequest::Setattr { ino, .. }, MdsOp::GETATTR | MdsOp::RMXATTR)
+            (FsRequest::Setattr { ino, set }, MdsOp::GETATTR) if set.mode.is_none() => ino,
+            (FsRequest::Setattr { ino, .. }, MdsOp::RMXATTR)
             | (FsRequest::Open { ino, .. }, MdsOp::GETATTR | MdsOp::RMXATTR | MdsOp::SETATTR) => ino,
             _ => return None,
         };
