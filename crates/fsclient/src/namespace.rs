@@ -251,8 +251,8 @@ impl Namespace<'_> {
     }
 
     /// Gives up `Ls` on an inode of which a name goes away: the answer does not tell the new number of links,
-    /// which is to be known when it is 0. It goes with the request if it can, or the MDS would have to ask for
-    /// it first.
+    /// which is to be known when it is 0. It goes with the request if it can, or the MDS would have to ask
+    /// for it first.
     fn give_up_link_count(
         &mut self,
         attempt: &mut Attempt<'_>,

@@ -165,7 +165,7 @@ fn a_truncated_file_may_be_written_before_its_objects_are_cut() {
     // A second truncation keeps more than the first one: an object that has seen neither would keep too much.
     let tid = w.start(A, setattr_size("f", 4000));
     let cuts = without_data(&mut w);
-    assert!(!cuts.is_empty() && w.clients[&A].replies.get(&tid).is_none(), "it waits for the first one");
+    assert!(!cuts.is_empty() && !w.clients[&A].replies.contains_key(&tid), "it waits for the first one");
     w.in_flight.extend(cuts);
     w.quiet();
     assert_eq!(w.reply(A, tid).result, 0);

@@ -2,7 +2,7 @@
 
 use super::Holders;
 use crate::cap::{STRONG, conflicts, policy};
-use crate::objects::{self, Cut};
+use crate::cut::{self, Cut};
 use crate::types::{ClientId, Holder, LastChange, OpId, Place};
 use fsfmt::InodeData;
 use msgs::cap;
@@ -105,7 +105,7 @@ impl Inode {
         }
         // From the event on, and not only while objects are being removed: data written in between would be
         // removed too.
-        if objects::delays_clients(&self.data) {
+        if cut::delays_clients(&self.data) {
             bits &= !(cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL | cap::FILE_CACHE | cap::FILE_RD);
         }
         if self.shared_at.is_some() {

@@ -3,7 +3,7 @@
 use super::context::Cx;
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
-use crate::objects;
+use crate::cut;
 use crate::types::{Need, Stop};
 use fsfmt::{InodeKey, mode};
 use msgs::{SetattrArgs, cap, setattr_mask as bit};
@@ -26,7 +26,7 @@ pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: 
     let inode = cx.inode(ino)?;
     // Of two truncations under way an object may see the second one only: that must not keep more of it.
     let keeps_more = size > inode.data.truncate_size && size < inode.data.size;
-    if inode.data.truncate_from > 0 && keeps_more || objects::delays_clients(&inode.data) {
+    if inode.data.truncate_from > 0 && keeps_more || cut::delays_clients(&inode.data) {
         return Err(Need::Truncated(ino).into());
     }
     if size > cx.cfg.max_file_size {

@@ -32,6 +32,62 @@ pub struct Object {
     pub omap: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
+impl Object {
+    /// Carries out an operation, but for a removal.
+    fn carry_out(&mut self, op: &ObjOp) -> ObjReply {
+        match op {
+            ObjOp::Create | ObjOp::Delete => ObjReply::None,
+            ObjOp::Read { offset, len } => {
+                let end = if *len == 0 { self.data.len() } else { (offset + len) as usize };
+                let end = end.min(self.data.len());
+                ObjReply::Data(self.data[(*offset as usize).min(end)..end].to_vec())
+            }
+            ObjOp::Write { offset, data } => {
+                let end = *offset as usize + data.len();
+                self.data.resize(self.data.len().max(end), 0);
+                self.data[*offset as usize..end].copy_from_slice(data);
+                ObjReply::None
+            }
+            ObjOp::WriteFull(data) => {
+                self.data = data.clone();
+                ObjReply::None
+            }
+            ObjOp::Truncate(size) => {
+                self.data.resize(*size as usize, 0);
+                ObjReply::None
+            }
+            ObjOp::Cut { seq, .. } if *seq <= self.truncate_seq => ObjReply::None,
+            ObjOp::Cut { size, seq } => {
+                self.data.resize(*size as usize, 0);
+                self.truncate_seq = *seq;
+                ObjReply::None
+            }
+            ObjOp::OmapList { after, max } => {
+                let range = self.omap.iter().filter(|(k, _)| *k > after);
+                let page: BTreeMap<_, _> =
+                    range.take(*max as usize).map(|(k, v)| (k.clone(), v.clone())).collect();
+                let more = page.keys().next_back().is_some_and(|l| self.omap.keys().any(|k| k > l));
+                ObjReply::Omap(page, more)
+            }
+            ObjOp::OmapGet(keys) => {
+                let found = keys.iter().filter_map(|k| Some((k.clone(), self.omap.get(k)?.clone())));
+                ObjReply::Omap(found.collect(), false)
+            }
+            ObjOp::OmapSet(entries) => {
+                self.omap.extend(entries.clone());
+                ObjReply::None
+            }
+            ObjOp::OmapRemove(keys) => {
+                for key in keys {
+                    self.omap.remove(key);
+                }
+                ObjReply::None
+            }
+            ObjOp::OmapHeader(_) => ObjReply::None,
+        }
+    }
+}
+
 pub struct World {
     pub rank: Rank,
     pub cfg: RankConfig,
@@ -243,60 +299,8 @@ impl World {
         let mut out = Vec::new();
         let mut delete = false;
         for op in &io.ops {
-            out.push(match op {
-                ObjOp::Create => ObjReply::None,
-                ObjOp::Read { offset, len } => {
-                    let end = if *len == 0 { object.data.len() } else { (offset + len) as usize };
-                    let end = end.min(object.data.len());
-                    ObjReply::Data(object.data[(*offset as usize).min(end)..end].to_vec())
-                }
-                ObjOp::Write { offset, data } => {
-                    let end = *offset as usize + data.len();
-                    object.data.resize(object.data.len().max(end), 0);
-                    object.data[*offset as usize..end].copy_from_slice(data);
-                    ObjReply::None
-                }
-                ObjOp::WriteFull(data) => {
-                    object.data = data.clone();
-                    ObjReply::None
-                }
-                ObjOp::Truncate(size) => {
-                    object.data.resize(*size as usize, 0);
-                    ObjReply::None
-                }
-                ObjOp::Cut { seq, .. } if *seq <= object.truncate_seq => ObjReply::None,
-                ObjOp::Cut { size, seq } => {
-                    object.data.resize(*size as usize, 0);
-                    object.truncate_seq = *seq;
-                    ObjReply::None
-                }
-                ObjOp::Delete => {
-                    delete = true;
-                    ObjReply::None
-                }
-                ObjOp::OmapList { after, max } => {
-                    let range = object.omap.iter().filter(|(k, _)| *k > after);
-                    let page: BTreeMap<_, _> =
-                        range.take(*max as usize).map(|(k, v)| (k.clone(), v.clone())).collect();
-                    let more = page.keys().next_back().is_some_and(|l| object.omap.keys().any(|k| k > l));
-                    ObjReply::Omap(page, more)
-                }
-                ObjOp::OmapGet(keys) => {
-                    let found = keys.iter().filter_map(|k| Some((k.clone(), object.omap.get(k)?.clone())));
-                    ObjReply::Omap(found.collect(), false)
-                }
-                ObjOp::OmapSet(entries) => {
-                    object.omap.extend(entries.clone());
-                    ObjReply::None
-                }
-                ObjOp::OmapRemove(keys) => {
-                    for key in keys {
-                        object.omap.remove(key);
-                    }
-                    ObjReply::None
-                }
-                ObjOp::OmapHeader(_) => ObjReply::None,
-            });
+            delete |= *op == ObjOp::Delete;
+            out.push(object.carry_out(op));
         }
         if delete {
             self.objects.remove(&io.object);

@@ -191,8 +191,8 @@ fn remove_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: 
     let was_cut = data.truncate_seq > 1;
     if data.ranges.is_empty() && !was_cut && data.max_size_ever <= first_range {
         // Every writer has told how far it wrote: a purge need not look for objects beyond. Those of a longer
-        // range it does look for: a writer that was killed may have written what it does not tell. Truncations
-        // leave empty objects.
+        // range it does look for: a writer that was killed may have written what it does not tell.
+        // Truncations leave empty objects.
         data.max_size_ever = data.size;
     }
     // Its client need not know: it holds nothing of what the record is for.

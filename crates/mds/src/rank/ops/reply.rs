@@ -135,7 +135,8 @@ fn snapped_listing(
 }
 
 /// Entries of a directory with their inodes. Capabilities go with them as long as clients hold no more of the
-/// cache than they may keep: a listing of a huge directory must not pin it whole. What nobody holds makes room.
+/// cache than they may keep: a listing of a huge directory must not pin it whole. What nobody holds makes
+/// room.
 fn listing(
     env: &mut Env,
     cache: &mut Cache,

@@ -169,14 +169,14 @@ impl Sessions {
         self.map.values().map(|s| s.inodes.len()).sum()
     }
 
-    /// The number of further capabilities that listings may give: none when clients hold three quarters of the
-    /// cache.
+    /// The number of further capabilities that listings may give: none when clients hold three quarters of
+    /// the cache.
     pub fn room_of_listings(&self, env: &Env) -> usize {
         (env.cfg().options.cache_inodes * 3 / 4).saturating_sub(self.all_held())
     }
 
-    /// Asks clients to return capabilities, if they hold so many that listings give few, or that the cache can't
-    /// be kept within its limit.
+    /// Asks clients to return capabilities, if they hold so many that listings give few, or that the cache
+    /// can't be kept within its limit.
     pub fn recall(&mut self, env: &mut Env, cache: &Cache) {
         let (limit, total) = (env.cfg().options.cache_inodes, self.all_held());
         let is_recent = self.recalled_at.is_some_and(|at| env.now() < at + MIN_RECALL_INTERVAL);

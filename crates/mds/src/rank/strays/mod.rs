@@ -2,13 +2,15 @@
 //! neither a name nor a capability. Both are in the journal before they begin (`truncate_from`, the stray
 //! entry), so that a crash only repeats them.
 
+mod objects;
+
 use super::commit::{commit, commit_inode};
 use super::effect::Stage;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::cache::{Cache, DataWork, Inode};
+use crate::cut::{Cut, delays_clients};
 use crate::io::{IoWhy, ObjOp};
-use crate::objects::{self, Cut};
 use crate::realm::SnapContext;
 use crate::types::{Lsn, Need};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Update};
@@ -72,7 +74,7 @@ impl Strays {
         if purges {
             self.purges.insert(ino);
         }
-        let is_urgent = purges || objects::delays_clients(&inode.data) || !inode.waiters.is_empty();
+        let is_urgent = purges || delays_clients(&inode.data) || !inode.waiters.is_empty();
         match truncates || purges {
             true if is_urgent => _ = self.candidates.insert(ino),
             true if !self.recent[1].contains(&ino) => _ = self.recent[0].insert(ino),
@@ -145,7 +147,7 @@ impl Strays {
         };
         let lsn = inode.change.lsn();
         let is_stored = lsn <= env.journal().durable();
-        if !is_stored && (objects::delays_clients(&inode.data) || !inode.waiters.is_empty()) {
+        if !is_stored && (delays_clients(&inode.data) || !inode.waiters.is_empty()) {
             env.want_durable(lsn);
         }
         if !is_stored || inode.data.is_dir() && cache.has_commit(ino.ino) {
@@ -185,7 +187,7 @@ impl Strays {
             *next += 1;
             *in_flight += 1;
             let object = objects::object(&inode.data, number, env.cfg().metadata_pool);
-            let op = cut.map_or(ObjOp::Delete, |cut| cut.op(&inode.data.layout, number));
+            let op = cut.map_or(ObjOp::Delete, |cut| objects::cut_op(cut, &inode.data.layout, number));
             let snaps = snaps_of_objects(cache, ino);
             env.start_io(object, snaps, vec![op], IoWhy::Data(ino));
         }
