@@ -36,7 +36,7 @@ impl Cache {
                 return inode.data.ino;
             }
             // Ancestors of cached inodes are cached.
-            at = inode.place.as_ref().and_then(|(dir, _)| self.inodes.get(&dir.inode()));
+            at = inode.place.as_ref().and_then(|(dir, _)| Some(&**self.inodes.get(&dir.inode())?));
         }
         Ino::ROOT
     }

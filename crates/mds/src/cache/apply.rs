@@ -127,7 +127,7 @@ impl Cache {
     /// Adds an inode that is not cached.
     fn insert(&mut self, data: InodeData, place: Option<Place>, change: LastChange) {
         self.note_kind(&data);
-        self.inodes.insert(key_of(&data, place.as_ref()), Inode::new(data, place, change));
+        self.inodes.insert(key_of(&data, place.as_ref()), Box::new(Inode::new(data, place, change)));
     }
 
     pub(super) fn set_slot(

@@ -54,8 +54,8 @@ pub struct Cache {
     pub may_have_layouts: bool,
     /// The last change after which new files may get another layout somewhere.
     pub layouts_changed: LastChange,
-    /// Inodes by number and snapshot.
-    pub inodes: FastMap<InodeKey, Inode>,
+    /// Inodes by number and snapshot. Boxed: a table that grows moves what is in it.
+    pub inodes: FastMap<InodeKey, Box<Inode>>,
     /// Cached entries by fragment of a directory.
     pub dirs: BTreeMap<DirFrag, Dir>,
     /// Fragments with entries that are not written back.

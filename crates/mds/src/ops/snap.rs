@@ -146,7 +146,7 @@ pub(super) fn revoke_below(
             if inode.data.key() == top {
                 return true;
             }
-            at = inode.place.as_ref().and_then(|(dir, _)| cx.cache.inodes.get(&dir.inode()));
+            at = inode.place.as_ref().and_then(|(dir, _)| Some(&**cx.cache.inodes.get(&dir.inode())?));
         }
         false
     };
