@@ -222,3 +222,22 @@ fn a_write_that_a_revocation_waits_for_waits_for_no_answer() {
     assert!(asked_mds(&out).is_empty(), "neither mode nor xattrs are asked for");
     assert_eq!(rig.mode(), 0o755, "the right to change the mode is not given back yet");
 }
+
+/// The owner has just changed the mode, of which the MDS has not acknowledged the flush.
+#[test]
+fn a_truncation_takes_the_bits_away_after_a_change_that_is_not_acknowledged() {
+    let mut rig = Rig::with_file(0o755, 0, false);
+    let held = rig.client.cache.open_inode(InodeKey::head(INO)).caps().held().0;
+    let set = SetAttr { mode: Some(0o6777), ..SetAttr::default() };
+    rig.ask(FsRequest::Setattr { ino: INO, set });
+    let flushed = cap_messages(&rig.caps(cap_op::REVOKE, 5, held & !cap::AUTH_EXCL));
+    assert_eq!((flushed[0].mode & 0o7777, flushed[0].dirty.0 & cap::AUTH_EXCL), (0o6777, cap::AUTH_EXCL));
+    let set = SetAttr { size: Some(2), kill_suidgid: true, ..SetAttr::default() };
+    let out = rig.ask(FsRequest::Setattr { ino: INO, set });
+    let asked = asked(&out);
+    let sent: SetattrArgs = requests(&out)[0].1.args.get();
+    assert_eq!((asked.1, sent.mode & 0o7777), (MdsOp::SETATTR, 0o777));
+    let out = rig.reply(asked, 0, described(0o777, ALL_SHARED, false));
+    let [Ok(Answer::Attr(attr, _))] = answers(&out)[..] else { panic!("attributes: {out:?}") };
+    assert_eq!((attr.mode & 0o7777, rig.mode()), (0o777, 0o777));
+}

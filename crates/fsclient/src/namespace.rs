@@ -315,7 +315,7 @@ impl Namespace<'_> {
             R::Getattr { ino } | R::Setattr { ino, .. } if target != Some(InodeKey::head(*ino)) => {
                 fail(Errno::ESTALE)
             }
-            R::Setattr { ino, .. } => self.attributes_set(*ino),
+            R::Setattr { ino, set } => self.attributes_set(now, *ino, set),
             _ => self.answer_from_inode(request),
         }
     }
@@ -348,9 +348,10 @@ impl Namespace<'_> {
         Some(done(told_for_no_time(attr)))
     }
 
-    fn attributes_set(&mut self, ino: Ino) -> Step {
+    fn attributes_set(&mut self, now: Now, ino: Ino, set: &SetAttr) -> Step {
         let key = InodeKey::head(ino);
         let Some(inode) = self.cache.inode_mut(key) else { return fail(Errno::ESTALE) };
+        inode.owner_set(set, now.wall);
         inode.told_own_change();
         let attr = inode.attr();
         self.cache.settle_later(key);

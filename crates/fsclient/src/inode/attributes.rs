@@ -385,7 +385,7 @@ impl Attributes {
             ino,
             mode: self.mode,
             // As other file systems count: a directory's own entry, its name, and each subdirectory's `..`.
-            nlink: if dir { 2 + self.nsubdirs as u32 } else { self.nlink },
+            nlink: if dir && self.nlink > 0 { 2 + self.nsubdirs as u32 } else { self.nlink },
             uid: self.uid,
             gid: self.gid,
             rdev: self.rdev,

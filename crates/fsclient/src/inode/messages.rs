@@ -3,11 +3,13 @@
 use super::Inode;
 use super::attributes::{Attributes, NewerHere};
 use super::capability::{Issued, Needs};
+use crate::api::SetAttr;
 use maps::MdsRank;
 use msgs::{
     CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientQuota, DentryRelease, InodeStat, cap, cap_flag,
     cap_op,
 };
+use stdx::Wall;
 
 impl Inode {
     fn newer_here(&self) -> NewerHere {
@@ -18,6 +20,14 @@ impl Inode {
             owner: (held | unacknowledged).has(cap::AUTH_EXCL),
             file: if self.attrs.is_dir() { self.promised.has_names() } else { has_written() },
             links: self.promised.is_unlinked(),
+        }
+    }
+
+    /// An MDS has set mode or owner. Its answer is not believed while an earlier change of them that was made
+    /// here has no acknowledgement, although it is newer.
+    pub(crate) fn owner_set(&mut self, set: &SetAttr, wall: Wall) {
+        if self.newer_here().owner && (set.new_mode(self.attrs.mode()).or(set.uid).or(set.gid)).is_some() {
+            self.attrs.change_owner(set, wall);
         }
     }
 
