@@ -66,8 +66,8 @@ pub struct MdsOptions {
     pub journal_delay: Duration,
 }
 
-/// Bytes of one cached inode with its entry and a capability: what 210,000 files in directories of 1,600 add to
-/// the memory of the process, each.
+/// Bytes of one cached inode with its entry and a capability: what 210,000 files in directories of 1,600 add
+/// to the memory of the process, each.
 const INODE_BYTES: u64 = 2240;
 
 impl MdsOptions {
