@@ -109,3 +109,15 @@ fn a_directory_that_was_dropped_still_knows_the_one_above() {
     rig.client.settle(rig.now, &mut Vec::new());
     assert_eq!(above(&mut rig), (b"..".to_vec(), parent), "it was described by its number");
 }
+
+#[test]
+fn a_directory_that_was_removed_has_no_links() {
+    let mut rig = rig_with_all_names();
+    let links = |rig: &mut Rig, nlink| {
+        let stat = super::tests::stat(0x200_0000_0000, 0o040_755);
+        let stat = InodeStat { nlink, version: 9, ..stat };
+        let key = rig.client.cache.learn_inode(MdsRank(0), &stat);
+        rig.client.cache.inode(key).expect("it is known").attr().nlink
+    };
+    assert_eq!((links(&mut rig, 1), links(&mut rig, 0)), (2, 0));
+}
