@@ -15,20 +15,11 @@ use world::{Client, World};
 
 const ALONE: u32 = cap::FILE_EXCL | cap::DIR_CREATE | cap::DIR_UNLINK;
 
-/// The client tells that it wants to work in a directory asynchronously, as Linux does after each change.
-fn want(w: &mut World, client: u64, dir: u64) {
-    let c = w.clients.get_mut(&client).expect("a client");
-    c.held.get_mut(&dir).expect("held").wanted |= ALONE;
-    let (tid, update) = c.update(dir);
-    w.send(client, tid, update);
-    w.quiet();
-}
-
 /// Two clients; A works asynchronously and has the directory `d` for itself, and numbers.
 fn alone(seed: u64) -> (World, u64) {
     let mut w = two_clients(seed);
     w.call(A, getattr("", 0));
-    want(&mut w, A, 1);
+    w.want_alone(A, 1);
     let d = ino(&w.call(A, mkdir("d")));
     w.call(A, create("d/first", 2));
     assert_eq!(caps(&w, A, d) & ALONE, ALONE);
@@ -57,7 +48,7 @@ fn only_who_works_asynchronously_gets_a_directory_for_itself() {
     w.call(A, create("d/f", 2));
     assert_eq!(caps(&w, A, d) & ALONE, 0, "as before");
     assert!(w.clients[&A].delegated.is_empty());
-    want(&mut w, A, d);
+    w.want_alone(A, d);
     assert_eq!(caps(&w, A, d) & ALONE, 0, "nothing is given before it changes something there");
     w.call(A, create("d/g", 2));
     assert_eq!(caps(&w, A, d) & ALONE, ALONE);
@@ -78,7 +69,7 @@ fn who_gets_a_directory_for_itself_is_recorded_before_it_knows() {
     for name in ["d/f", "d/g"] {
         w.call(A, create(name, 2));
     }
-    want(&mut w, A, d);
+    w.want_alone(A, d);
     for (name, is_early) in [("d/f", false), ("d/g", true)] {
         let tid = w.start(A, request(MdsOp::UNLINK, name));
         assert_eq!(w.clients[&A].replies.contains_key(&tid), is_early, "{name}");
@@ -105,7 +96,7 @@ fn a_client_without_delegated_numbers_is_answered_as_ever() {
     let mut w = World::new(2, MdsOptions::default());
     w.connect_client(Client { is_old: true, ..Client::new(A) }, "allow *");
     w.call(A, getattr("", 0));
-    want(&mut w, A, 1);
+    w.want_alone(A, 1);
     let d = ino(&w.call(A, mkdir("d")));
     let made = w.call(A, create("d/f", 2));
     assert_eq!((made.extra, caps(&w, A, d) & ALONE), (ino_bytes(ino_of(&made.trace)), 0));
@@ -128,7 +119,7 @@ fn who_may_not_always_write_there_works_synchronously() {
         w.connect_with(A, key);
         let mine = |request: ClientRequest| ClientRequest { caller_uid: 7, ..request };
         w.call(A, mine(create("d/f", 2)));
-        want(&mut w, A, d);
+        w.want_alone(A, d);
         assert_eq!(w.call(A, mine(create("d/g", 2))).result, 0);
         assert_eq!(caps(&w, A, d) & ALONE == ALONE, may, "{key}");
     }
@@ -223,8 +214,8 @@ fn a_directory_is_given_again_when_others_leave_it_alone() {
 fn nobody_has_a_directory_alone_in_which_two_work() {
     let (mut w, d) = alone(21);
     w.call(B, create("d/b", 2));
-    want(&mut w, A, d);
-    want(&mut w, B, d);
+    w.want_alone(A, d);
+    w.want_alone(B, d);
     w.call(A, create("d/a", 2));
     w.advance(Duration::from_secs(7));
     for client in [A, B] {
@@ -261,7 +252,7 @@ fn a_number_is_used_once_and_only_by_its_client() {
     let (mut w, _) = alone(23);
     w.has_hostile = true;
     w.call(B, getattr("", 0));
-    want(&mut w, B, 1);
+    w.want_alone(B, 1);
     w.call(B, mkdir("e"));
     w.call(B, create("e/first", 2));
     let of_others = *w.clients[&B].delegated.first().expect("a number");
@@ -368,7 +359,7 @@ fn numbers_end_with_their_session() {
     let late = ClientRequest { ino: number, ..asynchronous(create("d/f", 0o202)) };
     assert_eq!(w.call(A, late).result, code(Errno::EINVAL));
     w.call(A, getattr("", 0));
-    want(&mut w, A, 1);
+    w.want_alone(A, 1);
     w.call(A, create("d/g", 2));
     assert!(w.clients[&A].delegated.is_disjoint(&old));
 }
@@ -428,7 +419,7 @@ fn who_returns_to_a_full_cluster_makes_nothing_there() {
 fn clients_that_repeat_requests_give_back_what_each_other_needs() {
     let (mut w, _) = alone(34);
     w.call(B, getattr("", 0));
-    want(&mut w, B, 1);
+    w.want_alone(B, 1);
     w.call(B, mkdir("e"));
     w.call(A, request(MdsOp::MKNOD, "d/f"));
     w.call(B, request(MdsOp::MKNOD, "e/f"));

@@ -104,8 +104,7 @@ fn a_truncation_takes_everything_back_first_and_removes_objects() {
     let f = ino(&w.call(A, create("f", 2)));
     w.clients.get_mut(&A).expect("a").write_to(f, 4 << 20);
     for n in 0..3 {
-        let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.{n:08x}") };
-        w.objects.insert(object, world::Object { data: vec![7; 4 << 20], ..Default::default() });
+        put_object(&mut w, f, n, 0, 4 << 20);
     }
     let reply = w.call(B, setattr_size("f", 1000));
     assert_eq!(reply.result, 0);
@@ -213,10 +212,7 @@ fn an_empty_object_that_a_truncation_has_left_goes_with_the_file() {
     w.send(A, tid, told);
     w.quiet();
     assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
-    let h = w.clients.get_mut(&A).expect("a").held.remove(&f).expect("held");
-    let item = msgs::CapReleaseItem { ino: f, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq };
-    w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
-    w.quiet();
+    w.release(A, f);
     assert!(!w.objects.contains_key(&object));
 }
 
@@ -297,16 +293,12 @@ fn tell_of_a_write(w: &mut World, f: u64) {
 fn an_open_unlinked_file_lives_until_its_last_cap_is_gone() {
     let mut w = two_clients(8);
     let f = ino(&w.call(A, create("f", 2)));
-    let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
-    w.objects.insert(object.clone(), world::Object { data: vec![1; 10], ..Default::default() });
+    let object = put_object(&mut w, f, 0, 0, 10);
     tell_of_a_write(&mut w, f);
     assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
     w.quiet();
     assert!(w.objects.contains_key(&object), "A has it open");
-    let h = w.clients.get_mut(&A).expect("a").held.remove(&f).expect("held");
-    let item = msgs::CapReleaseItem { ino: f, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq };
-    w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
-    w.quiet();
+    w.release(A, f);
     assert!(!w.objects.contains_key(&object), "its data is purged");
     let mut gone = request(MdsOp::GETATTR, "");
     gone.path.ino = f;
@@ -328,13 +320,9 @@ fn objects_beyond_what_every_writer_has_told_are_not_looked_for() {
         let (tid, told) = client.update(f);
         w.send(A, tid, told);
         w.quiet();
-        let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
-        w.objects.insert(object.clone(), world::Object::default());
+        let object = put_object(&mut w, f, 0, 0, 0);
         assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
-        let h = w.clients.get_mut(&A).expect("a").held.remove(&f).expect("held");
-        let item = msgs::CapReleaseItem { ino: f, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq };
-        w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
-        w.quiet();
+        w.release(A, f);
         assert_eq!(w.objects.contains_key(&object), size == 0, "{size} bytes were written");
     }
 }
@@ -343,8 +331,7 @@ fn objects_beyond_what_every_writer_has_told_are_not_looked_for() {
 fn a_file_deleted_before_a_crash_is_purged_after_it() {
     let mut w = two_clients(9);
     let f = ino(&w.call(A, create("f", 2)));
-    let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
-    w.objects.insert(object.clone(), world::Object::default());
+    let object = put_object(&mut w, f, 0, 0, 0);
     let tid = w.start(B, request(MdsOp::UNLINK, "f"));
     while !w.clients[&B].replies.contains_key(&tid) {
         assert!(w.io_step(), "it is answered in the end");
@@ -575,16 +562,12 @@ fn who_holds_a_removed_directory_is_told_that_it_has_no_name() {
 fn an_open_unlinked_file_outlives_a_restart() {
     let mut w = two_clients(21);
     let f = ino(&w.call(A, create("f", 2)));
-    let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
-    w.objects.insert(object.clone(), world::Object { data: vec![1; 10], ..Default::default() });
+    let object = put_object(&mut w, f, 0, 0, 10);
     tell_of_a_write(&mut w, f);
     w.call(B, request(MdsOp::UNLINK, "f"));
     w.crash(&[A, B]);
     assert!(w.objects.contains_key(&object), "it is open: A has come back and says so");
-    let h = w.clients.get_mut(&A).expect("a").held.remove(&f).expect("held");
-    let item = msgs::CapReleaseItem { ino: f, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq };
-    w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
-    w.quiet();
+    w.release(A, f);
     assert!(!w.objects.contains_key(&object));
 }
 

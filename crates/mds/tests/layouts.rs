@@ -177,20 +177,11 @@ fn the_older_requests_set_what_is_not_0() {
     fails(&mut w, whole(MdsOp::SETLAYOUT, "f", 3, 1), Errno::EINVAL);
 }
 
-/// The client tells that it wants to work in a directory asynchronously.
-fn want(w: &mut World, client: u64, dir: u64) {
-    let c = w.clients.get_mut(&client).expect("a client");
-    c.held.get_mut(&dir).expect("held").wanted |= ALONE;
-    let (tid, update) = c.update(dir);
-    w.send(client, tid, update);
-    w.quiet();
-}
-
 #[test]
 fn who_creates_without_asking_gives_that_up_before_its_files_get_another_layout() {
     let mut w = two_clients(5);
     w.call(A, getattr("", 0));
-    want(&mut w, A, 1);
+    w.want_alone(A, 1);
     for dir in ["d", "other"] {
         ok(&mut w, mkdir(dir));
     }

@@ -411,6 +411,23 @@ impl World {
         self.reply(client, tid)
     }
 
+    /// A client gives back its capability on an inode.
+    pub fn release(&mut self, client: u64, ino: u64) {
+        let held = self.clients.get_mut(&client).expect("a client").held.remove(&ino).expect("held");
+        let item = msgs::CapReleaseItem { ino, cap_id: held.cap_id, migrate_seq: 0, seq: held.issue_seq };
+        self.send(client, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
+        self.quiet();
+    }
+
+    /// A client tells that it wants to work in a directory asynchronously, as Linux does after each change.
+    pub fn want_alone(&mut self, client: u64, dir: u64) {
+        let c = self.clients.get_mut(&client).expect("a client");
+        c.held.get_mut(&dir).expect("held").wanted |= msgs::cap::DIR_ASYNC;
+        let (tid, update) = c.update(dir);
+        self.send(client, tid, update);
+        self.quiet();
+    }
+
     pub fn start(&mut self, client: u64, request: msgs::ClientRequest) -> u64 {
         let c = self.clients.get_mut(&client).expect("a client");
         let (tid, request) = c.number(request, self.now);
