@@ -233,6 +233,11 @@ impl SetAttr {
     pub(crate) fn new_mode(&self, old: u32) -> Option<u32> {
         self.mode.or_else(|| if self.kill_suidgid { mode::without_set_id(old) } else { None })
     }
+
+    /// True if this sets the owner of a file that has the mode `old`, or its mode.
+    pub(crate) fn changes_owner(&self, old: u32) -> bool {
+        self.new_mode(old).is_some() || self.uid.is_some() || self.gid.is_some()
+    }
 }
 
 /// An inode's attributes.

@@ -32,9 +32,7 @@ impl FileLayout {
         let whole = |n: u32, unit: u32| n > 0 && unit > 0 && n.is_multiple_of(unit);
         whole(self.stripe_unit, UNIT) && whole(self.object_size, self.stripe_unit) && self.stripe_count > 0
     }
-}
 
-impl FileLayout {
     /// The layout as the value of Ceph's xattr, or one of its fields, named as `.pool`. `pool` is the name of
     /// its pool, empty if that is not known. `None` for a field that it does not have.
     pub fn text(&self, field: &str, pool: &str) -> Option<String> {

@@ -26,7 +26,7 @@ impl Inode {
     /// An MDS has set mode or owner. Its answer is not believed while an earlier change of them that was made
     /// here has no acknowledgement, although it is newer.
     pub(crate) fn owner_set(&mut self, set: &SetAttr, wall: Wall) {
-        if self.newer_here().owner && (set.new_mode(self.attrs.mode()).or(set.uid).or(set.gid)).is_some() {
+        if self.newer_here().owner && set.changes_owner(self.attrs.mode()) {
             self.attrs.change_owner(set, wall);
         }
     }
@@ -166,7 +166,6 @@ impl Inode {
         self.caps.claim(self.key.ino(), wanted)
     }
 
-    /// Gives up `Ls`: a name of the inode goes away, and the answer does not tell the new number of links.
     /// Gives up `Ls`, of which the MDS is told with the next message.
     pub(crate) fn give_up_link_count(&mut self) {
         self.caps.give_up(cap::LINK_SHARED);

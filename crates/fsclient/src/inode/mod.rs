@@ -510,8 +510,7 @@ impl Inode {
 
     /// Changes mode, owner and times here, if that needs nobody else. Returns true if it did.
     pub(crate) fn set_here(&mut self, set: &SetAttr, wall: Wall) -> bool {
-        let mode = set.new_mode(self.attrs.mode());
-        let owner = mode.is_some() || set.uid.is_some() || set.gid.is_some();
+        let owner = set.changes_owner(self.attrs.mode());
         let times = set.mtime.is_some() || set.atime.is_some();
         let may = (!owner || self.may(cap::AUTH_EXCL)) && (!times || self.may(cap::FILE_EXCL));
         if !may || !self.attrs.is_file() || set.size.is_some() || set.ctime.is_some() {

@@ -74,11 +74,10 @@ impl Strays {
         if purges {
             self.purges.insert(ino);
         }
-        let is_urgent = purges || delays_clients(&inode.data) || !inode.waiters.is_empty();
-        match truncates || purges {
-            true if is_urgent => _ = self.candidates.insert(ino),
-            true if !self.recent[1].contains(&ino) => _ = self.recent[0].insert(ino),
-            _ => {}
+        if purges || truncates && is_awaited(inode) {
+            self.candidates.insert(ino);
+        } else if truncates && !self.recent[1].contains(&ino) {
+            self.recent[0].insert(ino);
         }
     }
 
@@ -147,7 +146,7 @@ impl Strays {
         };
         let lsn = inode.change.lsn();
         let is_stored = lsn <= env.journal().durable();
-        if !is_stored && (delays_clients(&inode.data) || !inode.waiters.is_empty()) {
+        if !is_stored && is_awaited(inode) {
             env.want_durable(lsn);
         }
         if !is_stored || inode.data.is_dir() && cache.has_commit(ino.ino) {
@@ -264,6 +263,11 @@ fn snaps_of_objects(cache: &Cache, ino: InodeKey) -> SnapContext {
     };
     let context = cache.snap_context(cache.realm_of(inode));
     if context.snaps.is_empty() { SnapContext::default() } else { context }
+}
+
+/// True if somebody waits for the end of a truncation.
+fn is_awaited(inode: &Inode) -> bool {
+    delays_clients(&inode.data) || !inode.waiters.is_empty()
 }
 
 fn is_stray(env: &Env, inode: &Inode) -> bool {
