@@ -103,6 +103,15 @@ impl Cap {
     }
 }
 
+/// Bits that let a client read, change or cache a file's data, size or times.
+pub const ALL_FILE: u32 = cap::FILE_SHARED
+    | cap::FILE_EXCL
+    | cap::FILE_CACHE
+    | cap::FILE_RD
+    | cap::FILE_WR
+    | cap::FILE_BUFFER
+    | cap::FILE_LAZYIO;
+
 /// Bits that nobody may be given while another client holds `others`.
 pub fn conflicts(others: u32) -> u32 {
     let mut out = 0;
@@ -118,13 +127,6 @@ pub fn conflicts(others: u32) -> u32 {
             out |= excl;
         }
     }
-    const ALL_FILE: u32 = cap::FILE_SHARED
-        | cap::FILE_EXCL
-        | cap::FILE_CACHE
-        | cap::FILE_RD
-        | cap::FILE_WR
-        | cap::FILE_BUFFER
-        | cap::FILE_LAZYIO;
     for (bit, forbids) in [
         (cap::FILE_EXCL, ALL_FILE),
         (cap::FILE_BUFFER, ALL_FILE),

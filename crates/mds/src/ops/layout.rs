@@ -4,8 +4,8 @@
 use super::context::Cx;
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
-use super::setattr::ALL_FILE;
 use super::snap::revoke_below;
+use crate::cap::ALL_FILE;
 use crate::types::Stop;
 use fsfmt::{Ino, InodeData, InodeKey};
 use maps::FileLayout;

@@ -3,21 +3,13 @@
 use super::context::Cx;
 use super::draft::Draft;
 use super::plan::{Plan, Reply};
+use crate::cap::ALL_FILE;
 use crate::cut;
 use crate::types::{Need, Stop};
 use fsfmt::{InodeKey, mode};
 use msgs::{SetattrArgs, cap, setattr_mask as bit};
 use wire::Errno;
 use wire::Utime;
-
-/// Bits that let a client read, change or cache a file's data, size or times.
-pub(super) const ALL_FILE: u32 = cap::FILE_SHARED
-    | cap::FILE_EXCL
-    | cap::FILE_CACHE
-    | cap::FILE_RD
-    | cap::FILE_WR
-    | cap::FILE_BUFFER
-    | cap::FILE_LAZYIO;
 
 /// Sets a file's size. Nobody may hold capabilities on its data meanwhile. Bytes beyond a smaller size are
 /// removed from the objects after the event is durable; nobody may read or write before the event is, nor
