@@ -47,6 +47,21 @@ fn a_sync_goes_ahead_of_what_nobody_waits_for() {
 }
 
 #[test]
+fn a_sync_tells_size_and_times_beside_the_data() {
+    let mut rig = Rig::new();
+    rig.write(0, PAGE);
+    let fh = rig.fh;
+    let out = rig.ask(FsRequest::Fsync { fh, data_only: false });
+    let told = cap_messages(&out);
+    assert_eq!((rig.client.services.flights(), told.len()), (1, 1));
+    assert_eq!((told[0].op, told[0].file().size), (cap_op::FLUSH, PAGE as u64));
+    let ack = msgs::ClientCaps { op: cap_op::FLUSH_ACK, ..told[0].clone() };
+    assert!(answers(&rig.mds_says(told[0].oldest_flush_tid, ack)).is_empty(), "the data have not arrived");
+    let out = rig.writes_arrive();
+    assert_eq!((answers(&out), cap_messages(&out).len()), (vec![&Ok(Answer::Done)], 0));
+}
+
+#[test]
 fn neighbours_leave_in_one_write_and_not_across_an_object() {
     let mut rig = Rig::new();
     for page in [3, 1, 2, 0, 1023, 1024] {

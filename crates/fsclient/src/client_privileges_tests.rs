@@ -102,8 +102,7 @@ fn the_new_mode_is_told_and_nobody_believes_the_old_one_when_the_write_is_answer
     let out = rig.input(Input::Request { id: RequestId(0), request: Request::Invalidated { id } });
     assert_eq!(answers(&out), [&Ok(Answer::Written(10))]);
     let fh = rig.fh;
-    rig.ask(FsRequest::Fsync { fh, data_only: false });
-    let told = cap_messages(&rig.writes_arrive());
+    let told = cap_messages(&rig.ask(FsRequest::Fsync { fh, data_only: false }));
     assert_eq!((told[0].dirty.0 & cap::AUTH_EXCL, told[0].mode & 0o7777), (cap::AUTH_EXCL, 0o755));
 }
 

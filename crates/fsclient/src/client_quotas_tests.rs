@@ -5,7 +5,9 @@ use super::*;
 use crate::api::{FsRequest, SetAttr, Statfs};
 use crate::key::InodeKey;
 use maps::{MdsRank, SnapId};
-use msgs::{ClientQuota, ClientSnap, InodeStat, MdsOp, QuotaInfo, SnapRealmInfo, snap_op};
+use msgs::{
+    ClientCaps, ClientQuota, ClientSnap, InodeStat, MdsOp, QuotaInfo, SnapRealmInfo, cap_op, snap_op,
+};
 
 const RANK: MdsRank = MdsRank(0);
 /// A directory without a quota, outside of the one that has one.
@@ -62,8 +64,11 @@ fn a_file_grows_only_as_far_as_the_quota_allows() {
     let fallocate = FsRequest::Fallocate { fh, offset: 0, len: 20_000, mode: 0 };
     assert_eq!(answers(&rig.ask(fallocate)), [&Err(Errno::EDQUOT)]);
     // The MDS is told of the size, and then counts it.
-    rig.ask(FsRequest::Fsync { fh, data_only: false });
-    assert_eq!(cap_messages(&rig.writes_arrive())[0].file().size, 6000);
+    let out = rig.ask(FsRequest::Fsync { fh, data_only: false });
+    let flush = cap_messages(&out)[0].clone();
+    assert_eq!(flush.file().size, 6000);
+    rig.mds_says(flush.oldest_flush_tid, ClientCaps { op: cap_op::FLUSH_ACK, ..flush });
+    rig.writes_arrive();
     used(&mut rig, 6000, 2, QuotaInfo { max_bytes: 10_000, max_files: 0 });
     assert_eq!(answers(&rig.write(6000, 4000)), [&Ok(Answer::Written(4000))], "nothing counts twice");
     assert_eq!(answers(&rig.write(10_000, 1)), [&Err(Errno::EDQUOT)]);
@@ -121,21 +126,28 @@ fn quotas_are_xattrs() {
 
 #[test]
 fn a_mount_whose_root_has_a_quota_is_as_large_as_that() {
-    let mut rig = rig(0, 0);
-    let quota = QuotaInfo { max_bytes: 100 << 20, max_files: 0 };
-    let root = |rbytes| {
-        let mut root = InodeStat { quota, rbytes, rfiles: 6, rsubdirs: 4, ..stat(1, 0o040_755) };
-        (root.cap.caps, root.cap.cap_id, root.cap.seq) = (DIR_CAPS, 3, 1);
-        root
-    };
-    rig.client.cache.learn_inode(RANK, &root(0));
-    let out = rig.ask(FsRequest::Statfs);
-    let (tid, asked) = requests(&out).pop().expect("the MDS is asked what is used");
-    assert_eq!((asked.op, asked.path.ino), (MdsOp::GETATTR, 1));
-    let target = Some(Box::new(root(101 << 20)));
-    let trace = msgs::ReplyTrace { dentry: None, target };
-    let told = msgs::ClientReply { op: MdsOp::GETATTR, safe: true, trace, ..Default::default() };
-    let expected = Statfs { block: 4 << 20, blocks: 25, free: 0, files: 10 };
-    assert_eq!(answers(&rig.mds_says(tid, told)), [&Ok(Answer::Statfs(expected))]);
-    assert!(rig.client.cache.inode(InodeKey::ROOT).is_some());
+    let statfs = |free, files, free_files| Statfs { block: 4 << 20, blocks: 25, free, files, free_files };
+    for (max_files, rbytes, expected) in [
+        (0, 101 << 20, statfs(0, 10, 0)),
+        (0, 96 << 20, statfs(1, 10 + 1024, 1024)),
+        (25, 101 << 20, statfs(0, 25, 15)),
+        (9, 101 << 20, statfs(0, 10, 0)),
+    ] {
+        let mut rig = rig(0, 0);
+        let quota = QuotaInfo { max_bytes: 100 << 20, max_files };
+        let root = |rbytes| {
+            let mut root = InodeStat { quota, rbytes, rfiles: 6, rsubdirs: 4, ..stat(1, 0o040_755) };
+            (root.cap.caps, root.cap.cap_id, root.cap.seq) = (DIR_CAPS, 3, 1);
+            root
+        };
+        rig.client.cache.learn_inode(RANK, &root(0));
+        let out = rig.ask(FsRequest::Statfs);
+        let (tid, asked) = requests(&out).pop().expect("the MDS is asked what is used");
+        assert_eq!((asked.op, asked.path.ino), (MdsOp::GETATTR, 1));
+        let target = Some(Box::new(root(rbytes)));
+        let trace = msgs::ReplyTrace { dentry: None, target };
+        let told = msgs::ClientReply { op: MdsOp::GETATTR, safe: true, trace, ..Default::default() };
+        assert_eq!(answers(&rig.mds_says(tid, told)), [&Ok(Answer::Statfs(expected))]);
+        assert!(rig.client.cache.inode(InodeKey::ROOT).is_some());
+    }
 }

@@ -474,9 +474,9 @@ fn fdatasync_waits_for_the_size_but_not_for_times() {
     let mut rig = Rig::new();
     let fdatasync = || FsRequest::Fsync { fh: FH, data_only: true };
     rig.write(0, 5000);
-    assert_eq!(answers(&rig.ask(fdatasync())).len(), 0);
-    let out = rig.writes_arrive();
+    let out = rig.ask(fdatasync());
     assert_eq!((answers(&out).len(), cap_messages(&out)[0].file().size), (0, 5000));
+    assert_eq!(answers(&rig.writes_arrive()).len(), 0);
     let ack = ClientCaps { op: cap_op::FLUSH_ACK, ino: INO, cap_id: 9, ..ClientCaps::default() };
     assert_eq!(answers(&rig.mds_says(1, ack)), [&Ok(Answer::Done)]);
     rig.write(1000, 3000);

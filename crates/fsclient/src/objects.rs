@@ -4,6 +4,7 @@ use crate::api::{Answer, ObjectRequest, Reply, Request, Statfs};
 use crate::cache::Cache;
 use crate::key::{InodeKey, OpId};
 use crate::op::{Attempt, Stage, Step, fail};
+use crate::quotas;
 use crate::services::{Services, Token};
 use maps::{HObject, ObjectLocator, SnapId};
 use msgs::{Body, Paxos, pool_op};
@@ -139,12 +140,15 @@ pub(crate) fn mon_reply(cache: &Cache, body: Body) -> Reply {
         }
         Body::StatfsReply(reply) => {
             let blocks = |kb: u64| kb * 1024 / u64::from(STATFS_BLOCK);
-            let root = cache.inode(InodeKey::ROOT).map_or((0, 0), |root| root.attrs().entries());
+            let (free, root) = (reply.st.kb_avail, cache.inode(InodeKey::ROOT));
+            let (files, free_files) =
+                root.map_or((0, 0), |root| quotas::files_of(root.attrs(), free.saturating_mul(1024)));
             Ok(Answer::Statfs(Statfs {
                 block: STATFS_BLOCK,
                 blocks: blocks(reply.st.kb),
-                free: blocks(reply.st.kb_avail),
-                files: root.0 + root.1,
+                free: blocks(free),
+                files,
+                free_files,
             }))
         }
         _ => Err(Errno::EIO),

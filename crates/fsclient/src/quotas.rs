@@ -59,6 +59,13 @@ fn statfs_of(root: &Attributes) -> Statfs {
     let most = root.quota().max_bytes;
     let block = if most < BLOCK { SMALL_BLOCK } else { BLOCK };
     let (blocks, used) = (most / block, root.rbytes() / block);
-    let files = root.recursive_entries();
-    Statfs { block: block as u32, blocks, free: blocks.saturating_sub(used), files }
+    let (files, free_files) = files_of(root, most.saturating_sub(root.rbytes()));
+    Statfs { block: block as u32, blocks, free: blocks.saturating_sub(used), files, free_files }
+}
+
+/// All files and the free ones of a statfs answer, with so many free bytes.
+pub(crate) fn files_of(root: &Attributes, free_bytes: u64) -> (u64, u64) {
+    let (used, most) = (root.recursive_entries(), root.quota().max_files);
+    let free = if most > 0 { most.saturating_sub(used) } else { free_bytes / SMALL_BLOCK };
+    (used.saturating_add(free), free)
 }

@@ -126,7 +126,7 @@ fn put_plain(body: &mut Body, answer: Answer) -> Result<(), i32> {
         Answer::Lock(lock) => body.u64(lock.start).u64(lock.end).u32(lock.kind).u32(lock.pid),
         Answer::Offset(offset) => body.u64(offset),
         Answer::Statfs(s) => {
-            body.u64(s.blocks).u64(s.free).u64(s.free).u64(s.files).u64(u64::MAX >> 1);
+            body.u64(s.blocks).u64(s.free).u64(s.free).u64(s.files).u64(s.free_files);
             // Size of a block, the longest name, size of a fragment, padding, and six that are spare.
             body.u32(s.block).u32(255).u32(s.block).u32(0).u64(0).u64(0).u64(0)
         }

@@ -138,6 +138,8 @@ pub(super) struct Needs {
     pub(super) in_use: Caps,
     /// No data are buffered.
     pub(super) clean: bool,
+    /// A local caller waits for the flush, and no data wait to leave: they are in flight at most.
+    pub(super) hurries: bool,
     /// Somebody waits for the flush, or nobody writes any more.
     pub(super) flush: bool,
 }
@@ -372,9 +374,11 @@ impl Capability {
     pub(super) fn due(&self, needs: Needs) -> Option<Due> {
         let cap = self.cap.as_ref()?;
         let (wanted, revoked) = (needs.wanted, self.is_revoked());
-        // Size and times follow the data that they describe; mode and owner need not wait.
-        let ready = if needs.clean { self.dirty.0 } else { self.dirty.0 & cap::AUTH_EXCL };
-        let flushes = if revoked || needs.clean && needs.flush { ready } else { 0 };
+        // Size and times follow the data that they describe, unless a caller waits for both: until it is
+        // answered it may find neither after a crash. Mode and owner need not wait.
+        let may_follow = needs.clean || needs.hurries;
+        let ready = if may_follow { self.dirty.0 } else { self.dirty.0 & cap::AUTH_EXCL };
+        let flushes = if revoked || may_follow && needs.flush { ready } else { 0 };
         let unflushed = self.dirty.0 & !flushes;
         // A revocation is confirmed as a whole.
         let gives_back = (revoked || cap.owes_answer)

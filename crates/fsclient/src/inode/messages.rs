@@ -191,6 +191,7 @@ impl Inode {
             wanted: self.wanted(),
             in_use: self.in_use(),
             clean: self.data.dirty().is_empty(),
+            hurries: self.is_synced_by_caller() && self.data.dirty().waiting_bytes() == 0,
             flush: self.data.is_sync_wanted() || !self.usage.access().writes,
         };
         let revoked = self.caps.is_revoked();

@@ -550,6 +550,11 @@ impl Inode {
         is_awaited || self.caps.is_revoked() || !self.may(cap::FILE_BUFFER)
     }
 
+    /// True if a local caller waits until data and attributes are durable.
+    fn is_synced_by_caller(&self) -> bool {
+        self.data.is_sync_wanted() && self.usage.has_waiters()
+    }
+
     /// True if buffered data have to leave now: somebody waits for them, nobody writes any more, or they may
     /// not stay.
     pub(crate) fn must_write_back(&self) -> bool {
