@@ -31,9 +31,11 @@ impl BufferTotal {
         self.bytes
     }
 
-    /// True if writers have to wait.
-    pub(crate) fn is_over_limit(&self) -> bool {
-        self.bytes > self.limit
+    /// True if the writer of a file that has `own` buffered bytes has to wait. What a few files fill leaves
+    /// room for the others, so that nobody waits for somebody else's large file.
+    pub(crate) fn is_full_for(&self, own: u64) -> bool {
+        let is_large = own > self.limit / 16;
+        self.bytes > if is_large { self.limit / 4 * 3 } else { self.limit }
     }
 
     /// True if every file should write back now.
@@ -44,10 +46,14 @@ impl BufferTotal {
     /// Replaces a file's former count. Returns the writers that may go on.
     pub(crate) fn recount(&mut self, (before, now): (u64, u64)) -> BTreeSet<OpId> {
         self.bytes = self.bytes - before + now;
-        if self.is_over_limit() { BTreeSet::new() } else { std::mem::take(&mut self.space_waiters) }
+        if self.bytes > self.limit / 4 * 3 {
+            BTreeSet::new()
+        } else {
+            std::mem::take(&mut self.space_waiters)
+        }
     }
 
-    /// Has a writer wait until the total is below the limit.
+    /// Has a writer wait until there is space for large files too.
     pub(crate) fn wait_for_space(&mut self, op: OpId) {
         self.space_waiters.insert(op);
     }
@@ -87,5 +93,24 @@ impl BufferTotal {
     #[cfg(test)]
     pub(crate) fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_leaves_room_for_small_ones() {
+        let mut total = BufferTotal::new(160);
+        total.recount((0, 120));
+        assert!(!total.is_full_for(120) && !total.is_full_for(1));
+        total.recount((0, 1));
+        assert!(total.is_full_for(120) && !total.is_full_for(1));
+        total.recount((0, 40));
+        assert!(total.is_full_for(1), "the limit is everybody's");
+        total.wait_for_space(OpId::new(1));
+        assert!(total.recount((120, 80)).is_empty());
+        assert_eq!(total.recount((80, 79)), BTreeSet::from([OpId::new(1)]));
     }
 }

@@ -353,3 +353,15 @@ fn a_file_that_inherits_acls_is_not_made_before_its_mds_knows() {
     assert!(answers(&out).is_empty());
     assert_eq!(asked_mds(&out), [MdsOp::CREATE]);
 }
+
+#[test]
+fn a_small_file_is_written_while_a_large_one_waits_for_space() {
+    let mut rig = Rig::alone();
+    rig.client.cache.set_buffer_limit(100_000);
+    let write =
+        |fh, len| FsRequest::Write { fh, offset: 0, data: Bufs::from(vec![1; len]), kill_suidgid: false };
+    let (_, large) = file_of(&rig.create(b"a"));
+    let (_, small) = file_of(&rig.create(b"b"));
+    assert!(answers(&rig.ask(write(large, 80_000))).is_empty(), "it is more than three quarters");
+    assert_eq!(answers(&rig.ask(write(small, 100))), [&Ok(Answer::Written(100))]);
+}

@@ -260,7 +260,8 @@ impl FileData<'_> {
                 return fail(errno);
             }
         }
-        if self.cache.buffer().is_over_limit() {
+        let own = inode.data().counted_bytes();
+        if self.cache.buffer().is_full_for(own) {
             self.cache.wait_for_space(attempt.op());
             return attempt.wait_at(waits);
         }
