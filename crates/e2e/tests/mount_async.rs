@@ -7,6 +7,7 @@
 
 use e2e::{Cluster, Mount, Options, has, names};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const FILES: u64 = 600;
@@ -55,4 +56,36 @@ fn a_loop_of_creates_and_unlinks_is_asynchronous_and_others_see_what_it_does() {
     let after = counted(&cluster, "unlink");
     assert_nearly_all((after.0 - before.0, after.1 - before.1));
     assert!(names(&theirs).is_empty());
+}
+
+#[test]
+fn directories_are_made_and_removed_asynchronously() {
+    if !Mount::is_possible() || !has("ceph") {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
+    let (mine, theirs) = (one.point().join("d"), two.point().join("d"));
+    fs::create_dir(&mine).expect("makes a directory");
+    for n in 0..FILES {
+        fs::create_dir(mine.join(n.to_string())).expect("makes a directory in it");
+    }
+    assert_nearly_all(counted(&cluster, "mkdir"));
+    fs::write(mine.join("17/f"), "x").expect("makes a file in one");
+    assert_eq!(names(&theirs).len() as u64, FILES);
+    assert_eq!(names(&theirs.join("17")), ["f"]);
+    assert_eq!(fs::metadata(&mine).expect("stat").nlink(), FILES + 2);
+    // The other has looked at all of them: this one has to have the directory for itself again.
+    fs::remove_dir_all(&mine).expect("removes it");
+    assert!(!theirs.exists());
+
+    fs::create_dir(&mine).expect("makes it again");
+    for n in 0..FILES {
+        fs::create_dir(mine.join(n.to_string())).expect("makes a directory in it");
+    }
+    let before = counted(&cluster, "rmdir");
+    fs::remove_dir_all(&mine).expect("removes it");
+    let after = counted(&cluster, "rmdir");
+    assert_nearly_all((after.0 - before.0, after.1 - before.1));
+    assert!(!theirs.exists());
 }

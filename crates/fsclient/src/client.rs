@@ -72,7 +72,7 @@ impl Client {
         let rados = RadosConfig::new(config.credentials.clone(), SPACE_RADOS);
         Self {
             services: Services::new(monc, rados, &mut rng),
-            sessions: Sessions::new(config.mount, SPACE_MDS, session_metadata(&config)),
+            sessions: Sessions::new(config.mount, SPACE_MDS, metadata_of_sessions(&config)),
             cache: Cache::new(config.options.idle_inodes, config.options.dirty_bytes),
             window: Window::default(),
             handles: Handles::new(),
@@ -305,12 +305,13 @@ impl Client {
 }
 
 /// The description of this client for `session ls`.
-fn session_metadata(config: &ClientConfig) -> BTreeMap<String, String> {
+fn metadata_of_sessions(config: &ClientConfig) -> BTreeMap<String, String> {
     let pairs = [
         ("hostname", config.hostname.as_str()),
         ("entity_id", config.credentials.name.id.as_str()),
         ("mount_point", config.mount_point.as_str()),
         ("root", "/"),
+        (msgs::session_metadata::ASYNC_DIRS, ""),
     ];
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }

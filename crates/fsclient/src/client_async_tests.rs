@@ -365,3 +365,126 @@ fn a_small_file_is_written_while_a_large_one_waits_for_space() {
     assert!(answers(&rig.ask(write(large, 80_000))).is_empty(), "it is more than three quarters");
     assert_eq!(answers(&rig.ask(write(small, 100))), [&Ok(Answer::Written(100))]);
 }
+
+impl Rig {
+    /// The same, at a server that takes asynchronous requests about directories.
+    fn alone_with_dirs() -> Self {
+        let mut rig = Self::alone();
+        rig.client.sessions.pretend_announced(msgs::session_metadata::ASYNC_DIRS);
+        rig
+    }
+
+    fn mkdir(&mut self, name: &[u8]) -> Outs {
+        self.ask(FsRequest::Mkdir { parent: DIR, name: name.to_vec(), mode: 0o750 })
+    }
+
+    fn rmdir(&mut self, name: &[u8]) -> Outs {
+        self.ask(FsRequest::Rmdir { parent: DIR, name: name.to_vec() })
+    }
+
+    /// The MDS answers a mkdir: the directory has `number`, and the client has it for itself.
+    fn made(&mut self, tid: u64, name: &[u8], number: u64, realm: u64) -> Outs {
+        let cap =
+            InodeStatCap { caps: ALONE, cap_id: 78, seq: 1, flags: 1, realm, ..InodeStatCap::default() };
+        let target = InodeStat { cap, version: 1, ..stat(number, S_IFDIR | 0o750) };
+        self.answer(tid, MdsOp::MKDIR, (name, Some(target)), false)
+    }
+
+    fn dirs_in_dir(&self) -> u64 {
+        self.client.cache.inode(InodeKey::head(DIR)).expect("the directory").attrs().entries().1
+    }
+}
+
+const S_IFDIR: u32 = 0o040_000;
+
+#[test]
+fn a_directory_is_made_and_removed_at_once() {
+    let mut rig = Rig::alone_with_dirs();
+    let out = rig.mkdir(b"a");
+    assert!(matches!(answers(&out)[..], [Ok(Answer::Entry(entry))]
+        if (entry.attr.ino, entry.attr.mode) == (FIRST, S_IFDIR | 0o750)));
+    let (tid, sent) = request(&out);
+    assert_eq!((sent.op, sent.ino, sent.path.path), (MdsOp::MKDIR, FIRST, b"a".to_vec()));
+    assert!(sent.flags & request_flag::ASYNC != 0);
+    assert_eq!((rig.files_in_dir(), rig.dirs_in_dir()), (0, 1));
+    assert_eq!(asked_mds(&rig.lookup(b"a")), [], "the name is known");
+    let lookup = FsRequest::Lookup { parent: FIRST, name: b"f".to_vec() };
+    assert!(matches!(answers(&rig.ask(lookup))[..], [Ok(Answer::Absent(_))]), "it is new");
+    // What is made in it, and its removal, wait for the answer.
+    let out = rig.ask(FsRequest::Create { parent: FIRST, name: b"f".to_vec(), mode: 0o640, flags: 2 });
+    assert!(answers(&out).is_empty() && requests(&out).is_empty());
+    let out = rig.made(tid, b"a", FIRST, 1);
+    let (tid, _) = request(&out);
+    let cap = InodeStatCap { caps: ALL, cap_id: 79, seq: 1, flags: 1, ..InodeStatCap::default() };
+    let file = InodeStat { cap, version: 1, max_size: 1 << 30, ..stat(FIRST + 7, S_IFREG | 0o640) };
+    let trace = ReplyTrace { target: Some(Box::new(file)), ..ReplyTrace::default() };
+    rig.mds_says(tid, ClientReply { op: MdsOp::CREATE, trace, ..ClientReply::default() });
+    let second = FsRequest::Create { parent: FIRST, name: b"g".to_vec(), mode: 0o640, flags: 2 };
+    assert_eq!(file_of(&rig.ask(second)).0, FIRST + 1, "the second one does not wait");
+}
+
+#[test]
+fn a_directory_of_its_own_that_is_empty_is_removed_at_once() {
+    let mut rig = Rig::alone_with_dirs();
+    let (tid, _) = request(&rig.mkdir(b"a"));
+    rig.made(tid, b"a", FIRST, 1);
+    let out = rig.rmdir(b"a");
+    assert_eq!(answers(&out), [&Ok(Answer::Done)]);
+    let (_, sent) = request(&out);
+    assert_eq!((sent.op, sent.flags & request_flag::ASYNC), (MdsOp::RMDIR, request_flag::ASYNC));
+    let given_up = sent.releases.iter().find(|r| r.ino == FIRST).expect("what it held is given up");
+    assert_eq!(given_up.caps & (cap::DIR_ASYNC | cap::LINK_SHARED), 0);
+    assert_eq!(rig.dirs_in_dir(), 0);
+}
+
+#[test]
+fn a_directory_that_others_may_use_or_with_names_or_snapshots_is_removed_by_the_mds() {
+    for case in 0..4 {
+        let mut rig = Rig::alone_with_dirs();
+        let (tid, _) = request(&rig.mkdir(b"a"));
+        rig.made(tid, b"a", FIRST, if case == 0 { FIRST } else { 1 });
+        let key = InodeKey::head(FIRST);
+        match case {
+            1 => {
+                let caps = Caps(DIR_CAPS);
+                let revoke = ClientCaps {
+                    op: cap_op::REVOKE,
+                    ino: FIRST,
+                    cap_id: 78,
+                    seq: 2,
+                    caps,
+                    ..Default::default()
+                };
+                rig.mds_says(0, revoke);
+            }
+            2 => {
+                let layout = FileLayout::new(3);
+                rig.client.cache.open_inode(key).note_file_layout(&layout);
+                let create = FsRequest::Create { parent: FIRST, name: b"f".to_vec(), mode: 0o640, flags: 2 };
+                file_of(&rig.ask(create));
+            }
+            3 => rig.client.sessions.pretend_announced(""),
+            _ => {}
+        }
+        let out = rig.rmdir(b"a");
+        assert!(answers(&out).is_empty(), "case {case}");
+        assert!(requests(&out).iter().all(|(_, r)| r.flags & request_flag::ASYNC == 0), "case {case}");
+    }
+}
+
+#[test]
+fn directories_are_made_by_the_mds_if_it_does_not_announce_otherwise() {
+    let mut rig = Rig::alone();
+    let out = rig.mkdir(b"a");
+    let (_, sent) = request(&out);
+    assert_eq!((answers(&out).len(), sent.op, sent.flags & request_flag::ASYNC), (0, MdsOp::MKDIR, 0));
+}
+
+#[test]
+fn a_directory_that_is_refused_after_all_is_gone_and_the_next_sync_says_so() {
+    let mut rig = Rig::alone_with_dirs();
+    let (tid, _) = request(&rig.mkdir(b"a"));
+    rig.contradicted(tid, MdsOp::MKDIR);
+    assert_eq!(asked_mds(&rig.lookup(b"a")), [MdsOp::LOOKUP]);
+    assert_eq!(answers(&rig.ask(FsRequest::Fsyncdir { fh: 0 })), [&Err(Errno::EIO)]);
+}

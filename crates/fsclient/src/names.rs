@@ -113,6 +113,14 @@ impl Names {
         dentry.inode.filter(|_| is_sure)
     }
 
+    /// True if a directory has no names, by its `Fs`.
+    pub(crate) fn is_empty_by_right(&self, dir: &Inode) -> bool {
+        let from = (dir.key(), Vec::new());
+        let mut in_dir = self.dentries.range(from..).take_while(|((of, _), _)| *of == dir.key());
+        let is_known = dir.names().is_complete() && dir.may(cap::FILE_SHARED);
+        is_known && in_dir.all(|(_, dentry)| dentry.inode.is_none() && dentry.is_under_right(dir))
+    }
+
     /// The names in a directory with their inodes, if all are known and rest on its `Fs`.
     pub(crate) fn all_of(&self, dir: &Inode) -> Option<Vec<(&[u8], InodeKey)>> {
         if !dir.names().is_complete() || !dir.may(cap::FILE_SHARED) {

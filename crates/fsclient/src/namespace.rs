@@ -404,7 +404,7 @@ impl Namespace<'_> {
         }
     }
 
-    fn answer_entry(&mut self, now: Now, dir: Ino, name: &[u8], key: Option<InodeKey>) -> Step {
+    pub(crate) fn answer_entry(&mut self, now: Now, dir: Ino, name: &[u8], key: Option<InodeKey>) -> Step {
         // A reply without the inode that it is about is a broken peer's.
         match key.and_then(|key| self.cache.entry(now, InodeKey::head(dir), name, key)) {
             Some(entry) => done(Answer::Entry(entry)),

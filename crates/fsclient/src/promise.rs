@@ -1,4 +1,4 @@
-//! Promises: what an asynchronous create or unlink has told its caller before an MDS has carried it out
+//! Promises: what an asynchronous change of a name has told its caller before an MDS has carried it out
 //! (docs/adr/0017-asynchronous-creates.md).
 
 use crate::key::InodeKey;
@@ -7,15 +7,15 @@ use msgs::{ClientRequest, FilePath};
 /// A promised change of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Promise {
-    /// A name was given to a new file.
+    /// A name was given to a new file or directory.
     Create {
         /// Directory and name.
         name: (InodeKey, Vec<u8>),
-        /// The file.
-        file: InodeKey,
+        /// The file or directory.
+        inode: InodeKey,
     },
-    /// A name was removed, the only one of its inode.
-    Unlink {
+    /// A name was removed: the only one of a file, or that of an empty directory.
+    Remove {
         /// Directory and name.
         name: (InodeKey, Vec<u8>),
         /// The inode that had the name.
@@ -26,13 +26,13 @@ pub(crate) enum Promise {
 impl Promise {
     /// The name that changes.
     pub(crate) fn name(&self) -> (InodeKey, &[u8]) {
-        let (Self::Create { name, .. } | Self::Unlink { name, .. }) = self;
+        let (Self::Create { name, .. } | Self::Remove { name, .. }) = self;
         (name.0, &name.1)
     }
 
     /// The inode that gets or loses the name.
     pub(crate) fn inode(&self) -> InodeKey {
-        let (Self::Create { file: inode, .. } | Self::Unlink { inode, .. }) = self;
+        let (Self::Create { inode, .. } | Self::Remove { inode, .. }) = self;
         *inode
     }
 

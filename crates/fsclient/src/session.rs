@@ -70,6 +70,8 @@ pub(crate) struct Session {
     claims_undelivered: bool,
     /// The MDS takes renames with flags.
     renames_with_flags: bool,
+    /// It takes asynchronous MKDIRs and RMDIRs.
+    takes_async_dirs: bool,
     /// Inode numbers for asynchronous creates, as ranges (first, count). No other MDS knows of them.
     numbers: VecDeque<(u64, u64)>,
 }
@@ -87,6 +89,7 @@ impl Session {
             is_dead: false,
             claims_undelivered: false,
             renames_with_flags: false,
+            takes_async_dirs: false,
             numbers: VecDeque::new(),
         }
     }
@@ -111,6 +114,11 @@ impl Session {
     /// True if the MDS takes renames with flags.
     pub(crate) fn renames_with_flags(&self) -> bool {
         self.renames_with_flags
+    }
+
+    /// True if the MDS takes asynchronous MKDIRs and RMDIRs.
+    pub(crate) fn takes_async_dirs(&self) -> bool {
+        self.takes_async_dirs
     }
 
     /// True if there is no session.
@@ -233,6 +241,7 @@ impl Session {
     /// The MDS serves the session from now on, with what it announces.
     pub(crate) fn opened(&mut self, now: Now, map: &MdsMap, announced: &BTreeMap<String, String>) {
         self.renames_with_flags = announced.contains_key(session_metadata::RENAME_FLAGS);
+        self.takes_async_dirs = announced.contains_key(session_metadata::ASYNC_DIRS);
         self.state = State::Open;
         self.renew_at = Some(now.mono + renew_every(map));
     }
@@ -285,6 +294,13 @@ impl Session {
         let needs_conn =
             matches!(self.state, State::Opening | State::Open | State::Reconnecting | State::Closing);
         assert!(!needs_conn || self.conn.is_some(), "{} is {:?} without a connection", self.rank, self.state);
+    }
+
+    /// A session whose server has announced this alone.
+    #[cfg(test)]
+    pub(crate) fn pretend_announced(&mut self, what: &str) {
+        self.renames_with_flags = what == session_metadata::RENAME_FLAGS;
+        self.takes_async_dirs = what == session_metadata::ASYNC_DIRS;
     }
 
     /// A session as if it had been opened.

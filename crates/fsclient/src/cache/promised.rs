@@ -21,38 +21,48 @@ impl Cache {
         (is_free && dir.attrs().nlink() > 0).then_some(dir)
     }
 
-    /// The inode of a name that this client may remove without waiting: its only one.
-    pub(crate) fn may_unlink(&self, dir: InodeKey, name: &[u8]) -> Option<InodeKey> {
+    /// The inode of a name that this client may remove without waiting: its only one. A directory (`as_dir`)
+    /// is one in which nobody else can make a name, and that has none.
+    pub(crate) fn may_remove(&self, dir: InodeKey, name: &[u8], as_dir: bool) -> Option<InodeKey> {
         let dir = self.inodes.get(&dir).filter(|dir| dir.is_alone(cap::DIR_UNLINK))?;
         let key = self.names.primary_by_right(dir, name)?;
         let inode =
             self.inodes.get(&key).filter(|inode| inode.may(STAT_CAPS) && !inode.promised().is_any())?;
         let attrs = inode.attrs();
-        (attrs.nlink() == 1 && !attrs.is_dir()).then_some(key)
+        let may_go = if as_dir { self.is_removable_dir(inode) } else { attrs.nlink() == 1 };
+        (may_go && attrs.is_dir() == as_dir).then_some(key)
     }
 
-    /// A create gives a name to a new file: takes both as if an MDS had told of them.
-    pub(crate) fn promise_create(&mut self, now: Now, rank: MdsRank, promise: &Promise, file: &InodeStat) {
+    /// True if a directory is empty and stays so, and has no snapshots: who makes one takes `Fx` from it.
+    fn is_removable_dir(&self, dir: &Inode) -> bool {
+        let has_realm = dir.caps().cap().is_none_or(|cap| cap.realm() == dir.key().ino());
+        dir.is_alone(cap::DIR_OPS) && !has_realm && self.names.is_empty_by_right(dir)
+    }
+
+    /// A create gives a name to a new inode: takes both as if an MDS had told of them.
+    pub(crate) fn promise_create(&mut self, now: Now, rank: MdsRank, promise: &Promise, made: &InodeStat) {
         let (dir, name) = promise.name();
-        let key = self.learn_inode(rank, file);
+        let key = self.learn_inode(rank, made);
         let is_primary = LeaseStat { mask: LeaseStat::PRIMARY_LINK, ..LeaseStat::default() };
         self.learn_name(now, dir, name, Some(key), &is_primary);
         self.open_inode(key).promise_new();
-        self.promise_name(now, dir, name, true);
+        self.promise_name(now, promise, true);
     }
 
-    /// An unlink removes the last name of an inode. Returns what its client releases with it.
-    pub(crate) fn promise_unlink(&mut self, now: Now, promise: &Promise) -> Option<DentryRelease> {
+    /// An unlink or rmdir removes the last name of an inode. Returns what its client releases with it.
+    pub(crate) fn promise_removal(&mut self, now: Now, promise: &Promise) -> Option<DentryRelease> {
         let (dir, name) = promise.name();
         self.note_removed(dir, name);
-        self.promise_name(now, dir, name, false);
+        self.promise_name(now, promise, false);
         self.inode_changed(promise.inode());
-        self.inodes.get_mut(&promise.inode())?.promise_unlinked(now.wall)
+        self.inodes.get_mut(&promise.inode())?.promise_removal(now.wall)
     }
 
-    fn promise_name(&mut self, now: Now, dir: InodeKey, name: &[u8], is_given: bool) {
+    fn promise_name(&mut self, now: Now, promise: &Promise, is_given: bool) {
+        let (dir, name) = promise.name();
+        let is_of_dir = self.inodes.get(&promise.inode()).is_some_and(|inode| inode.attrs().is_dir());
         if let Some(inode) = self.inodes.get_mut(&dir) {
-            inode.promise_name(name, is_given, now.wall);
+            inode.promise_name(name, (is_given, is_of_dir), now.wall);
             self.settle_later(dir);
         }
     }
@@ -74,12 +84,20 @@ impl Cache {
         }
     }
 
-    /// A create is answered: if the answer brings no capability on the file, because others have removed it
-    /// since, none is held.
-    pub(crate) fn drop_assumed(&mut self, file: InodeKey) {
-        if let Some(inode) = self.inodes.get_mut(&file).filter(|inode| inode.caps().is_assumed()) {
+    /// A create is answered: if the answer brings no capability on the new inode, because others have removed
+    /// it since, none is held.
+    pub(crate) fn drop_assumed(&mut self, made: InodeKey) {
+        if let Some(inode) = self.inodes.get_mut(&made).filter(|inode| inode.caps().is_assumed()) {
             inode.lose_all();
-            self.inode_changed(file);
+            self.inode_changed(made);
+        }
+    }
+
+    /// The layout of files in a new directory is that of the one that it is made in. Does nothing for a file.
+    pub(crate) fn note_layout_of_new_dir(&mut self, parent: InodeKey, dir: InodeKey) {
+        let layout = self.inodes.get(&parent).and_then(|parent| parent.file_layout().cloned());
+        if let Some((inode, layout)) = self.inodes.get_mut(&dir).filter(|i| i.attrs().is_dir()).zip(layout) {
+            inode.note_file_layout(&layout);
         }
     }
 

@@ -17,18 +17,21 @@ impl Inode {
         self.caps.assume();
     }
 
-    /// An unlink has removed the last name of this inode. Returns the release of `Ls` that goes with it: the
-    /// answer does not tell the number of links, but the last one has gone for good.
-    pub(crate) fn promise_unlinked(&mut self, wall: Wall) -> Option<DentryRelease> {
+    /// The last name of this inode was removed. Returns the release of `Ls` that goes with it: the answer does
+    /// not tell the number of links, but the last one has gone for good. Of a directory, the right to work in
+    /// it goes as well.
+    pub(crate) fn promise_removal(&mut self, wall: Wall) -> Option<DentryRelease> {
         self.promised.set_unlinked(true);
         self.attrs.note_unlinked(wall);
-        self.caps.release(self.key.ino(), cap::LINK_SHARED)
+        self.stop_work();
+        let of_dir = if self.attrs.is_dir() { cap::DIR_ASYNC } else { 0 };
+        self.caps.release(self.key.ino(), cap::LINK_SHARED | of_dir)
     }
 
-    /// A name in this directory was given to a new file, or removed.
-    pub(crate) fn promise_name(&mut self, name: &[u8], is_given: bool, wall: Wall) {
+    /// A name in this directory was given to a new inode, or removed; `is_of_dir` if that is a directory.
+    pub(crate) fn promise_name(&mut self, name: &[u8], (is_given, is_of_dir): (bool, bool), wall: Wall) {
         self.promised.add_name(name);
-        self.attrs.note_name(is_given, wall);
+        self.attrs.note_name(is_given, is_of_dir, wall);
     }
 
     /// The promise about a name in this directory has ended.

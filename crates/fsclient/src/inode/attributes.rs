@@ -329,9 +329,11 @@ impl Attributes {
         grown
     }
 
-    /// Notes that a name in this directory was given to a file, or was a file's and is removed.
-    pub(super) fn note_name(&mut self, is_given: bool, wall: Wall) {
-        self.nfiles = if is_given { self.nfiles + 1 } else { self.nfiles.saturating_sub(1) };
+    /// Notes that a name in this directory was given to an inode, or removed from it; `is_of_dir` if that is a
+    /// directory.
+    pub(super) fn note_name(&mut self, is_given: bool, is_of_dir: bool, wall: Wall) {
+        let count = if is_of_dir { &mut self.nsubdirs } else { &mut self.nfiles };
+        *count = if is_given { *count + 1 } else { count.saturating_sub(1) };
         self.mtime = self.mtime.max(Timespec::from(wall));
         self.note_change(wall);
     }

@@ -96,8 +96,9 @@ impl Sessions {
         }
         if replied.first {
             env.cache.learn(env.now, rank, &reply);
-            if let Some(Promise::Create { file, .. }) = &replied.promise {
-                env.cache.drop_assumed(*file);
+            if let Some(Promise::Create { name: (dir, _), inode }) = &replied.promise {
+                env.cache.drop_assumed(*inode);
+                env.cache.note_layout_of_new_dir(*dir, *inode);
             }
             if let Some(op) = replied.op {
                 self.answer(op, rank, replied, reply, env);
@@ -118,7 +119,7 @@ impl Sessions {
 
     /// Takes the inode numbers that an answer delegates.
     fn take_numbers(&mut self, rank: MdsRank, reply: &ClientReply) {
-        if reply.op == MdsOp::CREATE
+        if matches!(reply.op, MdsOp::CREATE | MdsOp::MKDIR)
             && let Ok(CreatedInode { delegated, .. }) = wire::Reader::new(&reply.extra).get()
         {
             self.session(rank).add_numbers(&delegated);

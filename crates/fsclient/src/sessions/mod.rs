@@ -202,12 +202,17 @@ impl Sessions {
         self.requests.promises() < PROMISES && self.is_asked_next(cache, rank, request)
     }
 
+    /// True if `rank` takes asynchronous requests about directories.
+    pub(crate) fn takes_async_dirs(&self, rank: MdsRank) -> bool {
+        self.sessions.get(&rank).is_some_and(Session::takes_async_dirs)
+    }
+
     /// True if a request would go to `rank` next.
     pub(crate) fn is_asked_next(&self, cache: &Cache, rank: MdsRank, request: &ClientRequest) -> bool {
         self.serves(rank) && self.choose_rank(cache, request) == rank
     }
 
-    /// Takes a number for a file that is created asynchronously, if `rank` has delegated any.
+    /// Takes a number for an inode that is created asynchronously, if `rank` has delegated any.
     pub(crate) fn take_number(
         &mut self,
         cache: &Cache,
@@ -607,6 +612,12 @@ impl Sessions {
         let info = maps::MdsInfo { gid, state: MdsState::ACTIVE, rank, addrs, ..maps::MdsInfo::default() };
         self.map.mds_info.insert(gid, info);
         self.map.up.insert(rank, gid);
+    }
+
+    /// The session of the root's rank as if its server had announced this.
+    pub(crate) fn pretend_announced(&mut self, what: &str) {
+        let root = self.map.root;
+        self.session(root).pretend_announced(what);
     }
 
     /// Numbers as if the root's rank had delegated them.

@@ -39,8 +39,7 @@ pub struct Cx<'a> {
     missing: &'a BTreeSet<InodeKey>,
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
-    creates_async: bool,
-    is_repeating: bool,
+    async_work: AsyncWork,
     earlier: &'a dyn Fn(InodeKey) -> Option<OpId>,
     /// The directory that was last found to be nobody else's alone.
     checked: Cell<Option<InodeKey>>,
@@ -49,6 +48,17 @@ pub struct Cx<'a> {
     used_snap_id: Cell<bool>,
     has_absent: bool,
     revokes: RefCell<Vec<Need>>,
+}
+
+/// What the client does without waiting for answers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsyncWork {
+    /// It creates files and removes names.
+    pub files: bool,
+    /// It makes and removes directories.
+    pub dirs: bool,
+    /// It repeats what it did before a restart.
+    pub is_repeating: bool,
 }
 
 /// Target of a path.
@@ -82,8 +92,7 @@ impl<'a> Cx<'a> {
             missing,
             pages,
             auth: None,
-            creates_async: false,
-            is_repeating: false,
+            async_work: AsyncWork::default(),
             earlier: &|_| None,
             checked: Cell::new(None),
             seen: Cell::new(0),
@@ -101,15 +110,25 @@ impl<'a> Cx<'a> {
         self
     }
 
-    /// Adds whether the client works asynchronously where it may, whether it repeats what it did before a
-    /// restart, and the last asynchronous request before this one in a directory, if it is under way.
+    /// Adds what the client does asynchronously, and the last asynchronous request before this one in a
+    /// directory, if it is under way.
     pub fn with_async(
         mut self,
-        (creates_async, is_repeating): (bool, bool),
+        async_work: AsyncWork,
         earlier: &'a dyn Fn(InodeKey) -> Option<OpId>,
     ) -> Self {
-        (self.creates_async, self.is_repeating, self.earlier) = (creates_async, is_repeating, earlier);
+        (self.async_work, self.earlier) = (async_work, earlier);
         self
+    }
+
+    /// True if the answer that tells of an inode delegates numbers for further ones: other clients expect
+    /// that of CREATE alone.
+    pub fn delegates_numbers(&self) -> bool {
+        match self.request.op {
+            MdsOp::CREATE => true,
+            MdsOp::MKDIR => self.async_work.dirs,
+            _ => false,
+        }
     }
 
     /// Adds an unused snapshot id, if the monitors have given one, and whether clients are absent.
@@ -178,8 +197,9 @@ impl<'a> Cx<'a> {
             let held = self.cache.inodes.get(&dir.inode()).and_then(|inode| inode.caps.get(self.client));
             held.is_some_and(|c| c.held() & cap::DIR_ASYNC == cap::DIR_ASYNC)
         };
-        let may_assume = || self.is_repeating || self.parent(&self.request.path).is_ok_and(has_alone);
-        let is_repeated = self.is_replay() && self.is_repeating;
+        let may_assume =
+            || self.async_work.is_repeating || self.parent(&self.request.path).is_ok_and(has_alone);
+        let is_repeated = self.is_replay() && self.async_work.is_repeating;
         is_repeated || is_async(self.request) && may_assume()
     }
 
@@ -236,7 +256,7 @@ impl<'a> Cx<'a> {
             let fs = &self.cfg.fs_name;
             auth.is_allow_all() || path().is_some_and(|path| auth.lets_all_write(fs, &text(path)))
         };
-        self.creates_async && !self.cfg.full && self.auth.is_some_and(may_write)
+        self.async_work.files && !self.cfg.full && self.auth.is_some_and(may_write)
     }
 
     /// Looks up the target of a name.

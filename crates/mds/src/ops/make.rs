@@ -5,7 +5,7 @@ use super::directory;
 use super::draft::Draft;
 use super::flags::is_async;
 use super::layout;
-use super::plan::{Plan, Reply};
+use super::plan::{Extra, Plan, Reply};
 use super::quota;
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeData, NestStat, mode};
@@ -113,5 +113,11 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
             data
         }
     };
-    link_new(cx, (dir, key), data, 0)
+    let made = data.ino;
+    let mut plan = link_new(cx, (dir, key), data, 0)?;
+    if cx.request.op == MdsOp::MKDIR {
+        plan.reply.is_assumed = is_async(cx.request);
+        plan.reply.extra = if cx.delegates_numbers() { Extra::Created(made) } else { Extra::None };
+    }
+    Ok(plan)
 }

@@ -28,7 +28,7 @@ mod unlink;
 mod view;
 mod xattr;
 
-pub use context::{Cx, base, max_size_step};
+pub use context::{AsyncWork, Cx, base, max_size_step};
 pub use draft::{Draft, shift};
 pub use flags::{is_async, is_replay};
 pub use plan::{Extra, Plan, RealmChange, Reply, Snapped, View};

@@ -25,7 +25,7 @@ pub(super) fn prepare(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
         Err(Stop::Fail(_)) => Reply::default(),
         other => other?,
     };
-    if created.0 != 0 {
+    if created.0 != 0 && cx.delegates_numbers() {
         reply.extra = Extra::Created(created);
     }
     Ok(Plan { reply, ..Plan::default() })
@@ -55,6 +55,9 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
             Ok(_) | Err(Stop::Fail(_)) => {}
             Err(need) => return Err(need),
         }
+    }
+    if op == MdsOp::MKDIR && reply.target.is_some() {
+        reply.is_assumed = created.0 != 0 && is_async(cx.request);
     }
     if let Some(ino) = reply.target
         && matches!(op, MdsOp::CREATE | MdsOp::OPEN)

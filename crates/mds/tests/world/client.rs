@@ -57,6 +57,8 @@ pub struct Client {
     pub unconfirmed: std::collections::BTreeSet<u64>,
     /// Says that it is Linux's.
     pub is_linux: bool,
+    /// Says that it makes directories asynchronously.
+    pub makes_dirs: bool,
     /// Knows nothing of delegated numbers.
     pub is_old: bool,
     pub recalled: Option<u32>,
@@ -147,7 +149,12 @@ impl Client {
                         self.take(&e.inode);
                     }
                 }
-                if m.op == MdsOp::CREATE && !m.extra.is_empty() && !self.is_old {
+                let delegates = m.op == MdsOp::CREATE || m.op == MdsOp::MKDIR && self.makes_dirs;
+                assert!(
+                    delegates || m.op != MdsOp::MKDIR || m.extra.is_empty(),
+                    "Linux closes the connection"
+                );
+                if delegates && !m.extra.is_empty() && !self.is_old {
                     let created: msgs::CreatedInode = Reader::new(&m.extra).get().expect("an inode");
                     let numbers = created.delegated.iter().flat_map(|(first, count)| first..first + count);
                     for number in numbers {
@@ -272,6 +279,12 @@ impl Client {
     pub fn create_async(&mut self, path: &str) -> (u64, ClientRequest) {
         let number = self.delegated.pop_first().expect("a delegated number");
         (number, ClientRequest { ino: number, ..asynchronous(create(path, 0o202)) })
+    }
+
+    /// The same of a directory.
+    pub fn mkdir_async(&mut self, path: &str) -> (u64, ClientRequest) {
+        let number = self.delegated.pop_first().expect("a delegated number");
+        (number, ClientRequest { ino: number, ..asynchronous(mkdir(path)) })
     }
 
     pub fn reconnect(&mut self) -> ClientReconnect {

@@ -166,7 +166,8 @@ impl World {
 
     /// A client in a state of its own.
     pub fn connect_client(&mut self, client: Client, caps: &str) {
-        let (id, is_old, is_linux) = (client.id, client.is_old, client.is_linux);
+        let (id, is_old, is_linux, makes_dirs) =
+            (client.id, client.is_old, client.is_linux, client.makes_dirs);
         self.clients.insert(id, client);
         let caps = auth::MdsCap::parse(caps).expect("caps");
         let peer = ClientPeer { caps, name: format!("client.{id}"), ..ClientPeer::default() };
@@ -175,6 +176,9 @@ impl World {
         open.features = msgs::ClientSession::feature_bytes(if is_old { 0x1bff } else { 0x7ffff });
         if is_linux {
             open.metadata.insert("kernel_version".into(), "6.12.0".into());
+        }
+        if makes_dirs {
+            open.metadata.insert(msgs::session_metadata::ASYNC_DIRS.into(), String::new());
         }
         self.send(id, 0, open);
         self.quiet();

@@ -39,6 +39,8 @@ pub mod cap {
     pub const DIR_ASYNC: u32 = FILE_EXCL | DIR_OPS;
     /// What a client takes for granted on a file that it creates asynchronously.
     pub const ASSUMED: u32 = PIN | ANY_RD | AUTH_EXCL | XATTR_EXCL | FILE_EXCL | FILE_WR | FILE_BUFFER;
+    /// The same on a directory.
+    pub const ASSUMED_OF_DIR: u32 = PIN | ANY_SHARED;
     /// The number that it assumes for its capability there: the first on that file.
     pub const ASSUMED_ID: u64 = 1;
 

@@ -40,6 +40,10 @@ pub mod session_op {
 pub mod session_metadata {
     /// The server takes `MdsOp::RENAME_FLAGS`.
     pub const RENAME_FLAGS: &str = "nacre.rename_flags";
+    /// Directories are made and removed asynchronously, as files are. A client that does so says it in the
+    /// metadata of its REQUEST_OPEN, a server that takes it in that of OPEN. The answer to MKDIR then
+    /// delegates inode numbers in the form of that to CREATE.
+    pub const ASYNC_DIRS: &str = "nacre.async_dirs";
     /// Claims of file locks that the server refuses: [`RefusedLock`](super::RefusedLock)s.
     pub const REFUSED_LOCKS: &str = "nacre.refused_locks";
 }

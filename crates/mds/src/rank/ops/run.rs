@@ -49,7 +49,7 @@ impl Ops {
         let earlier = |dir| self.under_way.newest_before(op.client, dir, op.id);
         let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
             .with_session(session.auth(), done)
-            .with_async((session.creates_async(), session.is_repeating()), &earlier)
+            .with_async(session.async_work(), &earlier)
             .with_snapshots(snap_id, has_absent)
             .at(env.stamp());
         let result = ops::prepare(&cx);

@@ -55,7 +55,9 @@ impl Sessions {
     fn send_open(&mut self, env: &mut Env, client: ClientId, lsn: Lsn, refused: &BTreeSet<RefusedLock>) {
         let mut open = Self::message(env, session_op::OPEN, 0);
         open.features = ClientSession::feature_bytes(FEATURES);
-        open.metadata.insert(session_metadata::RENAME_FLAGS.to_owned(), String::new());
+        for extension in [session_metadata::RENAME_FLAGS, session_metadata::ASYNC_DIRS] {
+            open.metadata.insert(extension.to_owned(), String::new());
+        }
         if !refused.is_empty() {
             open.metadata.insert(session_metadata::REFUSED_LOCKS.to_owned(), RefusedLock::to_text(refused));
         }

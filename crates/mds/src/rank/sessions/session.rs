@@ -1,10 +1,12 @@
 //! One client's session: its stored record, the inodes that it holds capabilities on, and the messages to it.
 
 use super::outbox::Outbox;
+use crate::ops::AsyncWork;
 use crate::types::{ClientId, Lsn};
 use auth::MdsCap;
 use fsfmt::tables::SessionRecord;
 use fsfmt::{Ino, InoRange, InodeKey};
+use msgs::session_metadata;
 use std::collections::BTreeSet;
 use stdx::Instant;
 use wire::AddrVec;
@@ -110,14 +112,13 @@ impl Session {
         has_feature(&self.record, feature)
     }
 
-    /// True if its client creates files asynchronously.
-    pub fn creates_async(&self) -> bool {
-        self.creates_async
-    }
-
-    /// True while it repeats requests from before a restart.
-    pub fn is_repeating(&self) -> bool {
-        self.is_repeating
+    /// What its client does asynchronously.
+    pub fn async_work(&self) -> AsyncWork {
+        AsyncWork {
+            files: self.creates_async,
+            dirs: self.record.metadata.contains_key(session_metadata::ASYNC_DIRS),
+            is_repeating: self.is_repeating,
+        }
     }
 
     /// Inodes that it has capabilities on.
