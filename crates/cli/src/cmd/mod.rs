@@ -3,7 +3,7 @@
 mod crush;
 mod daemon;
 mod dev;
-mod mount;
+pub(crate) mod mount;
 mod osd;
 mod pg_file;
 pub(crate) mod probe;
