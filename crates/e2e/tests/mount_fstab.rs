@@ -5,7 +5,7 @@
     reason = "tests with real files, processes and time"
 )]
 
-use e2e::{Cluster, Mount, Options, Ran, has, nacre_bin, names, run};
+use e2e::{Cluster, Mount, Options, Ran, has, nacre, nacre_bin, names, run};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -159,6 +159,8 @@ fn a_directory_is_mounted_without_a_configuration_file() {
     run(Command::new(&program).arg(&source).arg(&at).args(["-o", &options])).ok();
     assert_eq!(fs::read_to_string(at.join("four")).expect("reads"), "1");
     assert_eq!(fs::write(at.join("five"), "5").err().and_then(|e| e.raw_os_error()), Some(EROFS));
+    let bench = nacre(&["fs", "bench", at.to_str().expect("text")]);
+    assert!(bench.code == 1 && bench.stderr.contains("Read-only file system"), "{bench:?}");
     let set = mounts(&at)[0].clone();
     assert!(["ro", "noexec", "nodev"].iter().all(|option| set.contains(option)), "{set}");
 }
