@@ -181,6 +181,12 @@ fn what_cannot_be_mounted_says_why_with_the_exit_status_of_mount() {
     let wrong_key = format!("{conf},secretfile={}", cluster.dir().join("wrong").display());
     let (nosuch_fs, nosuch_conf) = (format!("{conf},fs=nosuch"), "conf=/nosuch/conf");
     let nobody = "mon_addr=127.0.0.1:1,mount_timeout=1,secretfile=/dev/null";
+    let port = cluster.port();
+    let secret = secret_file(&cluster);
+    let other_fsid = format!(
+        "mon_addr=127.0.0.1:{port},secretfile={},fsid=07fe3187-00d9-42a3-814b-72a4d5e7d5be",
+        secret.display()
+    );
     let nosuch = cluster.dir().join("nosuch");
     for (source, dir, options, code, says) in [
         ("none", &at, "nosuch", 1, "unknown mount option `nosuch`"),
@@ -191,6 +197,7 @@ fn what_cannot_be_mounted_says_why_with_the_exit_status_of_mount() {
         ("none", &at, &nosuch_fs, 32, "no file system `nosuch`"),
         (":/nosuch/dir", &at, &conf, 32, "/nosuch/dir"),
         ("none", &nosuch, &conf, 32, "is no directory"),
+        ("none", &at, &other_fsid, 32, "another fsid"),
         ("none", &at, nobody, 32, "/dev/null is no key"),
     ] {
         let ran = call(source, dir, &["-o", options]);
@@ -203,4 +210,24 @@ fn what_cannot_be_mounted_says_why_with_the_exit_status_of_mount() {
     call("none", &at, &["-f", "-o", &conf]).ok();
     call("none", &at, &["-sf", "-o", "nosuch"]).ok();
     assert_eq!((mounts(&at).len(), servers(&at).len()), (0, 0));
+}
+
+#[test]
+fn a_mount_that_is_to_be_secure_is_not_made_without_keys() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options { auth: "none", ..Options::default() });
+    let (program, at) = (helper(&cluster), cluster.dir().join("at"));
+    fs::create_dir(&at).expect("makes");
+    let _unmount = Unmount(at.clone());
+    let call = |options: &str| {
+        let options = format!("conf={},{options}", cluster.conf().display());
+        run(Command::new(&program).arg("none").arg(&at).args(["-o", &options]))
+    };
+    let ran = call("ms_mode=secure,mount_timeout=2");
+    assert!(ran.code == 32 && ran.stderr.contains("no monitor"), "{ran:?}");
+    assert_eq!(mounts(&at), Vec::<String>::new());
+    call("ms_mode=crc").ok();
+    assert_eq!(mounts(&at).len(), 1);
 }

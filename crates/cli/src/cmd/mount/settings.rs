@@ -121,3 +121,77 @@ impl Settings {
 fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    const KEY: &str = "AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw==";
+    const FSID: &str = "07fe3187-00d9-42a3-814b-72a4d5e7d5be";
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: MountArgs,
+    }
+
+    fn settings(line: &[&str]) -> Settings {
+        let line = ["mount"].iter().chain(line);
+        Settings::new(&Line::parse_from(line).args).expect("arguments")
+    }
+
+    #[test]
+    fn what_is_given_counts_more_than_the_configuration() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (conf, keyring) = (dir.path().join("conf"), dir.path().join("keyring"));
+        let text = format!("[global]\nfsid = {FSID}\nmon host = 10.0.0.1\nkeyring = {}\n", keyring.display());
+        std::fs::write(&conf, text).expect("writes");
+        std::fs::write(&keyring, format!("[client.admin]\nkey = {KEY}\n[client.me]\nkey = {KEY}\n"))
+            .expect("writes");
+        let conf = format!("conf={}", conf.display());
+        let read = |line: &[&str]| settings(line).client().expect("options").read().expect("reads");
+        let shown = |mons: &[wire::EntityAddr]| {
+            mons.iter().filter_map(|mon| mon.addr).map(|addr| addr.to_string()).collect::<Vec<_>>()
+        };
+
+        let config = read(&["/mnt", "-o", &conf]);
+        assert_eq!(shown(&config.mons), ["10.0.0.1:3300"]);
+        assert_eq!(config.fsid.map(|fsid| fsid.to_string()).as_deref(), Some(FSID));
+        assert_eq!(config.credentials.name.to_string(), "client.admin");
+        assert!(config.mount && config.options.asynchronous && config.options.fs_name.is_none());
+
+        let config = read(&["me@.fs=/a", "/mnt", "-o", &conf, "-o", "mon_addr=10.0.0.2/10.0.0.3:1,wsync"]);
+        assert_eq!(shown(&config.mons), ["10.0.0.2:3300", "10.0.0.3:1"]);
+        assert_eq!(config.fsid, None, "that of the file is that of other monitors");
+        assert_eq!(config.credentials.name.to_string(), "client.me");
+        assert_eq!((config.options.fs_name.as_deref(), &config.options.root[..]), (Some("fs"), "/a"));
+        assert!(!config.options.asynchronous && config.credentials.key.is_some());
+
+        let config = read(&["10.0.0.2:/", "/mnt", "-n", "client.you", "-o", &format!("{conf},secret={KEY}")]);
+        assert_eq!(config.credentials.key.map(|key| key.to_base64()).as_deref(), Some(KEY));
+        assert_eq!(config.credentials.name.to_string(), "client.you", "a keyring has no key of it");
+    }
+
+    #[test]
+    fn the_mount_gets_its_source_and_flags() {
+        let fuse = settings(&["me@.fs=/a", "/mnt", "-o", "ro,user,sync", "--allow-other"]).fuse();
+        let wanted = fuse::Options {
+            source: "me@.fs=/a".into(),
+            root: "/a".into(),
+            read_only: true,
+            allow_other: true,
+            suid: false,
+            dev: false,
+            exec: false,
+            sync: true,
+            dirsync: false,
+        };
+        assert_eq!(fuse, wanted);
+        let settings = settings(&["mnt", "-o", "mount_timeout=3,log=/l"]);
+        let plain = settings.fuse();
+        assert_eq!((&plain.source[..], &plain.root[..], plain.read_only), ("nacre", "/", false));
+        assert!(settings.point.is_absolute() && settings.timeout == 3);
+        assert_eq!(settings.log.as_deref(), Some(Path::new("/l")));
+    }
+}
