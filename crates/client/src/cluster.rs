@@ -35,7 +35,8 @@ impl Cluster {
         let start = |e: std::io::Error| Error::Connect(format!("cannot start a thread: {e}"));
         let event_loop = EventLoop::start("client").map_err(start)?;
         let (tx, notices) = mpsc::channel();
-        let spec = NodeSpec::client(options.name.clone());
+        let limits = runtime::Limits { mode: options.mode, ..runtime::Limits::default() };
+        let spec = NodeSpec { limits, ..NodeSpec::client(options.name.clone()) };
         let handle = event_loop.spawn(spec, move || Client::new(config, runtime::rng()), tx);
         let cluster = Self { handle, notices, event_loop };
         match cluster.notices.recv_timeout(patience) {
@@ -49,10 +50,9 @@ impl Cluster {
                 } else {
                     "no monitor answered"
                 };
-                Err(Error::Connect(format!(
-                    "{what} within {patience:?}: is the cluster of {} running?",
-                    options.conf.display()
-                )))
+                let of =
+                    options.conf.as_ref().map_or(String::new(), |conf| format!(" of {}", conf.display()));
+                Err(Error::Connect(format!("{what} within {patience:?}: is the cluster{of} running?")))
             }
         }
     }

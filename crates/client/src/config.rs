@@ -1,10 +1,10 @@
 //! Finding a cluster: the configuration file and the keyring that Ceph's own clients use.
 
-use auth::{Credentials, Keyring};
+use auth::{ConMode, Credentials, Key, Keyring};
 use decl::Conf;
 use fsclient::{ClientConfig, ClientOptions};
 use std::path::{Path, PathBuf};
-use wire::{EntityName, Errno, Uuid};
+use wire::{EntityAddr, EntityName, Errno, Uuid};
 
 /// The reason that a cluster can't be reached or used: one line that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +41,16 @@ pub enum Error {
 /// The cluster to connect to, and the name to use.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The configuration file.
-    pub conf: PathBuf,
+    /// The configuration file; without one the monitors are to be given.
+    pub conf: Option<PathBuf>,
+    /// The monitors, in place of the file's.
+    pub mons: Vec<EntityAddr>,
+    /// The cluster, in place of the file's.
+    pub fsid: Option<Uuid>,
+    /// The key, in place of a keyring's.
+    pub key: Option<Key>,
+    /// The only mode of connections; `None` for both.
+    pub mode: Option<ConMode>,
     /// `client.admin` by default.
     pub name: EntityName,
     /// A keyring other than the configuration's.
@@ -60,8 +68,17 @@ pub struct Options {
 impl Options {
     /// The cluster of a configuration file, as `client.admin`.
     pub fn new(conf: impl Into<PathBuf>) -> Self {
+        Self { conf: Some(conf.into()), ..Self::of_mons(Vec::new()) }
+    }
+
+    /// The cluster of these monitors, as `client.admin`.
+    pub fn of_mons(mons: Vec<EntityAddr>) -> Self {
         Self {
-            conf: conf.into(),
+            conf: None,
+            mons,
+            fsid: None,
+            key: None,
+            mode: None,
             name: EntityName::new(wire::EntityType::CLIENT, "admin"),
             keyring: None,
             mount_point: String::new(),
@@ -73,43 +90,67 @@ impl Options {
 
     /// Reads the files. Returns the configuration of a client node.
     pub fn read(&self) -> Result<ClientConfig, Error> {
-        let conf = Conf::parse(&read(&self.conf, "--conf")?)
-            .map_err(|e| Error::Config(format!("{}: {e}", self.conf.display())))?;
-        let in_conf = |e: decl::ConfError| Error::Config(format!("{}: {e}", self.conf.display()));
-        let fsid = match conf.get(&self.name, "fsid") {
-            Some(text) => Some(Uuid::parse(&text).ok_or_else(|| {
-                Error::Config(format!("{}: `fsid = {text}` is not a UUID", self.conf.display()))
-            })?),
-            None => None,
+        let conf = match &self.conf {
+            Some(path) => Conf::parse(&read(path, "--conf")?).map_err(|e| self.in_conf(&e))?,
+            None => Conf::default(),
         };
-        let key = if conf.uses_cephx(&self.name) { Some(self.key(&conf)?) } else { None };
         Ok(ClientConfig {
-            credentials: Credentials { name: self.name.clone(), key },
-            mons: conf.mon_hosts(&self.name).map_err(in_conf)?,
-            fsid,
+            credentials: Credentials { name: self.name.clone(), key: self.find_key(&conf)? },
+            mons: match self.mons.is_empty() {
+                true => conf.mon_hosts(&self.name).map_err(|e| self.in_conf(&e))?,
+                false => self.mons.clone(),
+            },
+            fsid: self.find_fsid(&conf)?,
             mount: self.mount,
             hostname: self.hostname.clone(),
             mount_point: self.mount_point.clone(),
             options: match conf.get(&self.name, "client_snapdir") {
-                Some(snapdir) => ClientOptions { snapdir, ..self.limits.clone() },
-                None => self.limits.clone(),
+                Some(snapdir) if self.limits.snapdir == ClientOptions::default().snapdir => {
+                    ClientOptions { snapdir, ..self.limits.clone() }
+                }
+                _ => self.limits.clone(),
             },
         })
     }
 
-    fn key(&self, conf: &Conf) -> Result<auth::Key, Error> {
+    fn in_conf(&self, error: &impl std::fmt::Display) -> Error {
+        match &self.conf {
+            Some(path) => Error::Config(format!("{}: {error}", path.display())),
+            None => Error::Config(error.to_string()),
+        }
+    }
+
+    /// The fsid of the file is that of the monitors in it, and not of others.
+    fn find_fsid(&self, conf: &Conf) -> Result<Option<Uuid>, Error> {
+        let text = conf.get(&self.name, "fsid").filter(|_| self.fsid.is_none() && self.mons.is_empty());
+        let Some(text) = text else { return Ok(self.fsid) };
+        let fsid = Uuid::parse(&text);
+        fsid.map(Some).ok_or_else(|| self.in_conf(&format!("`fsid = {text}` is not a UUID")))
+    }
+
+    fn find_key(&self, conf: &Conf) -> Result<Option<Key>, Error> {
+        if !conf.uses_cephx(&self.name) {
+            return Ok(None);
+        }
+        if let Some(key) = &self.key {
+            return Ok(Some(key.clone()));
+        }
         let path = match (&self.keyring, conf.get(&self.name, "keyring")) {
             (Some(path), _) => path.clone(),
             (None, Some(path)) => PathBuf::from(path),
             (None, None) => PathBuf::from(format!("/etc/ceph/ceph.{}.keyring", self.name)),
         };
+        if self.conf.is_none() && self.keyring.is_none() && !path.exists() {
+            // Nobody said whether the cluster asks for keys: its monitors will.
+            return Ok(None);
+        }
         let ring = Keyring::parse(&read(&path, "--keyring")?)
             .map_err(|e| Error::Config(format!("{}: {e}", path.display())))?;
         let missing = || {
             let what = format!("{} has no key for {}", path.display(), self.name);
             Error::Config(format!("{what}: choose another --name or --keyring"))
         };
-        ring.key(&self.name).cloned().ok_or_else(missing)
+        ring.key(&self.name).cloned().map(Some).ok_or_else(missing)
     }
 }
 

@@ -131,7 +131,9 @@ fn without_list_brackets(item: &str) -> &str {
     if closes { item.strip_suffix(']').unwrap_or(item) } else { item }
 }
 
-fn parse_host(item: &str) -> Option<EntityAddr> {
+/// A monitor's address as `mon host` has it: `IP`, `IP:PORT`, `v2:IP:PORT`. The port is 3300 if there is
+/// none.
+pub fn parse_host(item: &str) -> Option<EntityAddr> {
     let bare = item.strip_prefix("v2:").unwrap_or(item);
     let bare = bare.split('/').next().unwrap_or(bare);
     let addr = match bare.parse::<SocketAddr>() {

@@ -15,7 +15,7 @@ pub mod sig;
 
 pub use args::{ArgError, Args};
 pub use commands::{Cmd, Command};
-pub use conf::{Conf, ConfError, MON_PORT};
+pub use conf::{Conf, ConfError, MON_PORT, parse_host};
 pub use health::{Code, Severity};
 pub use options::{OptionDecl, OptionType};
 pub use settings::Settings;

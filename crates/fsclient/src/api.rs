@@ -165,8 +165,8 @@ pub enum FsRequest {
     Releasedir { fh: Fh },
     /// Makes all changes of a directory durable.
     Fsyncdir { fh: Fh },
-    /// Returns space and number of inodes.
-    Statfs,
+    /// Returns space and number of inodes of a mount of this directory.
+    Statfs { root: Ino },
     /// Sets an xattr, with the flags of setxattr(2). If it is an access ACL, the mode follows, and loses its
     /// set-group-ID bit if `kill_sgid`.
     Setxattr { ino: Ino, name: Vec<u8>, value: Vec<u8>, flags: u32, kill_sgid: bool },

@@ -23,6 +23,7 @@ use crate::snapshots::{self, Snapshots};
 use crate::sync;
 use crate::window::Window;
 use crate::xattrs;
+use maps::FsMapUser;
 use monc::{MoncConfig, Stuck, Told};
 use node::{AdminId, CloseReason, Event, Input, Level, Msg, Node, Output, RequestId};
 use rados::RadosConfig;
@@ -48,6 +49,8 @@ pub struct Client {
     handles: Handles,
     ops: Ops,
     stuck: Stuck,
+    /// The monitors' name for the map of ranks: `mdsmap`, or `mdsmap.N` for the file system N.
+    mdsmap: String,
     /// Local callers may come: there is an OSD map and, with a mount, a session.
     ready: bool,
     /// The sessions are closed: nothing follows.
@@ -78,6 +81,7 @@ impl Client {
             handles: Handles::new(),
             ops: Ops::default(),
             stuck: Stuck::default(),
+            mdsmap: "mdsmap".into(),
             config,
             ready: false,
             closed: false,
@@ -141,7 +145,7 @@ impl Client {
                 Directories { cache, handles, sessions }.step(attempt, request)
             }
             R::Sync => sync::sync_all(cache, sessions, attempt),
-            R::Statfs => quotas::statfs(cache, sessions, attempt).unwrap_or_else(|| {
+            R::Statfs { root } => quotas::statfs(cache, sessions, attempt, *root).unwrap_or_else(|| {
                 let data_pool = sessions.map().data_pools.first().copied();
                 match attempt.take_stage() {
                     Stage::Elsewhere => attempt.wait_at(Stage::Elsewhere),
@@ -156,7 +160,8 @@ impl Client {
             }
             _ => {
                 let (osdmap, client) = (services.osdmap(), services.cluster().monc().global_id());
-                Namespace { cache, handles, sessions, osdmap, client }.step(attempt, request)
+                let asynchronous = config.options.asynchronous;
+                Namespace { cache, handles, sessions, osdmap, client, asynchronous }.step(attempt, request)
             }
         }
     }
@@ -249,12 +254,28 @@ impl Client {
             }
             Told::Message(Msg { body: node::Body::Client(msgs::Body::MdsMap(map)), .. }) => {
                 if let Ok(decoded) = Reader::new(&map.map).get() {
-                    self.services.mon(now, out, |monc, _| monc.got("mdsmap", u64::from(map.epoch.0)));
                     self.with_sessions(now, out, |sessions, env| sessions.take_map(decoded, env));
                 }
             }
+            Told::Message(Msg { body: node::Body::Client(msgs::Body::FsMapUser(found)), .. }) => {
+                self.choose_file_system(now, &found.map, out);
+            }
             _ => {}
         }
+    }
+
+    /// Asks for the map of the file system that is wanted by name, once there is a list of names.
+    fn choose_file_system(&mut self, now: Now, found: &FsMapUser, out: &mut Outs) {
+        let Some(name) = self.config.options.fs_name.clone() else { return };
+        self.services.mon(now, out, |monc, _| monc.unsubscribe("fsmap.user"));
+        let Some(info) = found.filesystems.iter().find(|info| info.name == name) else {
+            let names: Vec<&str> = found.filesystems.iter().map(|info| info.name.as_str()).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let why = format!("there is no file system `{name}` that this key may use (there are: {names})");
+            return out.push(Output::Stop(Err(why)));
+        };
+        self.mdsmap = format!("mdsmap.{}", info.fscid.0);
+        self.services.mon(now, out, |monc, outs| monc.subscribe(&self.mdsmap, 0, false, outs));
     }
 
     /// Reports once that local callers may come.
@@ -281,7 +302,7 @@ impl Client {
 
     fn timer(&mut self, now: Now, out: &mut Outs) {
         if self.stuck.is_due(now.mono) {
-            self.services.mon(now, out, |monc, _| monc.expect(now, "mdsmap"));
+            self.services.mon(now, out, |monc, _| monc.expect(now, &self.mdsmap));
         }
         self.services.call(out, |cluster, outs| cluster.timer(now, outs));
         self.with_sessions(now, out, |sessions, env| sessions.timer(env));
@@ -310,7 +331,7 @@ fn metadata_of_sessions(config: &ClientConfig) -> BTreeMap<String, String> {
         ("hostname", config.hostname.as_str()),
         ("entity_id", config.credentials.name.id.as_str()),
         ("mount_point", config.mount_point.as_str()),
-        ("root", "/"),
+        ("root", config.options.root.as_str()),
         (msgs::session_metadata::ASYNC_DIRS, ""),
     ];
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -322,10 +343,14 @@ impl Node for Client {
 
     fn handle(&mut self, now: Now, input: Input<Request>, out: &mut Outs) {
         match input {
-            Input::Start => self.services.call(out, |cluster, outs| {
-                cluster.start(now, outs);
-                cluster.mon(now, outs, |monc, outs| monc.subscribe("mdsmap", 0, false, outs));
-            }),
+            Input::Start => {
+                // A name is made a number first.
+                let what = if self.config.options.fs_name.is_some() { "fsmap.user" } else { &self.mdsmap };
+                self.services.call(out, |cluster, outs| {
+                    cluster.start(now, outs);
+                    cluster.mon(now, outs, |monc, outs| monc.subscribe(what, 0, false, outs));
+                });
+            }
             Input::Timer => self.timer(now, out),
             Input::Connected { conn, peer } => {
                 if self.services.cluster().owns(conn) {
@@ -382,6 +407,9 @@ mod async_tests;
 #[cfg(test)]
 #[path = "client_data_tests.rs"]
 mod data_tests;
+#[cfg(test)]
+#[path = "client_fs_name_tests.rs"]
+mod fs_name_tests;
 #[cfg(test)]
 #[path = "client_locks_tests.rs"]
 mod locks_tests;

@@ -101,6 +101,16 @@ fn request(out: &Outs) -> (u64, ClientRequest) {
 }
 
 #[test]
+fn a_mount_that_is_to_wait_waits() {
+    let mut rig = Rig::alone();
+    rig.client.config.options.asynchronous = false;
+    let out = rig.create(b"a");
+    assert!(answers(&out).is_empty() && cap_messages(&out).is_empty());
+    let (_, sent) = request(&out);
+    assert!(sent.op == MdsOp::CREATE && sent.flags & request_flag::ASYNC == 0);
+}
+
+#[test]
 fn a_create_in_a_directory_of_its_own_is_answered_at_once() {
     let mut rig = Rig::alone();
     let out = rig.create(b"a");

@@ -141,7 +141,7 @@ fn a_mount_whose_root_has_a_quota_is_as_large_as_that() {
             root
         };
         rig.client.cache.learn_inode(RANK, &root(0));
-        let out = rig.ask(FsRequest::Statfs);
+        let out = rig.ask(FsRequest::Statfs { root: 1 });
         let (tid, asked) = requests(&out).pop().expect("the MDS is asked what is used");
         assert_eq!((asked.op, asked.path.ino), (MdsOp::GETATTR, 1));
         let target = Some(Box::new(root(rbytes)));

@@ -31,10 +31,23 @@ pub struct ClientOptions {
     pub idle_inodes: usize,
     /// The name in each directory of the directory of its snapshots; empty for none.
     pub snapdir: String,
+    /// The file system by name; `None` for the cluster's default.
+    pub fs_name: Option<String>,
+    /// The directory that is mounted, for `session ls`.
+    pub root: String,
+    /// Files are created and removed without waiting for an MDS where that is possible (ADR 0017).
+    pub asynchronous: bool,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { dirty_bytes: 64 << 20, idle_inodes: 16_384, snapdir: ".snap".into() }
+        Self {
+            dirty_bytes: 64 << 20,
+            idle_inodes: 16_384,
+            snapdir: ".snap".into(),
+            fs_name: None,
+            root: "/".into(),
+            asynchronous: true,
+        }
     }
 }

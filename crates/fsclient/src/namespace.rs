@@ -32,6 +32,8 @@ pub(crate) struct Namespace<'a> {
     pub(crate) osdmap: &'a OsdMap,
     /// The number of this client.
     pub(crate) client: u64,
+    /// Creates and unlinks may be answered before an MDS has done them.
+    pub(crate) asynchronous: bool,
 }
 
 impl Namespace<'_> {
@@ -58,8 +60,13 @@ impl Namespace<'_> {
             self.note_lookup(attempt, request);
             return step;
         }
-        self.note_work(attempt, request);
-        match self.promise(attempt, request) {
+        let promised = if self.asynchronous {
+            self.note_work(attempt, request);
+            self.promise(attempt, request)
+        } else {
+            None
+        };
+        match promised {
             Some(Step::Done(reply)) => {
                 self.note_change(attempt, request, Inode::change_ends);
                 return Step::Done(reply);

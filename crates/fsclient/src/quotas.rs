@@ -1,6 +1,6 @@
 //! Quotas: limits of trees, which clients observe. What is used is known some seconds late, as in Ceph.
 
-use crate::api::{Answer, FsRequest, Statfs};
+use crate::api::{Answer, FsRequest, Ino, Statfs};
 use crate::cache::Cache;
 use crate::inode::Attributes;
 use crate::key::InodeKey;
@@ -40,11 +40,16 @@ pub(crate) fn refusal(cache: &Cache, request: &FsRequest) -> Option<Errno> {
 
 /// statfs(2) of a mount whose root has a quota of bytes: that, and what is used of it. The MDS is asked for
 /// the latter first. `None` if there is no such quota.
-pub(crate) fn statfs(cache: &Cache, sessions: &mut Sessions, attempt: &mut Attempt<'_>) -> Option<Step> {
-    let root = cache.inode(InodeKey::ROOT).filter(|root| root.attrs().quota().max_bytes > 0)?;
+pub(crate) fn statfs(
+    cache: &Cache,
+    sessions: &mut Sessions,
+    attempt: &mut Attempt<'_>,
+    root: Ino,
+) -> Option<Step> {
+    let root = cache.inode(InodeKey::head(root)).filter(|root| root.attrs().quota().max_bytes > 0)?;
     match attempt.take_stage() {
         Stage::New => {
-            let path = FilePath { ino: InodeKey::ROOT.ino(), path: Vec::new() };
+            let path = FilePath { ino: root.key().ino(), path: Vec::new() };
             let args = GetattrArgs { mask: cap::PIN | cap::FILE_SHARED }.into();
             let message = ClientRequest { op: MdsOp::GETATTR, path, args, ..ClientRequest::default() };
             Some(sessions.ask(attempt, cache, message))

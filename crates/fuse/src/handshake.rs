@@ -1,6 +1,7 @@
 //! What is agreed with the kernel when the file system is mounted.
 
 use crate::request::RequestForm;
+use crate::root::Root;
 use fuser::{Filesystem, InitFlags, KernelConfig, Request};
 use std::io;
 use std::sync::Arc;
@@ -22,9 +23,9 @@ impl Handshake {
         self.expires_names.load(Ordering::Relaxed)
     }
 
-    /// The form of the kernel's requests.
-    pub(crate) fn request_form(&self) -> RequestForm {
-        RequestForm { long_setxattr: self.long_setxattr.load(Ordering::Relaxed) }
+    /// The form of the kernel's requests to a mount of a directory.
+    pub(crate) fn request_form(&self, root: Root) -> RequestForm {
+        RequestForm { long_setxattr: self.long_setxattr.load(Ordering::Relaxed), root }
     }
 }
 

@@ -10,12 +10,14 @@ mod abi;
 mod handshake;
 mod reply;
 mod request;
+mod root;
 
 use client::{Answer, Cluster, FileClock, Found, FsRequest, Invalidate};
 use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
 use handshake::{Handshake, MAX_IO};
 use reply::Device;
 use request::{Form, Request, RequestForm, What};
+use root::Root;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -35,37 +37,85 @@ pub struct Mount {
 }
 
 /// Mount options.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
+    /// The name of what is mounted, for `/proc/mounts`.
+    pub source: String,
+    /// The directory of the file system that is mounted.
+    pub root: String,
     /// Refuse writes.
     pub read_only: bool,
     /// Admit other users (needs root or `user_allow_other`).
     pub allow_other: bool,
+    /// Heed the bits set-user-ID and set-group-ID, and capabilities of files.
+    pub suid: bool,
+    /// Heed device files.
+    pub dev: bool,
+    /// Let programs be run.
+    pub exec: bool,
+    /// Every write waits until it is durable.
+    pub sync: bool,
+    /// Every change of a directory waits until it is durable.
+    pub dirsync: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            source: "nacre".into(),
+            root: "/".into(),
+            read_only: false,
+            allow_other: false,
+            suid: true,
+            dev: true,
+            exec: true,
+            sync: false,
+            dirsync: false,
+        }
+    }
+}
+
+impl Options {
+    fn config(&self) -> Config {
+        use MountOption as M;
+        let mut config = Config::default();
+        let mut source = self.source.clone();
+        if !rustix::process::geteuid().is_root() {
+            // `fusermount3` mounts, whose options are separated by commas.
+            source = source.replace('\\', "\\\\").replace(',', "\\,");
+        }
+        config.mount_options = vec![
+            M::FSName(source),
+            // Not `Subtype`: the kernel does not get that one where this process mounts by itself.
+            M::CUSTOM("subtype=nacre".into()),
+            M::DefaultPermissions,
+            M::NoAtime,
+            if self.suid { M::Suid } else { M::NoSuid },
+            if self.dev { M::Dev } else { M::NoDev },
+            if self.exec { M::Exec } else { M::NoExec },
+            if self.read_only { M::RO } else { M::RW },
+        ];
+        config.mount_options.extend(self.sync.then_some(M::Sync));
+        config.mount_options.extend(self.dirsync.then_some(M::DirSync));
+        config.acl = if self.allow_other { SessionACL::All } else { SessionACL::Owner };
+        config
+    }
 }
 
 impl Mount {
     /// Mounts the file system of `cluster` at `path`, which must be an existing directory, and serves it on
     /// the event loop of `cluster`.
     pub fn new(cluster: &Cluster, path: &Path, options: &Options) -> io::Result<Self> {
-        let mut config = Config::default();
-        config.mount_options = vec![
-            MountOption::FSName("nacre".into()),
-            MountOption::Subtype("nacre".into()),
-            MountOption::DefaultPermissions,
-            MountOption::NoAtime,
-            MountOption::Suid,
-            MountOption::Dev,
-            if options.read_only { MountOption::RO } else { MountOption::RW },
-        ];
-        config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+        let fs = cluster.fs();
+        let root = Root::find(&fs, &options.root)?;
         let handshake = Handshake::default();
-        let session = Session::new(handshake.clone(), path, &config)?;
-        let (fs, expires_names) = (cluster.fs(), handshake.expires_names());
+        let session = Session::new(handshake.clone(), path, &options.config())?;
+        let expires_names = handshake.expires_names();
         let fd = session.as_fd().try_clone_to_owned()?;
         rustix::io::ioctl_fionbio(&fd, true)?;
-        let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs, expires_names });
+        let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs, expires_names, root });
         forget_on_notice(&device, session.notifier())?;
-        let form = handshake.request_form();
+        let form = handshake.request_form(root);
         let mut server = Server { device, form, clock: FileClock::new()?, buffer: vec![0; MAX_REQUEST] };
         let (tx, ended) = mpsc::channel();
         cluster.watch(fd, move |fd| {
@@ -91,6 +141,7 @@ fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> 
     let pages = forget_inodes("fuse-notify", notifier.clone())?;
     // Dropping pages waits for writes to them, and a write may wait for attributes to be forgotten.
     let attributes = forget_inodes("fuse-attrs", notifier)?;
+    let root = device.root;
     let mut names = Vec::new();
     for n in 0..NAME_THREADS {
         let (tx, to_expire) = mpsc::channel::<(u64, Vec<Vec<u8>>, client::Invalidated)>();
@@ -107,9 +158,9 @@ fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> 
         // The threads live as long as the session; after that there is nothing to forget.
         let _ = match what {
             Invalidate::Inode { ino, offset, len } => {
-                pages.send((ino, offset as i64, len as i64, done)).is_ok()
+                pages.send((root.outer(ino), offset as i64, len as i64, done)).is_ok()
             }
-            Invalidate::Attributes { ino } => attributes.send((ino, -1, 0, done)).is_ok(),
+            Invalidate::Attributes { ino } => attributes.send((root.outer(ino), -1, 0, done)).is_ok(),
             Invalidate::Names { parent, names: gone } => {
                 names[parent as usize % names.len()].send((parent, gone, done)).is_ok()
             }

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Body, ENTRY_OUT, OUT_HEADER};
 use crate::request::Form;
+use crate::root::Root;
 use client::{Answer, Attr, Caller, DirEntry, Entry, Fs, FsRequest};
 use rustix::io::{IoSlice, writev};
 use std::os::fd::OwnedFd;
@@ -16,6 +17,8 @@ pub(crate) struct Device {
     /// The kernel can be told to ask for a name again (Linux 6.5). Another must not believe names: it could
     /// only be told to drop them, with everything that is mounted on them.
     pub(crate) expires_names: bool,
+    /// The directory that the kernel calls 1.
+    pub(crate) root: Root,
 }
 
 impl Device {
@@ -53,6 +56,7 @@ impl Device {
             // It was told no names, and would drop them with what is mounted on them.
             return;
         }
+        let parent = self.root.outer(parent);
         for name in names {
             // A notice is an answer to no request, with its kind in place of an error.
             self.send(0, abi::NOTIFY_INVAL_ENTRY, &[&Body::default().expire(parent, name).0]);

@@ -1,6 +1,7 @@
 //! The kernel's requests, as requests to the client.
 
 use crate::abi::{self, Fields, opcode, setattr};
+use crate::root::Root;
 use client::{Caller, FileLock, FsRequest, SetAttr};
 use std::time::SystemTime;
 use stdx::{Buf, Wall};
@@ -34,6 +35,8 @@ pub(crate) enum What {
 pub(crate) struct RequestForm {
     /// `SETXATTR` has flags of its own beside those of setxattr(2).
     pub long_setxattr: bool,
+    /// The directory that the kernel calls 1.
+    pub root: Root,
 }
 
 /// The form of an answer.
@@ -54,7 +57,7 @@ impl Request {
     pub(crate) fn decode(bytes: &[u8], form: RequestForm) -> Option<Self> {
         let mut f = Fields(bytes);
         let _len = f.u32()?;
-        let (op, unique, node) = (f.u32()?, f.u64()?, f.u64()?);
+        let (op, unique, node) = (f.u32()?, f.u64()?, form.root.inner(f.u64()?));
         let mut caller = Caller { uid: f.u32()?, gid: f.u32()?, pid: f.u32()?, umask: 0 };
         let (_extensions, _padding) = (f.u16()?, f.u16()?);
         let what = match op {
@@ -62,6 +65,8 @@ impl Request {
             opcode::MKDIR => mkdir(node, &mut caller, &mut f)?,
             opcode::CREATE => create(node, &mut caller, &mut f)?,
             opcode::SETXATTR => set_xattr(node, form, &mut f)?,
+            opcode::RENAME | opcode::RENAME2 => rename(op, node, form, &mut f)?,
+            opcode::STATFS => What::Ask(FsRequest::Statfs { root: form.root.ino() }, Form::Plain),
             _ => what(op, (unique, node), &mut f)?,
         };
         Some(Self { unique, caller, what })
@@ -85,7 +90,6 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::SYMLINK => FsRequest::Symlink { parent: node, name: f.name()?, target: f.name()? },
         opcode::UNLINK => FsRequest::Unlink { parent: node, name: f.name()? },
         opcode::RMDIR => FsRequest::Rmdir { parent: node, name: f.name()? },
-        opcode::RENAME | opcode::RENAME2 => rename(op, node, f)?,
         opcode::LINK => FsRequest::Link { ino: f.u64()?, new_parent: node, new_name: f.name()? },
         opcode::OPEN => open(node, f)?,
         opcode::READ => FsRequest::Read { fh: f.u64()?, offset: f.u64()?, len: f.u32()? },
@@ -96,7 +100,6 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::OPENDIR => FsRequest::Opendir { ino: node },
         opcode::RELEASEDIR => FsRequest::Releasedir { fh: f.u64()? },
         opcode::FSYNCDIR => FsRequest::Fsyncdir { fh: f.u64()? },
-        opcode::STATFS => FsRequest::Statfs,
         opcode::REMOVEXATTR => FsRequest::Removexattr { ino: node, name: f.name()? },
         opcode::GETLK | opcode::SETLK | opcode::SETLKW => lock(op, unique, f)?,
         opcode::COPY_FILE_RANGE => copy_range(f)?,
@@ -118,10 +121,11 @@ fn mkdir(parent: u64, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> {
     Some(What::Ask(FsRequest::Mkdir { parent, name: f.name()?, mode }, Form::Plain))
 }
 
-fn rename(op: u32, parent: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
-    let new_parent = f.u64()?;
+fn rename(op: u32, parent: u64, form: RequestForm, f: &mut Fields<'_>) -> Option<What> {
+    let new_parent = form.root.inner(f.u64()?);
     let (flags, _) = if op == opcode::RENAME2 { (f.u32()?, f.u32()?) } else { (0, 0) };
-    Some(FsRequest::Rename { parent, name: f.name()?, new_parent, new_name: f.name()?, flags })
+    let rename = FsRequest::Rename { parent, name: f.name()?, new_parent, new_name: f.name()?, flags };
+    Some(What::Ask(rename, Form::Plain))
 }
 
 fn set_xattr(ino: u64, form: RequestForm, f: &mut Fields<'_>) -> Option<What> {
@@ -291,6 +295,33 @@ mod tests {
             panic!("a write");
         };
         assert_eq!(data.to_vec(), b"data");
+    }
+
+    #[test]
+    fn the_root_of_the_mount_may_be_any_directory() {
+        let form = RequestForm { root: Root::of(0x100), ..RequestForm::default() };
+        let asked = |op, node, body: &[u8]| match Request::decode(&request(op, node, body), form)
+            .expect("whole")
+            .what
+        {
+            What::Ask(request, _) => request,
+            other => panic!("{other:?}"),
+        };
+        let FsRequest::Lookup { parent: 0x100, .. } = asked(opcode::LOOKUP, 1, b"name\0") else {
+            panic!("in the root");
+        };
+        let FsRequest::Lookup { parent: 0x200, .. } = asked(opcode::LOOKUP, 0x200, b"name\0") else {
+            panic!("elsewhere");
+        };
+        let rename = [&1_u64.to_ne_bytes()[..], b"old\0new\0"].concat();
+        let FsRequest::Rename { parent: 0x200, new_parent: 0x100, .. } =
+            asked(opcode::RENAME, 0x200, &rename)
+        else {
+            panic!("into the root");
+        };
+        let FsRequest::Statfs { root: 0x100 } = asked(opcode::STATFS, 0x200, b"") else {
+            panic!("of the root");
+        };
     }
 
     #[test]

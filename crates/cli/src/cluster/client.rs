@@ -36,7 +36,8 @@ impl ClientArgs {
         Ok(options)
     }
 
-    fn conf_path(&self) -> Result<PathBuf> {
+    /// The configuration file, given or where it usually is.
+    pub(crate) fn conf_path(&self) -> Result<PathBuf> {
         if let Some(path) = &self.conf {
             return Ok(path.clone());
         }

@@ -3,7 +3,8 @@
 mod crush;
 mod daemon;
 mod dev;
-mod mount;
+mod fs_bench;
+pub(crate) mod mount;
 mod osd;
 mod pg_file;
 pub(crate) mod probe;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Mds(daemon::DaemonArgs),
     /// Mount the file system of a cluster, in the foreground.
     Mount(mount::MountArgs),
+    /// Measure a mounted file system.
+    Fs(fs_bench::FsArgs),
     /// Put, get, list and remove objects.
     Rados(rados::RadosArgs),
     /// Try a CRUSH map out.
@@ -65,6 +68,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Osd(args) => osd::run(&args),
         Command::Mds(args) => daemon::run(wire::EntityType::MDS, &args),
         Command::Mount(args) => mount::run(&args),
+        Command::Fs(args) => fs_bench::run(&args),
         Command::Rados(args) => rados::run(&args),
         Command::Crush(args) => crush::run(&args),
         Command::Store(args) => store::run(&args),

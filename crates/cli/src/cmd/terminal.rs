@@ -7,6 +7,7 @@ use clap::ValueEnum;
 pub(crate) enum Format {
     /// For people to read.
     #[default]
+    #[value(alias = "table")]
     Plain,
     /// For programs to read.
     Json,

@@ -22,7 +22,7 @@ const DENIED_PATIENCE: Duration = Duration::from_secs(30);
 fn new_conn(shared: &Shared, to: &Target, auth: Initiator, session: Option<Session>) -> Conn {
     let mut common = shared.common(to.addr);
     common.idle_timeout = Some(shared.idle_timeout(to.service));
-    common.con_modes = listen::con_modes(to.service);
+    common.con_modes = shared.limits.mode.map_or_else(|| listen::con_modes(to.service), |mode| vec![mode]);
     let config = ConnectConfig { common, auth, peer_type: to.service, target: to.addr, lossy: !to.lossless };
     Conn::connect(config, session, clock::now(), shared.fork_rng())
 }

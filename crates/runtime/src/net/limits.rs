@@ -1,5 +1,6 @@
 //! Limits of a node's connections in memory and time.
 
+use auth::ConMode;
 use std::time::Duration;
 
 /// Limits of a node's connections in memory and time.
@@ -31,6 +32,9 @@ pub struct Limits {
     pub session_timeout: Duration,
     /// Connections at once.
     pub connections: usize,
+    /// The only mode of dialled connections; `None` for both, as the other end prefers. Where nobody
+    /// authenticates there are no keys, and only [`ConMode::Crc`] is possible.
+    pub mode: Option<ConMode>,
 }
 
 impl Default for Limits {
@@ -48,6 +52,7 @@ impl Default for Limits {
             stall_timeout: Duration::from_secs(60),
             session_timeout: Duration::from_secs(600),
             connections: 10_000,
+            mode: None,
         }
     }
 }
