@@ -146,6 +146,7 @@ fn peer() -> Peer {
         global_id: GID.0,
         addrs: Default::default(),
         socket_addr: EntityAddr::default(),
+        ours: EntityAddr::default(),
         features: 0,
         caps: String::new(),
         tickets: Some(Box::new(tickets)),
