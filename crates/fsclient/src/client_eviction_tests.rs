@@ -253,7 +253,9 @@ fn every_handle_of_a_file_with_unsaved_data_is_told_once() {
     assert_eq!((rig.fsync(first), rig.fsync(first), rig.flush(first)), (lost(), done(), done()));
     rig.open_with(0);
     assert_eq!(rig.fsync(rig.fh), done(), "it has lost nothing, and others were told");
-    assert_eq!((rig.flush(second), rig.flush(second), rig.fsync(second)), (lost(), done(), done()));
+    // A close may be that of a child that has inherited the descriptor: nobody asks for its result.
+    assert_eq!((rig.flush(second), rig.flush(second)), (lost(), lost()));
+    assert_eq!((rig.fsync(second), rig.flush(second)), (lost(), done()));
     assert_eq!((rig.fsync(clean), rig.flush(clean)), (done(), done()));
     assert_eq!(rig.buffered(), (0, None));
 }

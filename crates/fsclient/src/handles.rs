@@ -81,6 +81,11 @@ impl Handles {
         inode.take_error(&mut self.files.get_mut(&fh)?.failures_seen)
     }
 
+    /// The error of a failed write to an open file's inode that it was not told of yet.
+    pub(crate) fn error(&self, fh: Fh, inode: &Inode) -> Option<Errno> {
+        inode.data().error_after(self.files.get(&fh)?.failures_seen)
+    }
+
     /// An open file.
     pub(crate) fn file(&self, fh: Fh) -> Result<FileHandle, Errno> {
         self.files.get(&fh).copied().ok_or(Errno::EBADF)

@@ -126,7 +126,7 @@ impl Locks<'_> {
         match self.handles.usable(fh) {
             Ok(file) => {
                 let inode = self.cache.open_inode(file.key());
-                self.handles.take_error(fh, inode).map_or_else(|| done(Answer::Done), fail)
+                self.handles.error(fh, inode).map_or_else(|| done(Answer::Done), fail)
             }
             Err(errno) => fail(errno),
         }

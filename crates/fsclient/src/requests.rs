@@ -71,10 +71,14 @@ fn waits_for_lock(request: &ClientRequest) -> bool {
     request.op == MdsOp::SETFILELOCK && request.args.get::<FileLockArgs>().wait != 0
 }
 
-/// True for a request that must not be carried out twice, with others' changes between.
+/// True for a request that must not be carried out twice, with others' changes between. Those for file locks
+/// end with their session in any case.
 fn changes_something(request: &ClientRequest) -> bool {
-    let truncates = || request.args.get::<OpenArgs>().flags & open_flag::TRUNC != 0;
-    request.op.writes() || request.op == MdsOp::OPEN && truncates()
+    match request.op {
+        MdsOp::SETFILELOCK => false,
+        MdsOp::OPEN => request.args.get::<OpenArgs>().flags & open_flag::TRUNC != 0,
+        op => op.writes(),
+    }
 }
 
 /// Requests in flight by tid.

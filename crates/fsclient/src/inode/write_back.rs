@@ -15,7 +15,8 @@ pub(crate) struct WriteBack {
     sync_wanted: bool,
     /// Somebody waits until the data are durable.
     data_wanted: bool,
-    /// Failures of writes so far, and the last one's error. Every handle that was open is told once.
+    /// Failures of writes so far, and the last one's error. Every handle that was open is told once by fsync,
+    /// and until then by each close of a descriptor: that may be a child's, which nobody asks.
     failures: u64,
     error: Option<Errno>,
     /// The failures that somebody was told of. Who opens the file is told of the others.
@@ -95,13 +96,16 @@ impl WriteBack {
         self.told
     }
 
-    /// Tells the last failure to a handle that knows the first `seen` of them.
+    /// The last failure, for a handle that knows the first `seen` of them.
+    pub(crate) fn error_after(&self, seen: u64) -> Option<Errno> {
+        self.error.filter(|_| seen < self.failures)
+    }
+
+    /// The same, which the handle knows from now on.
     pub(super) fn take_error(&mut self, seen: &mut u64) -> Option<Errno> {
-        if *seen == self.failures {
-            return None;
-        }
+        let error = self.error_after(*seen)?;
         (*seen, self.told) = (self.failures, self.failures);
-        self.error
+        Some(error)
     }
 
     #[cfg(test)]
