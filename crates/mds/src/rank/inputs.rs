@@ -212,9 +212,7 @@ impl Rank {
 
     /// An administrator has a client evicted.
     pub fn evict(&mut self, client: ClientId) {
-        if self.env.stage() == Stage::Active {
-            self.sessions.evict(&mut self.env, client, "an administrator asked for it");
-        }
+        self.sessions.evict(&mut self.env, client, "an administrator asked for it");
     }
 
     /// The OSDs refuse a client, although no eviction of it was asked for here.
