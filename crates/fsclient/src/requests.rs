@@ -233,8 +233,8 @@ impl Requests {
         self.in_flight.extract_if(.., |_, r| is_lock(r)).filter_map(|(_, r)| r.op).collect()
     }
 
-    /// Drops the requests to `rank` that change something, and that it may have carried out without an answer.
-    /// Returns their operations.
+    /// Drops the requests to `rank` that change something, and that it may have carried out without an
+    /// answer. Returns their operations.
     pub(crate) fn drop_unknown(&mut self, rank: MdsRank) -> Vec<(OpId, MdsOp)> {
         let is_unknown = |r: &InFlight| r.rank == rank && r.attempts > 0 && !r.answered;
         let unknown = self

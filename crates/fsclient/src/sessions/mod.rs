@@ -478,8 +478,8 @@ impl Sessions {
         self.is_evicted
     }
 
-    /// This client was evicted, for the reason `why`: others may have what it held. It opens no session before
-    /// [`Self::come_back`]. What is lost, is logged in one line.
+    /// This client was evicted, for the reason `why`: others may have what it held. It opens no session
+    /// before [`Self::come_back`]. What is lost is logged in one line.
     pub(crate) fn evicted(&mut self, why: &str, env: &mut Env<'_>) {
         self.is_evicted = true;
         let (mut all, mut calls) = (Lost::default(), 0);
@@ -494,8 +494,8 @@ impl Sessions {
         }
         let Lost { files, changes, locked_files } = all;
         let mut detail = format!(
-            "{why}; it comes back as a new client; files with lost writes: {files}; changes of names that may \
-             be lost: {changes}; calls that failed: {calls}"
+            "{why}; it comes back as a new client; files with lost writes: {files}; changes of names that \
+             may be lost: {changes}; calls that failed: {calls}"
         );
         if locked_files > 0 {
             detail.push_str(&format!("; files with lost locks: {locked_files}; {LOCKERS_FAIL}"));

@@ -104,8 +104,8 @@ impl Mds {
         }
     }
 
-    /// The answer to a client that asks for a session, and that the OSDs refuse: it would get capabilities that
-    /// it can't use. It takes another address first.
+    /// The answer to a client that asks for a session, and that the OSDs refuse: it would get capabilities
+    /// that it can't use. It takes another address first.
     pub(super) fn refusal(&self, client: ClientId, body: &Body) -> Option<Body> {
         let asks = matches!(body, Body::ClientSession(m) if m.head.op == session_op::REQUEST_OPEN);
         let addrs = self.rank.as_ref().filter(|_| asks)?.peer_addrs(client)?;
