@@ -5,6 +5,7 @@
 
 use crate::api::{Answer, FsRequest, Reply, Request};
 use crate::cache::Cache;
+use crate::comeback::Comeback;
 use crate::config::ClientConfig;
 use crate::data::FileData;
 use crate::directories::Directories;
@@ -51,6 +52,7 @@ pub struct Client {
     stuck: Stuck,
     /// The monitors' name for the map of ranks: `mdsmap`, or `mdsmap.N` for the file system N.
     mdsmap: String,
+    comeback: Comeback,
     /// Local callers may come: there is an OSD map and, with a mount, a session.
     ready: bool,
     /// The sessions are closed: nothing follows.
@@ -82,6 +84,7 @@ impl Client {
             ops: Ops::default(),
             stuck: Stuck::default(),
             mdsmap: "mdsmap".into(),
+            comeback: Comeback::default(),
             config,
             ready: false,
             closed: false,
@@ -134,10 +137,7 @@ impl Client {
             | R::CopyRange { .. }
             | R::Fallocate { .. }
             | R::Lseek { .. } => FileData { cache, handles, sessions, services }.step(attempt, request),
-            R::Fsync { fh, data_only } => match handles.usable(*fh) {
-                Ok(file) => sync::fsync(cache, sessions, attempt, file, *data_only),
-                Err(errno) => fail(errno),
-            },
+            R::Fsync { fh, data_only } => sync::fsync(cache, sessions, attempt, (handles, *fh), *data_only),
             R::Flush { .. } | R::Release { .. } | R::Getlk { .. } | R::Setlk { .. } => {
                 Locks { cache, handles, sessions }.step(attempt, request)
             }
@@ -174,10 +174,11 @@ impl Client {
     /// Does one thing that can be done now. Returns false if there is none.
     fn settle_one(&mut self, now: Now, out: &mut Outs) -> bool {
         self.cache.take_woken().into_iter().for_each(|op| self.ops.wake(op));
+        self.come_back(now, out);
         if let Some(event) = self.services.next_event() {
             self.service_event(now, event, out);
         } else if let Some(event) = self.sessions.next_event() {
-            self.session_event(event, out);
+            self.session_event(now, event, out);
         } else if let Some(op) = self.ops.next_runnable() {
             self.run(now, op, out);
         } else if let Some(key) = self.cache.next_unsettled().or_else(|| self.window.next()) {
@@ -193,8 +194,8 @@ impl Client {
     }
 
     fn service_event(&mut self, now: Now, event: ServiceEvent, out: &mut Outs) {
-        if event.is_refusal() {
-            self.with_sessions(now, out, |sessions, env| sessions.evicted(env));
+        if event.is_refusal() && self.comeback.is_there() {
+            self.evicted(now, "an OSD refuses this client, which is on the blocklist", out);
         }
         match event {
             ServiceEvent::Piece { op, piece, result } => self.ops.piece_done(op, piece, result),
@@ -214,17 +215,23 @@ impl Client {
                 out.push(Output::Reply { id: RequestId(0), reply: Ok(answer) });
             }
             ServiceEvent::Mon(told) => self.mon_told(now, *told, out),
-            ServiceEvent::OsdMap => self.report_ready(out),
+            ServiceEvent::OsdMap => {
+                self.look_at_blocklist(now, out);
+                self.report_ready(out);
+            }
         }
     }
 
-    fn session_event(&mut self, event: SessionEvent, out: &mut Outs) {
+    fn session_event(&mut self, now: Now, event: SessionEvent, out: &mut Outs) {
         match event {
             SessionEvent::Opened => self.report_ready(out),
             SessionEvent::Replied { op, rank, reply, is_repeat } => {
                 self.ops.answered(op, rank, reply, is_repeat);
             }
             SessionEvent::Woken(op) => self.ops.wake(op),
+            SessionEvent::Refused(why) => {
+                self.evicted(now, &format!("the MDS refuses this client: {why}"), out);
+            }
             SessionEvent::Closed => {
                 self.closed = true;
                 self.ops.left(out);
@@ -276,6 +283,46 @@ impl Client {
         };
         self.mdsmap = format!("mdsmap.{}", info.fscid.0);
         self.services.mon(now, out, |monc, outs| monc.subscribe(&self.mdsmap, 0, false, outs));
+    }
+
+    // Evictions.
+
+    /// Looks whether the map has this client on its blocklist.
+    fn look_at_blocklist(&mut self, now: Now, out: &mut Outs) {
+        let map = self.services.osdmap();
+        if self.comeback.is_refused_by(map) {
+            let why = format!("this client is on the blocklist of OSD map {}", map.epoch);
+            self.evicted(now, &why, out);
+        }
+    }
+
+    /// This client was evicted: it gives up all that it held. Who has no mount has nobody to give it up for,
+    /// and may have been shut out for good: it is told by each of its operations.
+    fn evicted(&mut self, now: Now, why: &str, out: &mut Outs) {
+        if !self.config.mount || self.sessions.is_closing() {
+            return;
+        }
+        let Some(pause) = self.comeback.cut_off(now.mono) else { return };
+        let why = match pause.as_secs() {
+            0 => why.to_owned(),
+            s => format!("{why}, soon after it has come back: it waits for {s} s"),
+        };
+        self.services.call(out, |cluster, outs| cluster.cut_off(now, outs));
+        self.with_sessions(now, out, |sessions, env| sessions.evicted(&why, env));
+    }
+
+    /// Begins the next instance of a client that was evicted, when it is time; and lets it go on.
+    fn come_back(&mut self, now: Now, out: &mut Outs) {
+        if self.comeback.begins(now.mono) {
+            self.services.call(out, |cluster, outs| cluster.leave(now, outs));
+            out.push(Output::Rebind);
+            self.services.call(out, |cluster, outs| cluster.begin_anew(now, outs));
+        }
+        if self.comeback.ends(!self.services.cluster().engine().is_held()) {
+            let detail = format!("as client.{}", self.services.cluster().monc().global_id());
+            out.push(Output::Event(Event::new(Level::Info, "came_back", detail)));
+            self.with_sessions(now, out, |sessions, env| sessions.come_back(env));
+        }
     }
 
     /// Reports once that local callers may come.
@@ -353,9 +400,11 @@ impl Node for Client {
             }
             Input::Timer => self.timer(now, out),
             Input::Connected { conn, peer } => {
+                self.comeback.known_as(peer.ours);
                 if self.services.cluster().owns(conn) {
                     self.services.call(out, |cluster, outs| cluster.connected(now, conn, &peer, outs));
                 }
+                self.look_at_blocklist(now, out);
             }
             Input::Closed { conn, reason } if self.services.cluster().owns(conn) => {
                 self.services.call(out, |cluster, outs| cluster.closed(now, conn, reason, outs));
@@ -391,6 +440,7 @@ impl Node for Client {
             self.services.cluster().deadline(),
             self.sessions.deadline(),
             self.stuck.deadline(),
+            self.comeback.deadline(),
             self.cache.buffer().deadline(),
             self.cache.deadline(),
         ];
@@ -407,6 +457,9 @@ mod async_tests;
 #[cfg(test)]
 #[path = "client_data_tests.rs"]
 mod data_tests;
+#[cfg(test)]
+#[path = "client_eviction_tests.rs"]
+mod eviction_tests;
 #[cfg(test)]
 #[path = "client_fs_name_tests.rs"]
 mod fs_name_tests;

@@ -1,13 +1,12 @@
 //! File locks: what a caller gets, what the next MDS is told, and what happens to those who wait.
 
-use super::tests::{INO, Rig, answers, asked_mds, requests, stat};
+use super::tests::{INO, Rig, answers, asked_mds, requests};
 use super::*;
 use crate::api::{Fh, FileLock};
 use crate::buffer::WRITE_BACK_AFTER;
 use maps::{Gid, MdsInfo, MdsRank, MdsState};
 use msgs::{
-    Body, ClientReconnect, ClientReply, ClientRequest, ClientSession, FileLockArgs, InodeStat, InodeStatCap,
-    MdsOp, cap, session_op,
+    Body, ClientReconnect, ClientReply, ClientRequest, ClientSession, FileLockArgs, MdsOp, session_op,
 };
 use node::CloseReason;
 use wire::Writer;
@@ -83,16 +82,6 @@ impl Rig {
     fn becomes_active(&mut self) -> Outs {
         self.mds_says(0, ClientSession::of(session_op::OPEN, 0));
         self.map_says(MdsState::ACTIVE)
-    }
-
-    /// The MDS gives the file's capability again.
-    fn regain(&mut self) {
-        let caps = cap::PIN | cap::ANY_SHARED | cap::FILE_RD | cap::FILE_CACHE;
-        let cap = InodeStatCap { caps, cap_id: 10, seq: 1, ..InodeStatCap::default() };
-        let mut stat = InodeStat { cap, size: 10, version: 9, ..stat(INO, 0o100_644) };
-        (stat.layout.stripe_unit, stat.layout.stripe_count, stat.layout.object_size) = (4 << 20, 1, 4 << 20);
-        self.client.cache.learn_inode(MdsRank(0), &stat);
-        self.client.settle(self.now, &mut Vec::new());
     }
 
     /// A map names another MDS, in this state.
@@ -221,20 +210,19 @@ fn who_is_refused_by_the_osds_has_lost_its_locks() {
     rig.now.mono = rig.now.mono + WRITE_BACK_AFTER;
     rig.input(Input::Timer);
     rig.writes_arrive();
-    let mut lost = 0;
-    for expected in [Errno::EIO, Errno::EBLOCKLISTED] {
-        assert!(answers(&rig.ask(FsRequest::Read { fh: rig.fh, offset: 0, len: 10 })).is_empty());
-        rig.client.services.end_reads(&Err(Errno::EBLOCKLISTED));
-        let mut out = Vec::new();
-        rig.client.settle(rig.now, &mut out);
-        assert_eq!(answers(&out), [&Err(expected)]);
-        lost += out.iter().filter(|o| matches!(o, Output::Event(e) if e.name == "mds_session_lost")).count();
-        // Another handle, by which nobody has locked, of a session that is new.
-        rig.open_with(0);
-        rig.conn = rig.client.sessions.pretend(State::Open);
-        rig.regain();
-    }
-    assert_eq!(lost, 1, "they refuse it for long");
+    assert!(answers(&rig.ask(FsRequest::Read { fh: rig.fh, offset: 0, len: 10 })).is_empty());
+    // Another handle, by which nobody has locked.
+    let first = rig.fh;
+    rig.open_with(0);
+    rig.client.services.end_reads(&Err(Errno::EBLOCKLISTED));
+    let mut out = Vec::new();
+    rig.client.settle(rig.now, &mut out);
+    assert_eq!(answers(&out), [&Err(Errno::EIO)]);
+    let told =
+        |o: &&Output<Reply>| matches!(o, Output::Event(e) if e.detail.contains("files with lost locks: 1; "));
+    assert_eq!(out.iter().filter(told).count(), 1);
+    assert!(answers(&rig.ask(FsRequest::Read { fh: rig.fh, offset: 0, len: 10 })).is_empty(), "it waits");
+    assert_eq!(answers(&rig.ask(fcntl(first, READ, (0, 9)))), [&Err(Errno::EIO)], "until it is closed");
 }
 
 #[test]

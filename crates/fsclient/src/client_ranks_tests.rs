@@ -53,7 +53,7 @@ impl Rig {
         rig
     }
 
-    fn says(&mut self, conn: ConnId, tid: u64, body: impl Into<Body>) -> Outs {
+    pub(super) fn says(&mut self, conn: ConnId, tid: u64, body: impl Into<Body>) -> Outs {
         self.input(Input::Message { conn, msg: Msg::new(tid, body.into()) })
     }
 

@@ -47,9 +47,14 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new() -> Self {
+        Self::with_mons(Vec::new())
+    }
+
+    /// The same, with monitors.
+    pub(super) fn with_mons(mons: Vec<wire::EntityAddr>) -> Self {
         let config = ClientConfig {
             credentials: Credentials { name: EntityName::new(EntityType::CLIENT, "admin"), key: None },
-            mons: Vec::new(),
+            mons,
             fsid: None,
             mount: true,
             hostname: "h".into(),
@@ -72,7 +77,7 @@ impl Rig {
         let key = client.cache.learn_inode(RANK, &stat);
         client.cache.open_inode(key).add_lookups(1);
         client.cache.open_inode(key).opened(READ_WRITE);
-        let fh = client.handles.open_file(key, READ_WRITE, 0);
+        let fh = client.handles.open_file(client.cache.open_inode(key), READ_WRITE, 0);
         assert_eq!(fh, FH);
         let now = Now { mono: Instant(1_000_000_000), wall: Wall(1_000_000_000_000) };
         Self { client, conn, fh, now, pid: 0, next_request: 1 }
@@ -137,8 +142,9 @@ impl Rig {
 
     /// Opens the file again, with bits of open(2).
     pub(super) fn open_with(&mut self, flags: u32) {
-        self.client.cache.open_inode(InodeKey::head(INO)).opened(READ_WRITE);
-        self.fh = self.client.handles.open_file(InodeKey::head(INO), READ_WRITE, flags);
+        let inode = self.client.cache.open_inode(InodeKey::head(INO));
+        inode.opened(READ_WRITE);
+        self.fh = self.client.handles.open_file(inode, READ_WRITE, flags);
     }
 
     pub(super) fn has_cap(&self) -> bool {

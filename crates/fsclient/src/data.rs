@@ -25,7 +25,7 @@ const ZERO_RANGE: u32 = 0x10;
 /// The owners that operations on file data need.
 pub(crate) struct FileData<'a> {
     pub(crate) cache: &'a mut Cache,
-    pub(crate) handles: &'a Handles,
+    pub(crate) handles: &'a mut Handles,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) services: &'a mut Services,
 }
@@ -50,11 +50,16 @@ impl FileData<'_> {
                 attempt.wait_at(Stage::Transfer(transfer))
             }
             (Stage::Search(search), _) if !search.is_done() => attempt.wait_at(Stage::Search(search)),
+            (Stage::Search(search), FsRequest::Lseek { fh, offset, .. })
+                if search.is_refused() && self.sessions.is_evicted() =>
+            {
+                self.seek(attempt, *fh, *offset, false)
+            }
             (Stage::Search(search), FsRequest::Lseek { fh, whence, .. }) => {
                 self.looked(attempt, *fh, *whence, &search)
             }
-            (Stage::Transfer(transfer), FsRequest::Read { fh, offset, .. }) => {
-                self.read_done(attempt, *fh, *offset, &transfer)
+            (Stage::Transfer(transfer), FsRequest::Read { fh, offset, len }) => {
+                self.read_done(attempt, *fh, Range { offset: *offset, len: u64::from(*len) }, &transfer)
             }
             (Stage::Transfer(transfer), FsRequest::Fallocate { fh, .. }) => self.punched(*fh, &transfer),
             (Stage::Written { offset, len }, FsRequest::Write { fh, .. }) => {
@@ -171,13 +176,15 @@ impl FileData<'_> {
         }
     }
 
-    fn read_done(&mut self, attempt: &mut Attempt<'_>, fh: Fh, offset: u64, transfer: &Transfer) -> Step {
+    fn read_done(&mut self, attempt: &mut Attempt<'_>, fh: Fh, range: Range, transfer: &Transfer) -> Step {
         let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
         let inode = self.cache.open_inode(file.key());
         inode.end_read();
-        let data = inode.data().dirty().overlay(offset, transfer.assemble());
+        let data = inode.data().dirty().overlay(range.offset, transfer.assemble());
         self.cache.inode_changed(file.key());
         match transfer.error() {
+            // The next instance reads, under a capability of its own.
+            Some(Errno::EBLOCKLISTED) if self.sessions.is_evicted() => self.read(attempt, fh, range, false),
             Some(errno) => fail(self.handles.usable(fh).err().unwrap_or(errno)),
             None if transfer.has_hole() && !file.key().is_head() => self.confirm(attempt, file.key(), data),
             None => done(Answer::Data(data)),
@@ -256,7 +263,7 @@ impl FileData<'_> {
                 self.cache.settle_later(file.key());
                 return attempt.wait_at(waits);
             }
-            if let Some(errno) = inode.take_error() {
+            if let Some(errno) = self.handles.take_error(fh, inode) {
                 return fail(errno);
             }
         }
@@ -344,7 +351,12 @@ impl FileData<'_> {
         if let Ok(file) = self.handles.file(fh) {
             self.cache.inode_changed(file.key());
         }
-        transfer.error().map_or_else(|| done(Answer::Done), fail)
+        match transfer.error() {
+            // It may have been carried out. Nobody knows who has the file now.
+            Some(Errno::EBLOCKLISTED) => fail(Errno::EIO),
+            Some(errno) => fail(errno),
+            None => done(Answer::Done),
+        }
     }
 
     /// Waits until the MDS allows what an operation on an open file needs.

@@ -3,7 +3,7 @@
 use crate::api::Fh;
 use crate::dir_handle::DirHandle;
 use crate::file_locks::FileLocks;
-use crate::inode::Access;
+use crate::inode::{Access, Inode};
 use crate::key::InodeKey;
 use crate::mds_request::open_flag;
 use stdx::FastMap;
@@ -16,6 +16,8 @@ pub(crate) struct FileHandle {
     access: Access,
     append: bool,
     direct: bool,
+    /// Failures of writes to its file that it knows of.
+    failures_seen: u64,
 }
 
 impl FileHandle {
@@ -60,10 +62,10 @@ impl Handles {
     }
 
     /// Adds an open file; its inode counts it too.
-    pub(crate) fn open_file(&mut self, key: InodeKey, access: Access, flags: u32) -> Fh {
-        let fh = self.next();
+    pub(crate) fn open_file(&mut self, inode: &Inode, access: Access, flags: u32) -> Fh {
+        let (fh, key, failures_seen) = (self.next(), inode.key(), inode.data().told_failures());
         let (append, direct) = (flags & open_flag::APPEND != 0, flags & open_flag::DIRECT != 0);
-        self.files.insert(fh, FileHandle { key, access, append, direct });
+        self.files.insert(fh, FileHandle { key, access, append, direct, failures_seen });
         fh
     }
 
@@ -72,6 +74,16 @@ impl Handles {
         let file = self.files.remove(&fh)?;
         self.locks.closed(file.key, fh);
         Some(file)
+    }
+
+    /// Takes the error of a failed write to an open file's inode that it was not told of yet.
+    pub(crate) fn take_error(&mut self, fh: Fh, inode: &mut Inode) -> Option<Errno> {
+        inode.take_error(&mut self.files.get_mut(&fh)?.failures_seen)
+    }
+
+    /// The error of a failed write to an open file's inode that it was not told of yet.
+    pub(crate) fn error(&self, fh: Fh, inode: &Inode) -> Option<Errno> {
+        inode.data().error_after(self.files.get(&fh)?.failures_seen)
     }
 
     /// An open file.

@@ -17,6 +17,7 @@ mod asynchronous;
 mod buffer;
 mod cache;
 mod client;
+mod comeback;
 mod config;
 mod copy;
 mod data;

@@ -125,7 +125,8 @@ impl Locks<'_> {
     fn flushed(&mut self, fh: u64) -> Step {
         match self.handles.usable(fh) {
             Ok(file) => {
-                self.cache.open_inode(file.key()).take_error().map_or_else(|| done(Answer::Done), fail)
+                let inode = self.cache.open_inode(file.key());
+                self.handles.error(fh, inode).map_or_else(|| done(Answer::Done), fail)
             }
             Err(errno) => fail(errno),
         }

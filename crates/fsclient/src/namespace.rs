@@ -425,7 +425,7 @@ impl Namespace<'_> {
         let access = Access { reads: mode != open_flag::WRONLY, writes };
         self.cache.open_inode(key).opened(access);
         self.cache.inode_changed(key);
-        self.handles.open_file(key, access, flags)
+        self.handles.open_file(self.cache.open_inode(key), access, flags)
     }
 
     fn opened(&mut self, ino: Ino, flags: u32) -> Step {

@@ -1,9 +1,10 @@
 //! Requests to MDSs without their final answer: where each one goes, and which are sent again.
 
 use crate::key::OpId;
+use crate::mds_request::open_flag;
 use crate::promise::Promise;
 use maps::{Epoch, MdsRank};
-use msgs::{ClientReply, ClientRequest, FileLockArgs, MdsOp, request_flag};
+use msgs::{ClientReply, ClientRequest, FileLockArgs, MdsOp, OpenArgs, request_flag};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Inodes are named by number. An MDS of Ceph finds one that it has dropped from its cache, because nobody
@@ -68,6 +69,16 @@ pub(crate) struct Replied {
 
 fn waits_for_lock(request: &ClientRequest) -> bool {
     request.op == MdsOp::SETFILELOCK && request.args.get::<FileLockArgs>().wait != 0
+}
+
+/// True for a request that must not be carried out twice, with others' changes between. Those for file locks
+/// end with their session in any case.
+fn changes_something(request: &ClientRequest) -> bool {
+    match request.op {
+        MdsOp::SETFILELOCK => false,
+        MdsOp::OPEN => request.args.get::<OpenArgs>().flags & open_flag::TRUNC != 0,
+        op => op.writes(),
+    }
 }
 
 /// Requests in flight by tid.
@@ -220,6 +231,16 @@ impl Requests {
     pub(crate) fn drop_locks(&mut self, rank: MdsRank) -> Vec<OpId> {
         let is_lock = |r: &InFlight| r.rank == rank && r.request.op == MdsOp::SETFILELOCK;
         self.in_flight.extract_if(.., |_, r| is_lock(r)).filter_map(|(_, r)| r.op).collect()
+    }
+
+    /// Drops the requests to `rank` that change something, and that it may have carried out without an
+    /// answer. Returns their operations.
+    pub(crate) fn drop_unknown(&mut self, rank: MdsRank) -> Vec<(OpId, MdsOp)> {
+        let is_unknown = |r: &InFlight| r.rank == rank && r.attempts > 0 && !r.answered;
+        let unknown = self
+            .in_flight
+            .extract_if(.., |_, r| is_unknown(r) && r.op.is_some() && changes_something(&r.request));
+        unknown.filter_map(|(_, r)| Some((r.op?, r.request.op))).collect()
     }
 
     /// The session with `rank` is lost: its requests are to be sent again.

@@ -55,6 +55,11 @@ impl Search {
         self.results.iter().all(Option::is_some)
     }
 
+    /// True if this client was evicted meanwhile.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.results.iter().flatten().any(|result| result.as_ref().err() == Some(&Errno::EBLOCKLISTED))
+    }
+
     /// Takes the extents of an object.
     pub(crate) fn piece_done(&mut self, piece: usize, result: Result<Bufs, Errno>) {
         self.results[piece] = Some(result);

@@ -184,7 +184,7 @@ impl Session {
     /// The session can't be had back.
     pub(crate) fn forget(&mut self) {
         self.state = State::Closed;
-        self.give_up_at = None;
+        (self.renew_at, self.give_up_at) = (None, None);
         self.numbers.clear();
     }
 

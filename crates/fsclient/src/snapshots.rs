@@ -325,7 +325,7 @@ impl Snapshots<'_> {
         inode.opened(access);
         let keep_cache = inode.has_valid_pages();
         self.cache.inode_changed(key);
-        let fh = self.handles.open_file(key, access, flags);
+        let fh = self.handles.open_file(self.cache.open_inode(key), access, flags);
         done(Answer::Opened { fh, keep_cache })
     }
 }

@@ -1,8 +1,8 @@
 //! fsync(2), syncfs(2), and leaving: waiting until everything is durable.
 
-use crate::api::Answer;
+use crate::api::{Answer, Fh};
 use crate::cache::Cache;
-use crate::handles::FileHandle;
+use crate::handles::Handles;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
 use wire::Errno;
@@ -21,10 +21,13 @@ pub(crate) fn fsync(
     cache: &mut Cache,
     sessions: &mut Sessions,
     attempt: &mut Attempt<'_>,
-    file: FileHandle,
+    (handles, fh): (&mut Handles, Fh),
     data_only: bool,
 ) -> Step {
-    let (key, op) = (file.key(), attempt.op());
+    let (key, op) = match handles.usable(fh) {
+        Ok(file) => (file.key(), attempt.op()),
+        Err(errno) => return fail(errno),
+    };
     let inode = cache.open_inode(key);
     if data_only && inode.caps().has_durable_size() {
         if !inode.data().dirty().is_empty() {
@@ -39,7 +42,7 @@ pub(crate) fn fsync(
     } else {
         inode.end_sync();
     }
-    match inode.take_error() {
+    match handles.take_error(fh, inode) {
         Some(errno) => fail(errno),
         None => wait_for_journal(sessions, attempt),
     }

@@ -120,8 +120,11 @@ impl Rig {
     }
 
     fn tell_osdmap(&mut self, epoch: u32) -> Vec<Output<Never>> {
-        let map = osdmap(epoch);
-        let fulls = [(map.epoch, Writer::encode(&map).into())].into();
+        self.tell_map(&osdmap(epoch))
+    }
+
+    fn tell_map(&mut self, map: &OsdMap) -> Vec<Output<Never>> {
+        let fulls = [(map.epoch, Writer::encode(map).into())].into();
         let body = msgs::OsdMap { fsid: FSID, fulls, newest: map.epoch, ..msgs::OsdMap::default() };
         self.tell(msgs::Body::from(body))
     }
@@ -146,6 +149,7 @@ fn peer() -> Peer {
         global_id: GID.0,
         addrs: Default::default(),
         socket_addr: EntityAddr::default(),
+        ours: EntityAddr::default(),
         features: 0,
         caps: String::new(),
         tickets: Some(Box::new(tickets)),
@@ -262,6 +266,79 @@ fn a_server_that_may_have_been_replaced_tells_clients_nothing() {
     assert_eq!(rig.acknowledge(before), [0; 0]);
     assert_eq!(rig.acknowledge(rig.beacon), [RENEWCAPS, RENEWCAPS], "it is still its rank");
     assert_eq!(rig.client_says(REQUEST_RENEWCAPS), [RENEWCAPS]);
+}
+
+impl Rig {
+    /// An active server with the session of a client, whose address it returns.
+    fn with_client() -> (Self, EntityAddr) {
+        use msgs::session_op::{OPEN, REQUEST_OPEN};
+        let mut rig = Self::new();
+        rig.tell_osdmap(6);
+        let creating = message_of(&mdsmap(11, MdsRank(0), MdsState::CREATING));
+        rig.settle(Input::Message { conn: rig.mon, msg: Msg::new(0, creating) });
+        rig.tell_mdsmap(&mdsmap(12, MdsRank(0), MdsState::ACTIVE));
+        rig.acknowledge(rig.beacon);
+        let addr = EntityAddr::parse("any:10.0.0.9:0/77").expect("an address");
+        rig.client_connects(CLIENT, addr);
+        assert_eq!(rig.client_says(REQUEST_OPEN), [OPEN]);
+        (rig, addr)
+    }
+
+    fn client_connects(&mut self, conn: ConnId, addr: EntityAddr) {
+        let client = Peer {
+            name: EntityName::new(EntityType::CLIENT, "c"),
+            global_id: 4200,
+            addrs: addr.into(),
+            ..peer()
+        };
+        self.input(Input::Connected { conn, peer: Box::new(client) });
+    }
+}
+
+fn closes(out: &[Output<Never>]) -> bool {
+    out.iter().any(|o| matches!(o, Output::Close { conn: CLIENT }))
+}
+
+#[test]
+fn a_client_on_the_blocklist_loses_its_session_and_gets_no_other() {
+    use msgs::session_op::{REJECT, REQUEST_OPEN};
+    let (mut rig, addr) = Rig::with_client();
+    let mut map = osdmap(7);
+    // All of its host.
+    map.blocklist.insert(EntityAddr { nonce: 0, ..addr }, Utime::default());
+    assert!(closes(&rig.tell_map(&map)));
+    rig.client_connects(CLIENT, addr);
+    assert_eq!(rig.client_says(REQUEST_OPEN), [REJECT]);
+}
+
+#[test]
+fn an_administrator_evicts_the_clients_that_it_names() {
+    let (mut rig, addr) = Rig::with_client();
+    let evict = |rig: &mut Rig, filters: &str| {
+        let command = format!(r#"{{"prefix":"client evict","filters":[{filters}]}}"#);
+        let out = rig.input(Input::Admin { id: node::AdminId(1), command });
+        let code = out.iter().find_map(|o| match o {
+            Output::AdminReply { code, .. } => Some(*code),
+            _ => None,
+        });
+        (code.expect("answered"), out)
+    };
+    for nobody in ["", r#""name=c""#] {
+        assert_eq!(evict(&mut rig, nobody).0, wire::Errno::EINVAL.to_result_code());
+    }
+    let (code, out) = evict(&mut rig, r#""id=4200""#);
+    assert_eq!(code, 0);
+    let asked = out.iter().find_map(|o| match o {
+        Output::Send { msg: Msg { body: node::Body::Client(msgs::Body::MonCommand(m)), .. }, .. } => {
+            Some(m.cmd.concat())
+        }
+        _ => None,
+    });
+    assert!(asked.is_some_and(|cmd| cmd.contains("osd blocklist") && cmd.contains("10.0.0.9:0/77")));
+    assert!(!closes(&out), "the OSDs may still take its writes");
+    let mut map = osdmap(7);
+    map.blocklist.insert(addr, Utime::default());
+    assert!(closes(&rig.tell_map(&map)));
 }
 
 /// A map without this daemon, in which another one has its name.

@@ -79,6 +79,22 @@ impl Monc {
         }
     }
 
+    /// Gives the session up, and with it our global id and tickets: the next [`Self::start`] is that of a new
+    /// client. What is subscribed and asked stays so.
+    pub fn leave(&mut self, now: Now, out: &mut Vec<MoncOut>) {
+        match self.state {
+            State::Paused(_) => {}
+            State::Connecting(conn, ..) | State::Opening(conn, ..) => out.push(Net::Close { conn }.into()),
+            State::Open(conn, _) => {
+                out.push(Net::Close { conn }.into());
+                out.push(Told::Lost.into());
+            }
+        }
+        self.state = State::Paused(now.mono);
+        (self.keeper, self.denials, self.awaits_sign) = (Keeper::new(), 0, false);
+        self.hunt.reset();
+    }
+
     /// True if inputs about `conn` are for this machine.
     pub fn owns(&self, conn: ConnId) -> bool {
         self.conns.owns(conn)

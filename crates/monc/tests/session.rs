@@ -43,6 +43,7 @@ fn peer(global_id: u64) -> Peer {
         global_id,
         addrs: addr(1).into(),
         socket_addr: addr(1),
+        ours: EntityAddr::default(),
         features: 0,
         caps: String::new(),
         tickets: Some(Box::new(tickets)),
@@ -313,4 +314,26 @@ fn any_word_of_the_monitor_is_a_sign_of_life() {
     let osdmap = msgs::OsdMap { fulls: [(maps::Epoch(8), stdx::Buf::empty())].into(), ..Default::default() };
     m.message(at(600), conn(1), Msg::new(0, Body::from(osdmap)), &mut out);
     assert_eq!(m.deadline(), Some(at(10_600).mono), "nothing is missing");
+}
+
+/// True for credentials of a client that has no global id yet.
+fn is_new(auth: &auth::Initiator) -> bool {
+    format!("{auth:?}").contains("global_id: 0")
+}
+
+#[test]
+fn who_leaves_comes_back_as_a_new_client() {
+    let mut m = monc(&[1]);
+    let mut out = open(&mut m);
+    m.command(5, "{}".to_owned(), Bufs::new(), &mut out);
+    out.clear();
+    m.leave(at(10), &mut out);
+    assert_eq!(show(&mut out), ["close 1", "lost"]);
+    assert_eq!((m.global_id(), m.is_open()), (0, false));
+    m.start(at(10), &mut out);
+    assert!(matches!(&out[0], MoncOut::Net(Net::Connect { to, .. }) if is_new(&to.auth)), "{out:?}");
+    assert_eq!(show(&mut out), ["connect 2 1"]);
+    m.connected(at(11), conn(2), &peer(4200), &mut out);
+    let expected = ["tickets", "send 2 subscribe monmap>=2", "send 2 mon_command tid 1", "session 4200"];
+    assert_eq!(show(&mut out), expected);
 }

@@ -83,6 +83,7 @@ impl World {
             global_id: 0,
             addrs: Default::default(),
             socket_addr: EntityAddr::default(),
+            ours: EntityAddr::default(),
             features: 0,
             caps: String::new(),
             tickets: Some(Box::new(self.login())),

@@ -156,6 +156,10 @@ pub enum Output<Reply> {
         /// Our half of the authentication.
         auth: Box<auth::Initiator>,
     },
+    /// Announce another nonce from now on: for the cluster this is another client, which an entry on the
+    /// blocklist does not concern. Only a node that listens nowhere asks for it, after it has closed all its
+    /// connections, which keep the nonce that they were opened with.
+    Rebind,
     /// Start a disk operation; ends in [`Input::Disk`].
     Disk {
         /// The node's number for it.
@@ -227,6 +231,8 @@ pub struct Peer {
     pub addrs: AddrVec,
     /// The address of its end of the socket.
     pub socket_addr: EntityAddr,
+    /// Our own address as it knows us, with our nonce: the blocklist would name it.
+    pub ours: EntityAddr,
     /// The feature bits that both sides have.
     pub features: u64,
     /// Accepted connections: what the peer's key allows on our kind of daemon, unparsed.

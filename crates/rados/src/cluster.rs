@@ -80,6 +80,28 @@ impl Cluster {
         self.mon(now, out, |monc, outs| monc.start(now, outs));
     }
 
+    /// The OSDs refuse this instance: see [`Rados::cut_off`]. The session to the monitors stays.
+    pub fn cut_off(&mut self, now: Now, out: &mut Vec<ClusterOut>) {
+        self.monc.cancel(OWN_TOKEN);
+        self.rados(now, out, |rados, outs| rados.cut_off(outs));
+    }
+
+    /// Closes the connections that are left of an instance that is cut off. The owner rebinds
+    /// ([`node::Output::Rebind`]), and calls [`Self::begin_anew`].
+    pub fn leave(&mut self, now: Now, out: &mut Vec<ClusterOut>) {
+        self.mon(now, out, |monc, outs| monc.leave(now, outs));
+    }
+
+    /// Begins as a new client. Operations are sent once its map contains all that the monitors knew when it
+    /// asked them, and so the entry on the blocklist too: what OSDs have got of the former instance, they
+    /// carry out before that map or not at all.
+    pub fn begin_anew(&mut self, now: Now, out: &mut Vec<ClusterOut>) {
+        self.mon(now, out, |monc, outs| {
+            monc.get_version(OWN_TOKEN, "osdmap", outs);
+            monc.start(now, outs);
+        });
+    }
+
     /// True if inputs about `conn` are for one of the two.
     pub fn owns(&self, conn: ConnId) -> bool {
         self.monc.owns(conn) || self.rados.owns(conn)

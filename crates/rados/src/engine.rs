@@ -58,6 +58,18 @@ pub struct Rados {
     sessions: BTreeMap<OsdId, OsdSession>,
     /// The monitors were asked for the newest epoch.
     epoch_asked: bool,
+    hold: Hold,
+}
+
+/// Whether operations may be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Hold {
+    #[default]
+    None,
+    /// This instance is cut off, and the next one has not begun.
+    CutOff,
+    /// The next one waits for this map, in which the OSDs refuse the former one.
+    Until(Epoch),
 }
 
 impl Rados {
@@ -77,6 +89,7 @@ impl Rados {
             lingers: Lingers::default(),
             sessions: BTreeMap::new(),
             epoch_asked: false,
+            hold: Hold::None,
         }
     }
 
@@ -145,6 +158,35 @@ impl Rados {
         self.admit(out);
     }
 
+    /// The OSDs refuse this instance of the client: all its operations end with `EBLOCKLISTED`, writes too,
+    /// which may or may not have been carried out. What is submitted from now on waits for the next instance,
+    /// which begins with [`Self::newest_epoch`].
+    pub fn cut_off(&mut self, out: &mut Vec<RadosOut>) {
+        (self.hold, self.epoch_asked, self.tickets) = (Hold::CutOff, false, Tickets::default());
+        let conns = std::mem::take(&mut self.sessions).into_values().filter_map(|session| session.conn);
+        out.extend(conns.map(|conn| RadosOut::from(Net::Close { conn })));
+        self.end_lingers(Errno::EBLOCKLISTED, out);
+        let tids: Vec<u64> = self.ops.keys().copied().collect();
+        tids.into_iter().for_each(|tid| self.finish_without_osd(tid, Errno::EBLOCKLISTED, out));
+        for (token, kind, ..) in std::mem::take(&mut self.waiting) {
+            self.finish(token, kind, Errno::EBLOCKLISTED, out);
+        }
+    }
+
+    /// True from [`Self::cut_off`] until operations are sent again.
+    pub fn is_held(&self) -> bool {
+        self.hold != Hold::None
+    }
+
+    /// Goes on once the map is here that the next instance waits for.
+    fn check_hold(&mut self) {
+        if let Hold::Until(epoch) = self.hold
+            && self.map.epoch >= epoch
+        {
+            self.hold = Hold::None;
+        }
+    }
+
     /// The time at which [`Self::timer`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
         self.sessions.values().filter_map(|s| s.retry_at).chain(self.lingers.deadline()).min()
@@ -206,6 +248,7 @@ impl Rados {
             out.push(RadosTold::WantMap(from).into());
         }
         if self.map.epoch > before {
+            self.check_hold();
             out.push(RadosTold::Map(self.map.clone()).into());
             self.drop_dead_sessions(out);
             self.register_lost(out);
@@ -215,9 +258,15 @@ impl Rados {
         }
     }
 
-    /// The monitors' answer to [`RadosTold::WantNewestEpoch`].
+    /// The monitors' answer to [`RadosTold::WantNewestEpoch`], or to the same question of an instance that
+    /// begins.
     pub fn newest_epoch(&mut self, newest: Epoch, out: &mut Vec<RadosOut>) {
         self.epoch_asked = false;
+        if self.hold == Hold::CutOff {
+            self.hold = Hold::Until(newest);
+            self.check_hold();
+            self.dispatch_unsent(out);
+        }
         for op in self.ops.values_mut().filter(|op| op.target.is_none()) {
             op.gone_if_at = Some(op.gone_if_at.map_or(newest, |at| at.max(newest)));
         }
@@ -280,7 +329,7 @@ impl Rados {
     /// Sends an operation, unless it was sent or is held back.
     fn dispatch(&mut self, tid: u64, out: &mut Vec<RadosOut>) {
         let Some(op) = self.ops.get(&tid) else { return };
-        if op.sent || self.map.epoch.0 == 0 {
+        if op.sent || self.map.epoch.0 == 0 || self.is_held() {
             return;
         }
         let pool = op.request.locator.pool;
@@ -371,13 +420,18 @@ impl Rados {
     }
 
     fn finish_without_osd(&mut self, tid: u64, errno: Errno, out: &mut Vec<RadosOut>) {
-        let Some(op) = self.remove(tid) else { return };
-        let told = match op.kind {
+        if let Some(op) = self.remove(tid) {
+            self.finish(op.token, op.kind, errno, out);
+        }
+    }
+
+    fn finish(&mut self, token: u64, kind: Kind, errno: Errno, out: &mut Vec<RadosOut>) {
+        let told = match kind {
             Kind::Plain => {
                 let completion = Box::new(Completion::failed(errno));
-                RadosTold::Done { token: op.token, completion }
+                RadosTold::Done { token, completion }
             }
-            Kind::List => RadosTold::Listed { token: op.token, result: Err(errno) },
+            Kind::List => RadosTold::Listed { token, result: Err(errno) },
             Kind::Linger(attempt) => {
                 return self.attempted(attempt, &Completion::failed(errno), out);
             }

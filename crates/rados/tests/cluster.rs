@@ -32,14 +32,20 @@ fn osd(n: u64) -> ConnId {
 }
 
 fn peer() -> Peer {
+    peer_of(4100)
+}
+
+/// A monitor that has given us this global id.
+fn peer_of(global_id: u64) -> Peer {
     let mut tickets = auth::Tickets::default();
-    tickets.global_id = 4100;
+    tickets.global_id = global_id;
     Peer {
         name: EntityName::new(EntityType::MON, ""),
         id: EntityId::new(EntityType::MON, 0),
-        global_id: 4100,
+        global_id,
         addrs: Default::default(),
         socket_addr: EntityAddr::default(),
+        ours: EntityAddr::default(),
         features: 0,
         caps: String::new(),
         tickets: Some(Box::new(tickets)),
@@ -154,4 +160,61 @@ fn a_gap_in_the_maps_is_asked_for_and_a_lost_osd_is_not_asked_about_twice() {
     c.timer(at(5), &mut out);
     assert!(matches!(out.last(), Some(ClusterOut::Net(Net::Send { .. }))));
     assert!(!out.iter().any(|o| matches!(o, ClusterOut::Rados(RadosTold::Done { .. }))));
+}
+
+#[test]
+fn an_instance_that_was_cut_off_ends_and_the_next_one_waits_for_the_map_that_says_so() {
+    let (mut c, mut out) = opened();
+    c.rados(at(3), &mut out, |r, o| r.submit(at(3), 1, write("o"), o));
+    out.clear();
+    c.cut_off(at(4), &mut out);
+    assert_eq!(show(&mut out), ["close 1", "done 1 r=-108"], "it may have been carried out");
+    c.rados(at(5), &mut out, |r, o| r.submit(at(5), 2, write("o"), o));
+    c.message(at(6), mon(1), Msg::new(0, Body::from(full(&map(6)))), &mut out);
+    assert_eq!(show(&mut out), ["map 6"], "nothing is sent under the former address");
+    c.leave(at(7), &mut out);
+    assert_eq!(show(&mut out), ["close 1", "lost"]);
+    assert_eq!(c.monc().global_id(), 0);
+    c.begin_anew(at(7), &mut out);
+    c.connected(at(8), mon(2), &peer_of(4200), &mut out);
+    let expected = ["connect mon", "subscribe monmap>=2 osdmap>=7", "send 2 mon_get_version", "session"];
+    assert_eq!(show(&mut out), expected);
+    assert_eq!((c.monc().global_id(), c.engine().is_held()), (4200, true));
+    // The former instance's address is on the blocklist of epoch 9: an OSD that has only epoch 8 may still
+    // carry out what it had sent.
+    let version = msgs::MonGetVersionReply { handle: 1, version: 9, oldest_version: 1 };
+    c.message(at(9), mon(2), Msg::new(1, Body::from(version)), &mut out);
+    c.message(at(9), mon(2), Msg::new(0, Body::from(full(&map(8)))), &mut out);
+    assert_eq!(show(&mut out), ["map 8"]);
+    c.message(at(10), mon(2), Msg::new(0, Body::from(full(&map(9)))), &mut out);
+    let lines = show(&mut out);
+    assert_eq!((&lines[0][..], lines[2].contains("op 2 o e9")), ("map 9", true), "{lines:?}");
+    assert!(!c.engine().is_held() && lines.iter().all(|line| !line.contains("op 1 ")));
+}
+
+#[test]
+fn a_new_instance_that_has_the_newest_map_already_begins_at_once() {
+    let (mut c, mut out) = opened();
+    c.cut_off(at(4), &mut out);
+    c.rados(at(5), &mut out, |r, o| r.submit(at(5), 2, write("o"), o));
+    c.leave(at(7), &mut out);
+    c.begin_anew(at(7), &mut out);
+    c.connected(at(8), mon(2), &peer_of(4200), &mut out);
+    out.clear();
+    let version = msgs::MonGetVersionReply { handle: 1, version: 5, oldest_version: 1 };
+    c.message(at(9), mon(2), Msg::new(1, Body::from(version)), &mut out);
+    assert_eq!(show(&mut out)[1], "send 1 op 1 o e5");
+}
+
+#[test]
+fn what_the_monitors_knew_before_an_instance_ended_is_not_what_the_next_one_waits_for() {
+    let (mut c, mut out) = opened();
+    let mut request = write("o");
+    request.locator.pool = 9;
+    c.rados(at(3), &mut out, |r, o| r.submit(at(3), 1, request, o));
+    c.cut_off(at(4), &mut out);
+    out.clear();
+    let version = msgs::MonGetVersionReply { handle: 1, version: 5, oldest_version: 1 };
+    c.message(at(5), mon(1), Msg::new(1, Body::from(version)), &mut out);
+    assert!(c.engine().is_held());
 }

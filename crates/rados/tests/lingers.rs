@@ -178,3 +178,16 @@ fn a_notification_ends_with_its_completion_and_is_made_again_where_that_can_not_
         ["notify 4 ended r=-2 after 1"]
     );
 }
+
+#[test]
+fn watches_and_notifications_end_with_the_instance_that_is_cut_off() {
+    let (mut r, mut out, _) = watching();
+    r.watch(at(1), 10, locator(), b"o", 10, &mut out);
+    r.notify(at(1), 11, locator(), b"o", b"news".to_vec(), 10, &mut out);
+    out.clear();
+    r.cut_off(&mut out);
+    let expected =
+        ["close 1", "watch 9 of 0 broken r=-108", "watched 10 r=-108", "notify 11 ended r=-108 after 1"];
+    assert_eq!(show(&mut out), expected);
+    assert_eq!((r.pending(), r.is_held()), (0, true));
+}

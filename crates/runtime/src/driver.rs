@@ -275,6 +275,7 @@ where
             }
             Output::Close { conn } => self.net.close(conn),
             Output::Renew { conn, auth } => self.net.renew(conn, *auth),
+            Output::Rebind => self.net.rebind(),
             Output::Disk { id, op } => self.start_disk(id, op),
             Output::AdminReply { id, code, output } => {
                 if let Some(answer) = self.admins.remove(&id) {

@@ -60,7 +60,7 @@ impl Net {
         let shared = Rc::new(Shared {
             service: spec.name.ty,
             num: Cell::new(spec.number.map_or(-1, i64::from)),
-            addrs,
+            addrs: RefCell::new(addrs),
             client_budget: Budgets::new(spec.limits.client_bytes),
             daemon_budget: Budgets::new(spec.limits.daemon_bytes),
             answers: Budgets::of_answers(spec.limits.answer_bytes),
@@ -120,6 +120,17 @@ impl Net {
         if let Some(Some(link)) = self.shared.links.borrow().get(&conn) {
             link.set_auth(auth);
         }
+    }
+
+    /// [`node::Output::Rebind`].
+    pub(crate) fn rebind(&self) {
+        let mut addrs = self.shared.addrs.borrow_mut();
+        for addr in &mut addrs.0 {
+            assert_eq!(addr.ty, AddrType::ANY, "a node that listens keeps its address");
+            addr.nonce = crate::nonce();
+        }
+        // Its number was the global id of the former instance.
+        self.shared.num.set(-1);
     }
 
     /// [`node::Output::Keys`].

@@ -23,6 +23,7 @@ impl<N, Request, Reply> Daemon<N, Request, Reply> {
             Output::Send { conn, msg } => Output::Send { conn, msg },
             Output::Close { conn } => Output::Close { conn },
             Output::Renew { conn, auth } => Output::Renew { conn, auth },
+            Output::Rebind => Output::Rebind,
             Output::Disk { id, op } => Output::Disk { id, op },
             Output::AdminReply { id, code, output } => Output::AdminReply { id, code, output },
             Output::Reply { reply, .. } => match reply {},

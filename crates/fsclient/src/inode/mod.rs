@@ -538,9 +538,9 @@ impl Inode {
         true
     }
 
-    /// Takes the error of a failed write that nobody has been told of.
-    pub(crate) fn take_error(&mut self) -> Option<Errno> {
-        self.data.take_error()
+    /// Takes the error of a failed write of which a handle was not told yet; it knows the first `seen`.
+    pub(crate) fn take_error(&mut self, seen: &mut u64) -> Option<Errno> {
+        self.data.take_error(seen)
     }
 
     /// True if somebody waits for buffered data to arrive: a local caller, or whoever revokes the right to

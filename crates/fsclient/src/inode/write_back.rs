@@ -15,8 +15,12 @@ pub(crate) struct WriteBack {
     sync_wanted: bool,
     /// Somebody waits until the data are durable.
     data_wanted: bool,
-    /// The error of a failed write that nobody has been told of.
+    /// Failures of writes so far, and the last one's error. Every handle that was open is told once by fsync,
+    /// and until then by each close of a descriptor: that may be a child's, which nobody asks.
+    failures: u64,
     error: Option<Errno>,
+    /// The failures that somebody was told of. Who opens the file is told of the others.
+    told: u64,
 }
 
 impl WriteBack {
@@ -67,24 +71,45 @@ impl WriteBack {
 
     /// Forgets what has not left: it is lost, and the next fsync or close says so.
     pub(super) fn lose(&mut self) {
-        self.error = Some(Errno::EIO);
+        self.fail(Errno::EIO);
         self.dirty.discard();
     }
 
     /// The flight at `offset` has ended.
     pub(super) fn landed(&mut self, offset: u64, result: Result<(), Errno>) {
         self.dirty.landed(offset);
-        if let Err(errno) = result {
-            self.error = Some(errno);
+        match result {
+            // What this instance of the client had on its way is lost: that it was evicted is no answer.
+            Err(Errno::EBLOCKLISTED) => self.fail(Errno::EIO),
+            Err(errno) => self.fail(errno),
+            Ok(()) => {}
         }
     }
 
-    pub(super) fn take_error(&mut self) -> Option<Errno> {
-        self.error.take()
+    fn fail(&mut self, errno: Errno) {
+        self.failures += 1;
+        self.error = Some(errno);
+    }
+
+    /// The failures that a handle which is opened now is not told of.
+    pub(crate) fn told_failures(&self) -> u64 {
+        self.told
+    }
+
+    /// The last failure, for a handle that knows the first `seen` of them.
+    pub(crate) fn error_after(&self, seen: u64) -> Option<Errno> {
+        self.error.filter(|_| seen < self.failures)
+    }
+
+    /// The same, which the handle knows from now on.
+    pub(super) fn take_error(&mut self, seen: &mut u64) -> Option<Errno> {
+        let error = self.error_after(*seen)?;
+        (*seen, self.told) = (self.failures, self.failures);
+        Some(error)
     }
 
     #[cfg(test)]
     pub(crate) fn error(&self) -> Option<Errno> {
-        self.error
+        self.error.filter(|_| self.told < self.failures)
     }
 }

@@ -61,8 +61,14 @@ impl Sessions {
                 env.cache.resume(rank);
             }
             session_op::CLOSE if self.session(rank).state() == State::Closing => self.session_left(rank),
+            session_op::REJECT if is_blocklisted(msg) => {
+                let conn = self.session(rank).disconnect();
+                env.out.extend(conn.map(|conn| Output::Close { conn }));
+                self.session(rank).failed_to_open(env.now);
+                self.events.push_back(SessionEvent::Refused(said(msg).to_owned()));
+            }
             session_op::CLOSE | session_op::REJECT => {
-                let why = msg.metadata.get("error_string").map_or("closed by the MDS", String::as_str);
+                let why = said(msg);
                 let conn = self.session(rank).disconnect();
                 env.out.extend(conn.map(|conn| Output::Close { conn }));
                 self.forget_session(rank, why, env);
@@ -179,6 +185,16 @@ impl Sessions {
         self.enqueue(Some(op), rank, Box::new(next), recall, env.out);
         true
     }
+}
+
+/// The words with which an MDS closes a session.
+fn said(msg: &ClientSession) -> &str {
+    msg.metadata.get("error_string").map_or("closed by the MDS", String::as_str)
+}
+
+/// True if an MDS refuses this client because of the blocklist, by the name that it had before Ceph 16 too.
+fn is_blocklisted(msg: &ClientSession) -> bool {
+    ["blocklisted", "blacklisted"].iter().any(|word| said(msg).contains(word))
 }
 
 /// An MDS has given to others what we claim: the owners get errors from now on, which is logged.

@@ -33,6 +33,9 @@ const PROMISES: usize = 512;
 /// The most capabilities on inodes that nobody uses which the next MDS of a rank is asked for.
 const MAX_IDLE_CLAIMS: usize = 4096;
 
+/// What happens to those who have lost locks, for the log.
+const LOCKERS_FAIL: &str = "what was opened to lock them fails with EIO until it is closed";
+
 /// Something that the client has to act on.
 #[derive(Debug)]
 pub(crate) enum SessionEvent {
@@ -42,8 +45,21 @@ pub(crate) enum SessionEvent {
     Replied { op: OpId, rank: MdsRank, reply: Box<ClientReply>, is_repeat: bool },
     /// An operation may go on.
     Woken(OpId),
+    /// An MDS refuses this client, which is on the blocklist; it says so in these words.
+    Refused(String),
     /// All sessions are closed: the client ends.
     Closed,
+}
+
+/// What was lost with sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Lost {
+    /// Files with writes that had not arrived.
+    files: usize,
+    /// Changes of names that were answered, and are not known to be safe.
+    changes: usize,
+    /// Files with locks.
+    locked_files: usize,
 }
 
 /// Everything besides the sessions that handling an input of theirs needs.
@@ -72,7 +88,7 @@ pub(crate) struct Sessions {
     journal_waiters: BTreeMap<OpId, u64>,
     /// Changes that were answered and are lost, and nobody who syncs was told so.
     lost: usize,
-    /// The OSDs have refused this client.
+    /// This client was evicted, and has not come back yet: it opens no session.
     is_evicted: bool,
     events: VecDeque<SessionEvent>,
 }
@@ -321,6 +337,15 @@ impl Sessions {
         if !self.mounts {
             return;
         }
+        self.follow_all(env);
+        let needed = self.requests.ranks_with_unsent();
+        let map = &self.map;
+        self.sessions.retain(|rank, session| {
+            *rank == map.root || !session.is_closed() || map.r#in.contains(rank) || needed.contains(rank)
+        });
+    }
+
+    fn follow_all(&mut self, env: &mut Env<'_>) {
         self.redirect_requests(env.cache);
         let root = self.map.root;
         let mut ranks = self.requests.ranks_with_unsent();
@@ -328,11 +353,6 @@ impl Sessions {
         for rank in ranks {
             self.follow_map(rank, env);
         }
-        let needed = self.requests.ranks_with_unsent();
-        let map = &self.map;
-        self.sessions.retain(|rank, session| {
-            *rank == map.root || !session.is_closed() || map.r#in.contains(rank) || needed.contains(rank)
-        });
     }
 
     /// Chooses another rank for requests whose rank does not exist any more.
@@ -394,7 +414,7 @@ impl Sessions {
     }
 
     fn open_session(&mut self, rank: MdsRank, env: &mut Env<'_>) {
-        if self.connect(rank, State::Opening, env) {
+        if !self.is_evicted && self.connect(rank, State::Opening, env) {
             let (metadata, features) = (self.metadata.clone(), ClientSession::feature_bytes(FEATURES));
             let open = ClientSession::of(session_op::REQUEST_OPEN, 0);
             self.send(rank, Body::from(ClientSession { metadata, features, ..open }), 0, env.out);
@@ -430,14 +450,11 @@ impl Sessions {
     /// The session can't be had back: its capabilities are void, and what was buffered under them is lost,
     /// which is logged.
     fn forget_session(&mut self, rank: MdsRank, why: &str, env: &mut Env<'_>) {
-        self.session(rank).forget();
-        self.end_interrupted(rank);
-        self.refuse_locks(rank);
-        lose_locks(rank, env);
-        let files = env.cache.lose_session(rank);
-        let (changes, promises) = self.requests.session_forgotten(rank);
-        promises.iter().for_each(|promise| env.cache.end_promise(promise, false));
-        self.lost += changes;
+        let Lost { files, changes, locked_files } = self.void_session(rank, env);
+        if locked_files > 0 {
+            let detail = format!("on {locked_files} files; {LOCKERS_FAIL}");
+            env.out.push(Output::Event(Event::new(Level::Warn, "file_locks_lost", detail)));
+        }
         let level = if files + changes > 0 { Level::Error } else { Level::Warn };
         let detail =
             format!("{why}; files with lost writes: {files}; changes of names that may be lost: {changes}");
@@ -445,20 +462,69 @@ impl Sessions {
         self.wake_journal_waiters();
     }
 
-    /// The OSDs refuse this client: an MDS has evicted it, and others may have what it held. They go on to
-    /// refuse it, so this is noted once.
-    pub(crate) fn evicted(&mut self, env: &mut Env<'_>) {
-        if std::mem::replace(&mut self.is_evicted, true) {
-            return;
-        }
-        let has_ended = |s: &Session| s.is_closed() || s.state() == State::Closing;
-        let live = self.sessions.iter().filter(|(_, session)| !has_ended(session));
-        for rank in live.map(|(rank, _)| *rank).collect::<Vec<_>>() {
+    /// Drops all that rests on a session. Returns what is lost.
+    fn void_session(&mut self, rank: MdsRank, env: &mut Env<'_>) -> Lost {
+        self.session(rank).forget();
+        self.end_interrupted(rank);
+        self.refuse_locks(rank);
+        let Env { cache, locks, .. } = env;
+        let locked_files = locks.lose(|key| cache.inode(key).is_none_or(|inode| inode.rests_on(rank)));
+        let files = env.cache.lose_session(rank);
+        let (changes, promises) = self.requests.session_forgotten(rank);
+        promises.iter().for_each(|promise| env.cache.end_promise(promise, false));
+        self.lost += changes;
+        Lost { files, changes, locked_files }
+    }
+
+    // Evictions.
+
+    /// True until a client that was evicted is back.
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.is_evicted
+    }
+
+    /// This client was evicted, for the reason `why`: others may have what it held. It opens no session
+    /// before [`Self::come_back`]. What is lost is logged in one line.
+    pub(crate) fn evicted(&mut self, why: &str, env: &mut Env<'_>) {
+        self.is_evicted = true;
+        let (mut all, mut calls) = (Lost::default(), 0);
+        for rank in self.sessions.keys().copied().collect::<Vec<_>>() {
             let conn = self.session(rank).disconnect();
             env.out.extend(conn.map(|conn| Output::Close { conn }));
-            self.forget_session(rank, "this client was evicted, and the OSDs refuse it", env);
-            self.session(rank).reopen_later(env.now);
+            calls += self.fail_unknown(rank);
+            let lost = self.void_session(rank, env);
+            all.files += lost.files;
+            all.changes += lost.changes;
+            all.locked_files += lost.locked_files;
         }
+        let Lost { files, changes, locked_files } = all;
+        let mut detail = format!(
+            "{why}; it comes back as a new client; files with lost writes: {files}; changes of names that \
+             may be lost: {changes}; calls that failed: {calls}"
+        );
+        if locked_files > 0 {
+            detail.push_str(&format!("; files with lost locks: {locked_files}; {LOCKERS_FAIL}"));
+        }
+        let level = if files + changes > 0 { Level::Error } else { Level::Warn };
+        env.out.push(Output::Event(Event::new(level, "evicted", detail)));
+        self.wake_journal_waiters();
+    }
+
+    /// The next instance of this client may open sessions.
+    pub(crate) fn come_back(&mut self, env: &mut Env<'_>) {
+        self.is_evicted = false;
+        if self.mounts {
+            self.follow_all(env);
+        }
+    }
+
+    /// Requests that change something, and may have been carried out without an answer, fail: carried out
+    /// again for the next instance, they would undo what others have done since. Returns their number.
+    fn fail_unknown(&mut self, rank: MdsRank) -> usize {
+        let unknown = self.requests.drop_unknown(rank);
+        let calls = unknown.len();
+        unknown.into_iter().for_each(|(op, what)| self.fail(op, rank, what));
+        calls
     }
 
     /// Operations whose callers do not want to wait for a lock any longer go on: `rank` has forgotten them.
@@ -469,12 +535,16 @@ impl Sessions {
     /// Who waits for a lock is not given it in another session: the capability that it was to rest on is
     /// gone.
     fn refuse_locks(&mut self, rank: MdsRank) {
-        let op_code = MdsOp::SETFILELOCK;
         for op in self.requests.drop_locks(rank) {
-            let result = Errno::EIO.to_result_code();
-            let reply = Box::new(ClientReply { op: op_code, safe: true, result, ..ClientReply::default() });
-            self.events.push_back(SessionEvent::Replied { op, rank, reply, is_repeat: false });
+            self.fail(op, rank, MdsOp::SETFILELOCK);
         }
+    }
+
+    /// The operation gets EIO as if `rank` had answered its request.
+    fn fail(&mut self, op: OpId, rank: MdsRank, what: MdsOp) {
+        let result = Errno::EIO.to_result_code();
+        let reply = Box::new(ClientReply { op: what, safe: true, result, ..ClientReply::default() });
+        self.events.push_back(SessionEvent::Replied { op, rank, reply, is_repeat: false });
     }
 
     /// The caller of `op` does not want to wait for its lock any longer. Returns true if the MDS has yet to
@@ -582,17 +652,6 @@ impl Sessions {
     pub(crate) fn check(&self) {
         self.sessions.values().for_each(Session::check);
         self.requests.check();
-    }
-}
-
-/// The file locks that rest on a session are lost with it, which is logged.
-fn lose_locks(rank: MdsRank, env: &mut Env<'_>) {
-    let Env { cache, locks, out, .. } = env;
-    let files = locks.lose(|key| cache.inode(key).is_none_or(|inode| inode.rests_on(rank)));
-    if files > 0 {
-        let detail =
-            format!("on {files} files; what was opened to lock them fails with EIO until it is closed");
-        out.push(Output::Event(Event::new(Level::Warn, "file_locks_lost", detail)));
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod aside;
 mod beacon;
+mod evict;
 mod lease;
 mod namesake;
 mod objects;
@@ -23,7 +24,7 @@ use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
-use wire::{AddrVec, EntityAddr, EntityType, Errno};
+use wire::{EntityAddr, EntityType, Errno};
 
 /// This crate's shares of the node's connection numbers.
 const MONC_SPACE: u8 = 1;
@@ -60,6 +61,8 @@ pub struct Mds {
     clients: BTreeMap<ClientId, ConnId>,
     /// Evictions in progress by token: the client, and the epoch of the OSD map that blocklists it.
     evictions: BTreeMap<u64, (ClientId, Option<Epoch>)>,
+    /// The blocklist of the last OSD map.
+    blocklist: BTreeSet<EntityAddr>,
     next_token: u64,
     /// Requests about snapshots of the data pool, by token: the one to be removed, or none for a new one.
     snap_requests: BTreeMap<u64, Option<SnapId>>,
@@ -108,6 +111,7 @@ impl Mds {
             peers: BTreeMap::new(),
             clients: BTreeMap::new(),
             evictions: BTreeMap::new(),
+            blocklist: BTreeSet::new(),
             next_token: EVICT_TOKEN,
             snap_requests: BTreeMap::new(),
             stopped: false,
@@ -219,6 +223,9 @@ impl Mds {
         if let Body::Command(command) = &body {
             return self.tell(conn, tid, command, out);
         }
+        if let Some(refusal) = self.refusal(client, &body) {
+            return out.push(Output::Send { conn, msg: Msg::new(0, refusal) });
+        }
         match &mut self.rank {
             Some(rank) => rank.client_message(now, client, tid, body),
             // Nobody should come before there is a rank; a few may.
@@ -278,6 +285,7 @@ impl Mds {
                 self.tell_data_pools();
                 self.follow_map(now, out);
                 self.finish_evictions(now);
+                self.follow_blocklist(now);
             }
             ClusterOut::Rados(_) => {}
         }
@@ -372,61 +380,6 @@ impl Mds {
         }
     }
 
-    /// Asks the monitors to blocklist a client at each of its addresses.
-    fn ask_eviction(&mut self, now: Now, client: ClientId, addrs: &AddrVec) {
-        let Some(addr) = addrs.0.first() else {
-            // It never had an address that OSDs could know.
-            if let Some(rank) = &mut self.rank {
-                rank.evicted(now, client);
-            }
-            return;
-        };
-        let token = self.next_token;
-        self.next_token += 1;
-        self.evictions.insert(token, (client, None));
-        let text = EntityAddr { ty: wire::AddrType::ANY, ..*addr }.legacy_string();
-        let json = format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"{text}"}}"#);
-        self.with_cluster(|cluster, outs| {
-            cluster.mon(now, outs, |monc, o| monc.command(token, json, stdx::Bufs::new(), o));
-        });
-    }
-
-    /// Handles the monitors' answer: the client is refused from the newest OSD map on.
-    fn eviction_asked(&mut self, now: Now, token: u64) {
-        let Some((_, epoch)) = self.evictions.get_mut(&token) else { return };
-        match epoch {
-            None => {
-                // The command is answered once its map exists: any later map of ours contains it.
-                *epoch = Some(self.cluster.engine().map().epoch.next());
-            }
-            Some(_) => return,
-        }
-        self.finish_evictions(now);
-    }
-
-    /// Ends evictions whose map is here: from now on every operation of ours and of other clients carries it.
-    fn finish_evictions(&mut self, now: Now) {
-        let have = self.cluster.engine().map().clone();
-        let done: Vec<u64> = self
-            .evictions
-            .iter()
-            .filter(|(_, (client, epoch))| {
-                epoch.is_some_and(|e| e <= have.epoch) || self.is_blocklisted(&have, *client)
-            })
-            .map(|(token, _)| *token)
-            .collect();
-        for token in done {
-            if let (Some((client, _)), Some(rank)) = (self.evictions.remove(&token), &mut self.rank) {
-                rank.evicted(now, client);
-            }
-        }
-    }
-
-    fn is_blocklisted(&self, map: &maps::OsdMap, client: ClientId) -> bool {
-        let Some(addrs) = self.rank.as_ref().and_then(|r| r.client_addrs(client)) else { return true };
-        addrs.0.iter().any(|a| map.blocklist.keys().any(|b| b.addr == a.addr && b.nonce == a.nonce))
-    }
-
     fn timer(&mut self, now: Now, out: &mut Out) {
         self.end_wait(now, out);
         self.with_cluster(|cluster, outs| cluster.timer(now, outs));
@@ -471,10 +424,13 @@ impl Node for Mds {
 
 /// Commands other than those on options: signature as `decl::sig` reads it, and help.
 const COMMANDS: &[(&str, &str)] = &[
+    ("client evict filters:str*", "end the sessions of clients, and have OSDs refuse them (id=N, or id=*)"),
+    ("client ls", "same as session ls"),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
     ("perf dump", "counts of requests"),
+    ("session evict filters:str*", "same as client evict"),
     ("session ls", "clients"),
     ("status", "who this is and how far it is"),
     ("version", "the version of this program"),
@@ -537,7 +493,10 @@ impl Mds {
                     "journal_bytes": self.rank.as_ref().map_or(0, Rank::journal_bytes),
                 }))
             }
-            Some("session ls") => text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into()),
+            Some("session ls" | "client ls") => {
+                text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into())
+            }
+            Some("session evict" | "client evict") => self.evict_named(&json),
             Some("perf dump") => {
                 let counters = self.rank.as_ref().map(Rank::counters).unwrap_or_default();
                 text(serde_json::json!({ "mds_server": counters }))

@@ -210,6 +210,18 @@ impl Rank {
         sessions.end(env, cache, client, what)
     }
 
+    /// An administrator has a client evicted.
+    pub fn evict(&mut self, client: ClientId) {
+        self.sessions.evict(&mut self.env, client, "an administrator asked for it");
+    }
+
+    /// The OSDs refuse a client, although no eviction of it was asked for here.
+    pub fn refused(&mut self, now: Now, client: ClientId) {
+        if self.env.stage() == Stage::Active && self.sessions.refuse(&mut self.env, client) {
+            self.evicted(now, client);
+        }
+    }
+
     /// Handles the completed eviction of a client.
     pub fn evicted(&mut self, now: Now, client: ClientId) {
         self.env.set_now(now);

@@ -161,6 +161,16 @@ impl Rank {
         self.sessions.get(client).map(|s| &s.record().addrs)
     }
 
+    /// The addresses of a client that is connected, with or without a session.
+    pub fn peer_addrs(&self, client: ClientId) -> Option<&wire::AddrVec> {
+        self.sessions.peer(client).map(|peer| &peer.addrs)
+    }
+
+    /// All clients with a session.
+    pub fn clients(&self) -> Vec<ClientId> {
+        self.sessions.clients()
+    }
+
     /// Sessions for people.
     pub fn session_list(&self) -> Vec<serde_json::Value> {
         self.sessions.describe()

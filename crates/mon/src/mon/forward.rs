@@ -148,6 +148,7 @@ impl<S: Storage> Mon<S> {
             global_id: m.global_id,
             addrs: m.addrs,
             socket_addr: m.socket_addr.front(),
+            ours: wire::EntityAddr::default(),
             features: m.features,
             caps: m.caps,
             tickets: None,

@@ -98,6 +98,25 @@ impl Rados {
         self.admit(out);
     }
 
+    /// Ends all of them: their owners are told that they are of no use any more.
+    pub(crate) fn end_lingers(&mut self, errno: Errno, out: &mut Vec<RadosOut>) {
+        let ids: Vec<LingerId> = self.lingers.all.keys().copied().collect();
+        for id in ids {
+            match (&self.lingers.all[&id].state, id) {
+                (State::Registering { .. }, LingerId::Watch(cookie)) => {
+                    drop(self.forget_linger(id));
+                    out.push(RadosTold::Watched { cookie, result: Err(errno) }.into());
+                }
+                (State::Notifying { .. }, _) => {
+                    self.notify_ended(id, Err(errno), input::NotifyReply::default(), out);
+                }
+                (State::Registered, _) => self.broken(id, errno, out),
+                _ => {}
+            }
+        }
+        self.lingers.lost.clear();
+    }
+
     fn drop_attempts(&mut self, id: LingerId) {
         let is_of = |kind: &Kind| matches!(kind, Kind::Linger(attempt) if attempt.id == id);
         self.waiting.retain(|(_, kind, ..)| !is_of(kind));

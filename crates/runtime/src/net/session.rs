@@ -8,11 +8,11 @@ use msgr::{Claim, Ready, Reason, Resume};
 use node::{CloseReason, ConnId, Msg, Peer};
 use std::rc::Rc;
 
-use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType};
+use wire::{AddrType, AddrVec, EntityAddr, EntityId, EntityName, EntityType};
 
 /// The handshake is complete.
 pub(super) fn ready(link: &Rc<Link>, ready: Ready, shared: &Rc<Shared>) {
-    let peer = peer(link, &ready);
+    let peer = peer(link, &ready, shared.addrs.borrow().front());
     link.set_ready(&peer);
     let dialled = link.id().is_some_and(|id| id.0 & ConnId::ACCEPTED == 0);
     if dialled && peer.tickets.is_some() {
@@ -186,7 +186,8 @@ impl Shared {
     }
 }
 
-fn peer(link: &Link, ready: &Ready) -> Peer {
+/// The peer, to which we have announced the address `announced`.
+fn peer(link: &Link, ready: &Ready, announced: EntityAddr) -> Peer {
     let socket = link.socket_addr();
     let dialled = link.id().is_some_and(|id| id.0 & ConnId::ACCEPTED == 0);
     let is_client = ready.peer_type == EntityType::CLIENT;
@@ -200,12 +201,18 @@ fn peer(link: &Link, ready: &Ready) -> Peer {
         }
         false => ready.addrs.clone(),
     };
+    // Whoever listens nowhere knows only its nonce; the IP address is the one that the peer sees.
+    let ours = match (announced.ty, ready.seen_as.addr) {
+        (AddrType::ANY, Some(seen)) => EntityAddr { addr: Some((seen.ip(), 0).into()), ..announced },
+        _ => announced,
+    };
     Peer {
         name: if dialled { EntityName::new(ready.peer_type, "") } else { ready.entity.clone() },
         id: EntityId::new(ready.peer_type, num),
         global_id: ready.global_id,
         addrs,
         socket_addr: EntityAddr::msgr2(socket, 0),
+        ours,
         features: ready.features,
         caps: ready.caps.clone(),
         tickets: ready.tickets.clone().map(Box::new),

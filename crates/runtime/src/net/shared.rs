@@ -49,7 +49,7 @@ pub(crate) type Sink = Box<dyn Fn(NetEvent)>;
 pub(crate) struct Shared {
     pub(super) service: EntityType,
     pub(super) num: Cell<i64>,
-    pub(super) addrs: AddrVec,
+    pub(super) addrs: RefCell<AddrVec>,
     pub(super) limits: Limits,
     pub(super) metrics: Metrics,
     pub(super) denials: RefCell<LineLimit>,
@@ -109,7 +109,8 @@ impl Shared {
     /// The part of a messenger's configuration that all connections have in common.
     pub(super) fn common(&self, peer_addr: EntityAddr) -> msgr::Common {
         self.global_seq.set(self.global_seq.get() + 1);
-        let mut common = msgr::Common::new(self.service, self.num.get(), self.addrs.clone(), peer_addr);
+        let mut common =
+            msgr::Common::new(self.service, self.num.get(), self.addrs.borrow().clone(), peer_addr);
         common.global_seq = self.global_seq.get();
         common.handshake_timeout = self.limits.handshake_timeout;
         common.max_queued = self.limits.queued_bytes;

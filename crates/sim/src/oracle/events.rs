@@ -5,7 +5,7 @@ use super::late::Late;
 use node::{Event, Level};
 
 /// Events that a correct implementation may report under these faults, with the reason.
-const EXPECTED: [(&str, &str); 5] = [
+const EXPECTED: [(&str, &str); 6] = [
     ("marked_down", "an OSD that was cut off or slow sees the map that gave it up, and boots again"),
     ("begins_anew", "a metadata server that was silent for too long sees that it was given up"),
     ("object_unfound", "the newest version of an object is on disks that are away; its requests wait"),
@@ -13,6 +13,10 @@ const EXPECTED: [(&str, &str); 5] = [
     (
         "mds_session_lost",
         "a client that was away for longer than its session lasts; without lost writes this is a warning",
+    ),
+    (
+        "evicted",
+        "the same, if the metadata server has put it on the blocklist: it comes back as a new client",
     ),
 ];
 

@@ -6,8 +6,14 @@ use node::Event;
 use std::collections::BTreeSet;
 
 /// The events that this follows.
-pub const FOLLOWED: [&str; 5] =
-    ["clients_missing", "client_returned", "unsafe_requests_lost", "mds_session_lost", "client_evicted"];
+pub const FOLLOWED: [&str; 6] = [
+    "clients_missing",
+    "client_returned",
+    "unsafe_requests_lost",
+    "mds_session_lost",
+    "client_evicted",
+    "evicted",
+];
 
 /// What an event says of clients, which are known by their global ids.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,7 +38,7 @@ pub fn told(event: &Event) -> Option<Told> {
         "client_returned" => Some(Told::Returned(*named.first()?)),
         "unsafe_requests_lost" => Some(Told::Refused(*named.first()?)),
         "client_evicted" => Some(Told::Evicted(*named.first()?)),
-        "mds_session_lost" => Some(Told::SessionLost),
+        "mds_session_lost" | "evicted" => Some(Told::SessionLost),
         _ => None,
     }
 }

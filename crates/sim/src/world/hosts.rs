@@ -45,6 +45,13 @@ impl<Req, Rep> World<Req, Rep> {
         HostId(self.hosts.len() - 1)
     }
 
+    /// A host's node announces a nonce that it never had before.
+    pub(super) fn rebind(&mut self, host: HostId) {
+        let state = &mut self.hosts[host.0];
+        assert!(state.open.is_empty(), "{} has connections under its former nonce", state.spec.name);
+        state.nonce = state.rng.u32() | 1;
+    }
+
     /// Starts a host's node, which must not be running.
     pub fn start(&mut self, host: HostId) {
         let state = &mut self.hosts[host.0];

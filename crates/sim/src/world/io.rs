@@ -121,6 +121,7 @@ impl<Req, Rep> World<Req, Rep> {
             }
             // A lossless link of this world ends only with a node, so it is never dialled again.
             Output::Renew { .. } => {}
+            Output::Rebind => self.rebind(host),
             Output::Disk { id, op } => self.issue(host, id, op),
             Output::AdminReply { .. } => {}
             Output::Reply { id, reply } => {

@@ -42,7 +42,7 @@ impl Reconnect {
         if self.until.is_some_and(|at| env.now() >= at) {
             self.until = None;
             let late = self.absent.iter().filter(|(_, a)| !a.has_claimed);
-            late.for_each(|(client, _)| sessions.evict(env, *client));
+            late.for_each(|(client, _)| sessions.evict(env, *client, "it did not come back"));
         }
         let has_waited = self.go_on.is_some_and(|at| env.now() >= at);
         if env.stage() != Stage::Reconnecting || self.has_absent() && !has_waited {

@@ -12,6 +12,7 @@ use msgs::{Body, ClientSession, RefusedLock, session_metadata, session_op};
 use node::Level;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use wire::AddrVec;
 
 /// Pause of this daemon after which no client counts as silent, because none could renew.
 const OWN_PAUSE: Duration = Duration::from_secs(10);
@@ -110,15 +111,23 @@ impl Sessions {
     }
 
     /// Begins to evict a client: the OSDs must refuse it before another client gets its capabilities.
-    pub fn evict(&mut self, env: &mut Env, client: ClientId) {
-        let Some(s) = self.map.get_mut(&client) else { return };
-        if s.state == SessionState::Evicting {
-            return;
+    pub fn evict(&mut self, env: &mut Env, client: ClientId, why: &str) {
+        if let Some(addrs) = self.begin_eviction(env, client, why) {
+            env.effect(Effect::Evict(client, addrs));
         }
-        s.state = SessionState::Evicting;
-        let addrs = s.record.addrs.clone();
-        env.log(Level::Info, "client_evicted", format!("{client} is silent or does not give back caps"));
-        env.effect(Effect::Evict(client, addrs));
+    }
+
+    /// Begins to evict a client that the OSDs refuse already. Returns true if that is new.
+    pub fn refuse(&mut self, env: &mut Env, client: ClientId) -> bool {
+        self.begin_eviction(env, client, "it is on the blocklist").is_some()
+    }
+
+    /// Returns the client's addresses, unless it is being evicted.
+    fn begin_eviction(&mut self, env: &mut Env, client: ClientId, why: &str) -> Option<AddrVec> {
+        let session = self.map.get_mut(&client).filter(|s| s.state != SessionState::Evicting)?;
+        session.state = SessionState::Evicting;
+        env.log(Level::Info, "client_evicted", format!("{client}: {why}"));
+        Some(session.record.addrs.clone())
     }
 
     pub fn is_evicting(&self, client: ClientId) -> bool {
@@ -153,9 +162,11 @@ impl Sessions {
                         || is_revoking(cache, client, s)
                         || cache.locks.keeps_waiting(client) =>
                 {
-                    self.evict(env, client);
+                    self.evict(env, client, "it is silent");
                 }
-                SessionState::Open if late(client) > evict_after => self.evict(env, client),
+                SessionState::Open if late(client) > evict_after => {
+                    self.evict(env, client, "it does not give back capabilities");
+                }
                 _ => {}
             }
         }

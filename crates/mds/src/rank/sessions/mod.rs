@@ -334,6 +334,16 @@ impl Sessions {
     }
 
     /// Sessions for people.
+    /// Who a client is, as its connection told.
+    pub fn peer(&self, client: ClientId) -> Option<&ClientPeer> {
+        self.peers.get(&client)
+    }
+
+    /// All clients with a session.
+    pub fn clients(&self) -> Vec<ClientId> {
+        self.map.keys().copied().collect()
+    }
+
     pub fn describe(&self) -> Vec<serde_json::Value> {
         self.map.iter().map(|(client, s)| s.describe(*client)).collect()
     }

@@ -146,6 +146,7 @@ fn peer_of(node: usize, nonce: u32) -> Box<Peer> {
         global_id: if node == CLIENT { GID } else { 10 + node as u64 },
         addrs: AddrVec::from(addr),
         socket_addr: addr,
+        ours: wire::EntityAddr::default(),
         features: 0,
         caps: "allow *".to_owned(),
         tickets: None,
