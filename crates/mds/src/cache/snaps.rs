@@ -146,6 +146,12 @@ impl Cache {
 
     /// The snapshots that contain an inode, newest first.
     pub fn snaps_of(&self, inode: &Inode) -> Vec<SnapId> {
+        let is_removed =
+            inode.place.as_ref().is_some_and(|(dir, _)| dir.ino.is_base() && dir.ino != Ino::ROOT);
+        if is_removed && inode.data.own_realm.is_none() && inode.data.realm != Realm::GLOBAL {
+            // It was removed when no snapshot contained it.
+            return Vec::new();
+        }
         let mut snaps = self.snap_context(self.realm_of(inode)).snaps;
         snaps.retain(|snap| inode.data.first <= *snap);
         snaps
