@@ -40,6 +40,7 @@ impl Cache {
         let slot = self.dirs.get(&dir).and_then(|d| d.slots.get(&key)).filter(|s| s.link != SlotLink::Null);
         let newest = self.newest_snap_of_names(dir);
         let keeps = slot.filter(|slot| newest.is_some_and(|newest| slot.first <= newest));
+        let keeps = keeps.filter(|_| !stdx::mutants::is_active("mds_copies_no_entries"));
         if let (Some(slot), Some(newest)) = (keeps, newest)
             && let Some(link) = self.copied_link(slot.link)
         {
