@@ -1,5 +1,5 @@
-//! Cache trimming: entries that no run has used for a while are evicted, unless changed or held, or not counted
-//! in the directories above yet.
+//! Cache trimming: entries that no run has used for a while are evicted, unless changed or held, or not
+//! counted in the directories above yet.
 
 use super::{Cache, SlotLink};
 use crate::types::Place;
@@ -31,10 +31,9 @@ impl Cache {
         Stats { inodes: self.inodes.len(), entries: self.entries, dirs: self.dirs.len() }
     }
 
-    /// Evicts entries until `limit` are left, or all were examined; those to `keep`, and changed and held ones,
-    /// stay. Examines a few more entries than were added since the last call:
-    /// clients may hold everything, and then examining all of it at each input would cost far more than the
-    /// inputs themselves.
+    /// Evicts entries until `limit` are left, or all were examined; those to `keep`, and changed and held
+    /// ones, stay. Examines a few more entries than were added since the last call: clients may hold
+    /// everything, and then examining all of it at each input would cost far more than the inputs themselves.
     pub fn trim(&mut self, limit: usize, keep: Keep) {
         let looks = 4 * std::mem::take(&mut self.fresh) + 16;
         self.trim_some(limit, keep, looks);

@@ -292,8 +292,8 @@ impl Rank {
         needed.into_iter().flatten().min().unwrap_or(self.cache.tick + 1)
     }
 
-    /// What trimming leaves. Statistics that are not counted would be lost with their inode until it is loaded
-    /// again.
+    /// What trimming leaves. Statistics that are not counted would be lost with their inode until that is
+    /// loaded again.
     fn keep(&self) -> Keep {
         Keep { since: self.barrier(), uncounted: self.accounting.is_few() }
     }

@@ -15,6 +15,7 @@ pub mod objects;
 mod provenance;
 pub mod replicas;
 pub mod shown;
+pub mod snapped;
 pub mod snapshots;
 pub mod stores;
 pub mod terms;

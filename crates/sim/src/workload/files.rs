@@ -6,8 +6,8 @@
 //! Each client has one operation at a time. An operation may take several requests (open, write, fsync,
 //! close): the first is its call, and the last relevant one its return.
 //!
-//! A file's number determines its use ([`Use`](super::file_requests::Use)): otherwise few files would be used by several clients in the
-//! same way.
+//! A file's number determines its use ([`Use`](super::file_requests::Use)): otherwise few files would be
+//! used by several clients in the same way.
 
 use super::believed::Believed;
 use super::file_requests::{
@@ -22,6 +22,7 @@ use crate::oracle::late::Told;
 use crate::oracle::linear::Judgement;
 use crate::oracle::namespace::{self, Action, Answer, ROOT};
 use crate::oracle::shown::Snapshots;
+use crate::oracle::snapped;
 use fsclient::{Answer as FsAnswer, Caller, Entry, Errno, Fh, FsRequest, Invalidate, Reply, Request};
 use node::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -681,7 +682,7 @@ impl Load for FileLoad {
 
     fn verdicts(&self) -> Vec<(&'static str, Judgement)> {
         let (mut names, mut contents) = (self.names.clone(), self.contents.clone());
-        self.snaps.tell(&mut names, &mut contents);
+        snapped::tell(&self.snaps, &mut names, &mut contents);
         let limits = Judgement { wrong: self.refused.clone(), ..Judgement::default() };
         vec![
             ("snapshots_constant", self.snaps.check()),
