@@ -230,6 +230,7 @@ impl Cache {
     /// The snapshots that a write to an inode must preserve.
     pub(crate) fn snap_context(&self, key: InodeKey) -> SnapContext {
         let cap = self.inodes.get(&key).and_then(|inode| inode.caps().cap());
+        let cap = cap.filter(|_| !stdx::mutants::is_active("client_writes_without_snapshots"));
         cap.map_or_else(SnapContext::default, |cap| self.realms.context(cap.realm()))
     }
 

@@ -59,5 +59,6 @@ mod xattrs;
 pub use api::*;
 pub use client::Client;
 pub use config::{ClientConfig, ClientOptions};
+pub use numbers::{inode_in_snapshot, number_in_snapshot};
 pub use rados::SnapContext;
 pub use wire::Errno;

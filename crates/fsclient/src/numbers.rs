@@ -6,10 +6,13 @@
 
 use crate::api::Ino;
 use crate::key::InodeKey;
+use maps::SnapId;
 use stdx::FastMap;
 
 /// The bit of numbers that are not live inodes'.
 const SNAPPED: Ino = 1 << 63;
+/// The inverses of the factors of [`spread`], the last one first.
+const INVERSES: [u64; 2] = [0xcfee_444d_8b59_a89b, 0xf1de_83e1_9937_733d];
 
 /// The inodes behind numbers that are not live inodes'.
 ///
@@ -54,6 +57,18 @@ impl Numbers {
     }
 }
 
+/// The number by which callers know an inode's state in a snapshot, unless another state has taken it.
+pub fn number_in_snapshot(ino: Ino, snap: SnapId) -> Ino {
+    preferred(InodeKey::new(ino, snap))
+}
+
+/// The inode of which a number stands for the state in a snapshot: what [`number_in_snapshot`] was given.
+pub fn inode_in_snapshot(number: Ino, snap: SnapId) -> Ino {
+    // The highest bit is not known. Inode numbers are far below 2^63, so the other candidate is none.
+    let candidate = |number| gather(gather(number) ^ snap.0);
+    candidate(number | SNAPPED).min(candidate(number & !SNAPPED))
+}
+
 fn preferred(key: InodeKey) -> Ino {
     SNAPPED | spread(spread(key.ino()) ^ key.snap().0)
 }
@@ -65,10 +80,16 @@ fn spread(n: u64) -> u64 {
     n ^ n >> 32
 }
 
+/// The inverse of [`spread`]: the factors are the inverses of its factors.
+fn gather(n: u64) -> u64 {
+    let n = (n ^ n >> 32).wrapping_mul(INVERSES[0]);
+    let n = (n ^ n >> 29 ^ n >> 58).wrapping_mul(INVERSES[1]);
+    n ^ n >> 31 ^ n >> 62
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use maps::SnapId;
     use std::collections::BTreeSet;
 
     #[test]
@@ -85,6 +106,15 @@ mod tests {
             }
         }
         assert_eq!(numbers.key(7), InodeKey::head(7));
+    }
+
+    #[test]
+    fn the_inode_follows_from_the_number_of_a_state() {
+        for ino in (1..100).chain((1 << 40)..(1 << 40) + 100) {
+            for snap in [SnapId(2), SnapId(3), SnapId(1000)] {
+                assert_eq!(inode_in_snapshot(number_in_snapshot(ino, snap), snap), ino);
+            }
+        }
     }
 
     #[test]

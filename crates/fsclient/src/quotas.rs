@@ -22,6 +22,9 @@ pub(crate) fn refusal(cache: &Cache, request: &FsRequest) -> Option<Errno> {
         | R::Mkdir { parent: dir, .. }
         | R::Symlink { parent: dir, .. }
         | R::Link { new_parent: dir, .. } => {
+            if matches!(request, R::Link { .. }) && stdx::mutants::is_active("client_links_beyond_quotas") {
+                return None;
+            }
             cache.exceeds_files(InodeKey::head(*dir)).then_some(Errno::EDQUOT)
         }
         R::Setattr { ino, set } => {

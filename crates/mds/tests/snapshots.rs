@@ -100,6 +100,19 @@ fn a_snapshot_keeps_names_sizes_and_modes() {
 }
 
 #[test]
+fn what_was_removed_before_a_snapshot_is_not_in_it() {
+    let mut w = two_clients(12);
+    ok(&mut w, mkdir("d"));
+    let dir = stat(&mut w, A, "d").ino;
+    ok(&mut w, request(MdsOp::RMDIR, "d"));
+    ok(&mut w, mksnap("", "s"));
+    let path = msgs::FilePath { ino: dir, path: Vec::new() };
+    let listed = w.call(A, ClientRequest { path, ..request(MdsOp::LSSNAP, "") });
+    assert!(names(&listed).is_empty());
+    assert_eq!(snaps_of(&mut w, ""), ["s"]);
+}
+
+#[test]
 fn what_is_in_a_snapshot_cannot_be_changed() {
     let mut w = two_clients(2);
     for r in [mkdir("d"), create("d/f", 1), mksnap("d", "s")] {

@@ -4,8 +4,9 @@ mod world;
 
 use mds::MdsOptions;
 use msgs::{MdsOp, ReaddirReply};
+use std::time::Duration;
 use world::World;
-use world::client::{create, getattr, mkdir, readdir, two};
+use world::client::{create, getattr, mkdir, readdir, setattr_size, two};
 
 const A: u64 = 10;
 const OTHERS: usize = 12;
@@ -67,4 +68,23 @@ fn a_listing_that_waits_for_inodes_elsewhere_loses_no_name() {
             give_everything_back(&mut w);
         }
     }
+}
+
+#[test]
+fn what_the_directory_above_does_not_count_yet_stays_until_it_does() {
+    let options = MdsOptions { cache_inodes: 8, journal_bytes: 64 << 10, ..MdsOptions::default() };
+    let mut w = World::new(1, options);
+    w.connect(A);
+    assert_eq!(w.call(A, mkdir("d")).result, 0);
+    for i in 0..OTHERS {
+        assert_eq!(w.call(A, create(&format!("d/f{i}"), 1)).result, 0);
+        assert_eq!(w.call(A, setattr_size(&format!("d/f{i}"), 100)).result, 0);
+        give_everything_back(&mut w);
+    }
+    for _ in 0..20 {
+        w.advance(Duration::from_secs(1));
+        w.quiet();
+    }
+    let of = |w: &mut World, path| w.call(A, getattr(path, 0)).trace.target.expect("a directory").rbytes;
+    assert_eq!((of(&mut w, "d"), of(&mut w, "")), (100 * OTHERS as u64, 100 * OTHERS as u64));
 }

@@ -5,6 +5,7 @@
 //! sim SEED`.
 
 mod any;
+mod audit;
 pub mod cluster;
 mod disk;
 mod faults;

@@ -1,6 +1,7 @@
 //! One run, from one number: a cluster under load, a safety phase with faults, then a phase without faults,
 //! in which everything must converge and pass the checkers.
 
+use crate::audit;
 use crate::cluster::{Cluster, Spec};
 use crate::disk::Crash;
 use crate::faults::Faults;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use stdx::{Instant, Rng};
+use store::ObjectKey;
 
 /// The longest time from the last fault until the cluster is healthy.
 const CONVERGENCE: Duration = Duration::from_secs(120);
@@ -188,6 +190,17 @@ fn locks(seed: u64, profile: Profile) -> bool {
     }
 }
 
+/// Draws if clients make snapshots of directories, and if they set limits of trees. It has a random stream of
+/// its own too.
+fn trees(seed: u64, profile: Profile) -> (bool, bool) {
+    let mut rng = Rng::from_seed(seed ^ 0x0074_7265_6573_0000);
+    match profile {
+        Profile::Files => (rng.chance(1, 2), rng.chance(1, 2)),
+        Profile::Any => (rng.chance(1, 4), rng.chance(1, 4)),
+        _ => (false, false),
+    }
+}
+
 /// A violation: the checker's name and a text.
 struct Found(&'static str, String);
 
@@ -202,6 +215,7 @@ struct Scenario {
     fills: bool,
     watches: bool,
     locks: bool,
+    trees: (bool, bool),
     late: Late,
     histories: u64,
     undecided: u64,
@@ -275,6 +289,7 @@ impl Scenario {
             fills,
             watches,
             locks,
+            trees: trees(seed, profile),
             late,
             histories,
             undecided,
@@ -300,6 +315,12 @@ impl Scenario {
         self.drain("answers_everything")?;
         self.loads.iter_mut().for_each(|l| l.finish(&self.cluster.world));
         self.drain("answers_everything")?;
+        if self.cluster.mds.is_some() && self.profile == Profile::Files {
+            let mut rng = Rng::from_seed(self.rng.clone().u64() ^ 4);
+            let linked = self.loads.iter().flat_map(|load| load.linked_files()).collect();
+            audit::check(&mut self.cluster, &mut rng, &linked, self.trees.1)
+                .map_err(|(checker, what)| Found(checker, what))?;
+        }
         self.settle("stays_healthy")?;
         self.judge()
     }
@@ -335,7 +356,9 @@ impl Scenario {
             self.loads.push(Box::new(LockLoad::new(rng, &clients, self.calls, now)));
         }
         if fs {
+            let (snapshots, limits) = self.trees;
             let load = FileLoad::new(self.rng.fork(), &clients, self.calls, now);
+            let load = load.with_trees(snapshots, limits);
             let files = self.profile == Profile::Files;
             self.loads.push(Box::new(if files { load.with_sprees() } else { load }));
         }
@@ -553,7 +576,8 @@ impl Scenario {
             return Ok(());
         }
         let mut pools: BTreeMap<i64, oracle::metadata::Pool> = BTreeMap::new();
-        for (key, view) in objects {
+        // Clones are listed by their heads.
+        for (key, view) in objects.into_iter().filter(|(key, _)| key.snap == ObjectKey::HEAD) {
             let name = String::from_utf8_lossy(&key.name).into_owned();
             pools.entry(key.pool).or_default().insert(name, view);
         }

@@ -86,5 +86,15 @@ mutants! {
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
     client_forgets_promises in Files within 400
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
+    mds_makes_snapshots_at_once in Files within 60
+        by "snapshots_constant" | "files_linearizable" | "namespace_linearizable";
+    mds_copies_no_entries in Files within 20 by "snapshots_constant" | "namespace_linearizable";
+    mds_trims_what_others_need in Files within 20 by "snapshots_constant" | "namespace_linearizable";
+    mds_tells_nobody_of_snapshots in Files within 100 by "snapshots_constant" | "files_linearizable";
+    mds_purges_for_snapshots_too in Files within 60 by "snapshots_constant" | "files_linearizable";
+    mds_keeps_clones_of_removed_snapshots in Files within 60 by "metadata_consistent";
+    mds_counts_what_has_moved_away in Files within 20 by "statistics_exact" | "metadata_consistent";
+    client_writes_without_snapshots in Files within 60 by "snapshots_constant" | "files_linearizable";
+    client_links_beyond_quotas in Files within 20 by "quotas_hold";
     client_believes_old_names in Any within 400 by "namespace_linearizable" | "files_linearizable";
 }

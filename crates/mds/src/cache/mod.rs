@@ -18,7 +18,7 @@ pub use dir::{Commit, Dir, Slot, SlotLink};
 pub use holders::Holders;
 pub use inode::{DataWork, Inode, Revocation};
 pub use snap_table::Snaps;
-pub use trim::Stats;
+pub use trim::{Keep, Stats};
 
 use crate::authority::SubtreeMap;
 use crate::dirty::DirtyIndex;

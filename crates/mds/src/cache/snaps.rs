@@ -40,6 +40,7 @@ impl Cache {
         let slot = self.dirs.get(&dir).and_then(|d| d.slots.get(&key)).filter(|s| s.link != SlotLink::Null);
         let newest = self.newest_snap_of_names(dir);
         let keeps = slot.filter(|slot| newest.is_some_and(|newest| slot.first <= newest));
+        let keeps = keeps.filter(|_| !stdx::mutants::is_active("mds_copies_no_entries"));
         if let (Some(slot), Some(newest)) = (keeps, newest)
             && let Some(link) = self.copied_link(slot.link)
         {
@@ -146,6 +147,12 @@ impl Cache {
 
     /// The snapshots that contain an inode, newest first.
     pub fn snaps_of(&self, inode: &Inode) -> Vec<SnapId> {
+        let is_removed =
+            inode.place.as_ref().is_some_and(|(dir, _)| dir.ino.is_base() && dir.ino != Ino::ROOT);
+        if is_removed && inode.data.own_realm.is_none() && inode.data.realm != Realm::GLOBAL {
+            // It was removed when no snapshot contained it.
+            return Vec::new();
+        }
         let mut snaps = self.snap_context(self.realm_of(inode)).snaps;
         snaps.retain(|snap| inode.data.first <= *snap);
         snaps

@@ -1,8 +1,9 @@
-//! Cache trimming: entries that no run has used for a while are evicted, unless changed or held.
+//! Cache trimming: entries that no run has used for a while are evicted, unless changed or held, or not
+//! counted in the directories above yet.
 
 use super::{Cache, SlotLink};
 use crate::types::Place;
-use fsfmt::DirFrag;
+use fsfmt::{DirFrag, Ino, InodeData};
 
 /// Size of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,31 +16,39 @@ pub struct Stats {
     pub dirs: usize,
 }
 
+/// The entries that stay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keep {
+    /// Those used since this run.
+    pub since: u64,
+    /// Those of inodes whose statistics the directory above does not count yet.
+    pub uncounted: bool,
+}
+
 impl Cache {
     /// Current size.
     pub fn stats(&self) -> Stats {
         Stats { inodes: self.inodes.len(), entries: self.entries, dirs: self.dirs.len() }
     }
 
-    /// Evicts entries that were not used since run `barrier` until `limit` are left, or all were examined;
-    /// changed and held entries stay. Examines a few more entries than were added since the last call:
-    /// clients may hold everything, and then examining all of it at each input would cost far more than the
-    /// inputs themselves.
-    pub fn trim(&mut self, limit: usize, barrier: u64) {
+    /// Evicts entries until `limit` are left, or all were examined; those to `keep`, and changed and held
+    /// ones, stay. Examines a few more entries than were added since the last call: clients may hold
+    /// everything, and then examining all of it at each input would cost far more than the inputs themselves.
+    pub fn trim(&mut self, limit: usize, keep: Keep) {
         let looks = 4 * std::mem::take(&mut self.fresh) + 16;
-        self.trim_some(limit, barrier, looks);
+        self.trim_some(limit, keep, looks);
     }
 
     /// Like [`Self::trim`], but examines up to `looks` entries: those that clients have given up since are
     /// evicted without waiting for new ones.
-    pub fn trim_some(&mut self, limit: usize, barrier: u64, looks: usize) {
+    pub fn trim_some(&mut self, limit: usize, keep: Keep, looks: usize) {
         for _ in 0..looks.min(self.queue.len()) {
             if self.entries <= limit {
                 return;
             }
             let Some((seen, place)) = self.queue.pop_front() else { return };
             let Some(used) = self.slot_used(&place) else { continue };
-            if used > seen || !self.can_drop(&place, barrier) {
+            if used > seen || !self.can_drop(&place, keep) {
                 self.queue.push_back((used, place));
             } else {
                 self.drop_entry(&place);
@@ -51,18 +60,20 @@ impl Cache {
         Some(self.dirs.get(dir)?.slots.get(key)?.used.get())
     }
 
-    fn can_drop(&self, (dir, key): &Place, barrier: u64) -> bool {
+    fn can_drop(&self, (dir, key): &Place, keep: Keep) -> bool {
         let Some(d) = self.dirs.get(dir) else { return false };
         let Some(slot) = d.slots.get(key) else { return false };
-        if slot.used.get() >= barrier || d.is_dirty(key) {
+        if slot.used.get() >= keep.since || d.is_dirty(key) {
             return false;
         }
         let SlotLink::Primary(ino) = slot.link else { return true };
+        // Directories of the rank's own count nothing.
+        let counts = ino.is_head() && (!dir.ino.is_base() || dir.ino == Ino::ROOT);
+        let is_counted = |data: &InodeData| !keep.uncounted || !counts || data.rstat == data.accounted;
         // An inode without a name is about to be purged.
-        let idle = self
-            .inodes
-            .get(&ino)
-            .is_none_or(|i| i.is_idle() && i.data.nlink > 0 && i.data.truncate_from == 0);
+        let idle = self.inodes.get(&ino).is_none_or(|i| {
+            i.is_idle() && i.data.nlink > 0 && i.data.truncate_from == 0 && is_counted(&i.data)
+        });
         idle && !self.locks.is_locked(ino)
             && (!ino.is_head() || self.dirs.range(DirFrag::all_of(ino.ino)).all(|(_, d)| d.is_idle()))
     }

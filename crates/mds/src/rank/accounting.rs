@@ -37,6 +37,11 @@ impl Accounting {
         }
     }
 
+    /// True if the next step takes all: then these inodes may stay in the cache until it has.
+    pub fn is_few(&self) -> bool {
+        self.unaccounted.len() <= BATCH
+    }
+
     /// Moves statistics one level up, if it is time and the journal takes changes.
     pub fn advance(
         &mut self,

@@ -32,7 +32,7 @@ mod write_back;
 pub use effect::{Effect, Stage};
 pub use sessions::ClientPeer;
 
-use crate::cache::{Cache, Stats};
+use crate::cache::{Cache, Keep, Stats};
 use crate::config::RankConfig;
 use crate::types::{ClientId, Lsn, Need};
 use accounting::Accounting;
@@ -302,20 +302,26 @@ impl Rank {
         needed.into_iter().flatten().min().unwrap_or(self.cache.tick + 1)
     }
 
+    /// What trimming leaves. Statistics that are not counted would be lost with their inode until that is
+    /// loaded again.
+    fn keep(&self) -> Keep {
+        Keep { since: self.barrier(), uncounted: self.accounting.is_few() }
+    }
+
     /// Evicts entries beyond the cache's limit.
     fn trim(&mut self) {
         let limit = self.env.cfg().options.cache_inodes;
         if self.cache.stats().entries > limit {
-            let barrier = self.barrier();
-            self.cache.trim(limit, barrier);
+            let keep = self.keep();
+            self.cache.trim(limit, keep);
         }
     }
 
     /// Evicts entries that clients have given up.
     fn trim_thoroughly(&mut self) {
         let limit = self.env.cfg().options.cache_inodes;
-        let barrier = self.barrier();
-        self.cache.trim_some(limit, barrier, TRIM_LOOKS);
+        let keep = self.keep();
+        self.cache.trim_some(limit, keep, TRIM_LOOKS);
     }
 
     /// Asserts the owners' invariants.

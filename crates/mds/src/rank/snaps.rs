@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Tells clients of a change of realms. They hold nothing that lets them write there without asking, and get
 /// this before they are given such bits again.
 pub(super) fn tell(env: &mut Env, cache: &Cache, sessions: &mut Sessions, lsn: Lsn, change: RealmChange) {
+    if stdx::mutants::is_active("mds_tells_nobody_of_snapshots") {
+        return;
+    }
     let clients: Vec<ClientId> = sessions.iter().map(|(client, _)| client).collect();
     for client in clients {
         let message = match &change {

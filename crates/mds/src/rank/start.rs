@@ -5,6 +5,7 @@ use super::effect::{Effect, Stage};
 use super::env::{Due, Env};
 use super::replay::{Ended, Replay, Step};
 use super::{Rank, commit};
+use crate::cache::Keep;
 use crate::config::RankConfig;
 use crate::io::{IoResult, IoWhy, ObjOp};
 use crate::types::{IoId, Lsn, Origin, Segment};
@@ -139,7 +140,7 @@ impl Rank {
     fn trim_replayed(&mut self) {
         let limit = self.env.cfg().options.cache_inodes;
         let barrier = self.cache.tick + 1;
-        self.cache.trim_some(limit, barrier, usize::MAX);
+        self.cache.trim_some(limit, Keep { since: barrier, uncounted: false }, usize::MAX);
     }
 
     /// Ends the replay and takes over from the journal's end.

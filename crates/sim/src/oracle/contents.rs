@@ -48,6 +48,8 @@ pub enum Action {
     Chmod(u32),
     /// Get size and mode.
     Stat,
+    /// What a snapshot shows, which is the state of one moment.
+    Parts(Vec<Action>),
 }
 
 /// Answer of a call.
@@ -61,8 +63,12 @@ pub enum Answer {
     Xattr(Option<u32>),
     /// Size and mode.
     Stat(u64, u32),
+    /// The answer to each part.
+    Parts(Vec<Answer>),
     /// There is no such file, and nothing happened.
     Gone,
+    /// A limit forbids it, and nothing happened.
+    Refused,
     /// An error that leaves open if the operation happened.
     Error(Errno),
 }
@@ -74,7 +80,9 @@ impl std::fmt::Debug for Answer {
             Self::Data(data) => write!(f, "{} bytes {}", data.len(), runs(data)),
             Self::Xattr(value) => write!(f, "xattr {value:?}"),
             Self::Stat(size, mode) => write!(f, "{size} bytes, mode {mode:o}"),
+            Self::Parts(parts) => write!(f, "{parts:?}"),
             Self::Gone => write!(f, "gone"),
+            Self::Refused => write!(f, "refused"),
             Self::Error(errno) => write!(f, "{errno}"),
         }
     }
@@ -142,8 +150,14 @@ impl File {
             Action::SetXattr(value) => self.xattr = Some(*value),
             Action::RemoveXattr => self.xattr = None,
             Action::Chmod(mode) => self.mode = *mode,
-            Action::Read { .. } | Action::GetXattr | Action::Stat => {}
+            Action::Read { .. } | Action::GetXattr | Action::Stat | Action::Parts(_) => {}
         }
+    }
+
+    /// Reports whether the answer to a read is right.
+    fn shows(&self, action: &Action, answer: &Answer) -> bool {
+        let call = Call { client: 0, action: action.clone(), answer: Some(answer.clone()) };
+        Self::is_read(&call) && self.apply(&call) == Step::Same
     }
 
     fn changed(&self, action: &Action) -> Option<Self> {
@@ -158,11 +172,14 @@ impl Model for File {
 
     fn apply(&self, call: &Call) -> Step<Self> {
         let right = match (&call.action, &call.answer) {
-            (_, Some(Answer::Gone)) => true,
+            (_, Some(Answer::Gone | Answer::Refused)) => true,
             (Action::Read { offset, len }, Some(Answer::Data(seen))) => *seen == self.read(*offset, *len),
             (Action::GetXattr, Some(Answer::Xattr(seen))) => *seen == self.xattr,
             (Action::RemoveXattr, Some(Answer::Xattr(_))) => self.xattr.is_none(),
             (Action::RemoveXattr, Some(Answer::Done)) if self.xattr.is_none() => false,
+            (Action::Parts(actions), Some(Answer::Parts(answers))) => {
+                actions.iter().zip(answers).all(|(action, answer)| self.shows(action, answer))
+            }
             (Action::Stat, Some(Answer::Stat(size, mode))) => (*size, *mode) == (self.size, self.mode),
             (action, Some(Answer::Done)) => return self.changed(action).map_or(Step::Same, Step::To),
             _ => false,
@@ -175,8 +192,9 @@ impl Model for File {
     }
 
     fn is_read(call: &Call) -> bool {
-        let reads = matches!(call.action, Action::Read { .. } | Action::GetXattr | Action::Stat);
-        reads || matches!(call.answer, Some(Answer::Gone | Answer::Xattr(_)))
+        let reads = matches!(call.action, Action::Read { .. } | Action::GetXattr | Action::Stat)
+            || matches!(call.action, Action::Parts(_));
+        reads || matches!(call.answer, Some(Answer::Gone | Answer::Refused | Answer::Xattr(_)))
     }
 
     fn are_alike(a: &Call, b: &Call) -> bool {
@@ -192,6 +210,25 @@ pub struct History {
 }
 
 impl History {
+    /// The present time.
+    pub fn moment(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+
+    /// Records what a snapshot shows, which was made between two times.
+    pub fn observed(
+        &mut self,
+        ino: u64,
+        client: usize,
+        (call, ret): (u64, u64),
+        parts: Vec<(Action, Answer)>,
+    ) {
+        let (actions, answers) = parts.into_iter().unzip();
+        let what = Call { client, action: Action::Parts(actions), answer: Some(Answer::Parts(answers)) };
+        self.files.entry(ino).or_default().push(Entry { call, ret: Some(ret), what });
+    }
+
     /// Records a call. Returns its number, for [`Self::returned`].
     pub fn called(&mut self, ino: u64, client: usize, action: Action) -> usize {
         self.moment += 1;
@@ -202,9 +239,14 @@ impl History {
 
     /// Records the answer to a call.
     pub fn returned(&mut self, ino: u64, number: usize, answer: Answer) {
-        self.moment += 1;
+        let now = self.moment();
+        self.returned_at(ino, number, answer, now);
+    }
+
+    /// Records the answer to a call, whose effect others could see at a time before it.
+    pub fn returned_at(&mut self, ino: u64, number: usize, answer: Answer, at: u64) {
         let entry = &mut self.files.get_mut(&ino).expect("called before")[number];
-        entry.ret = (!matches!(answer, Answer::Error(_))).then_some(self.moment);
+        entry.ret = (!matches!(answer, Answer::Error(_))).then_some(at);
         entry.what.answer = Some(answer);
     }
 

@@ -1,14 +1,19 @@
 //! Checker `metadata_consistent`: once all clients have left, the stored metadata is one consistent tree.
 //! Every entry leads to an inode; every inode has one primary entry and as many names as its link count;
-//! directories count their entries; the inode index knows every place; removed files leave nothing behind
-//! (the paper's sections 3.3 and 4.1; ADR 0006).
+//! directories count their entries; the inode index knows every place; removed files leave nothing behind,
+//! and removed snapshots no clones (the paper's sections 3.3 and 4.1; ADRs 0006 and 0015).
 //!
 //! It asks no server: it reads the objects of the pools, as a repair tool would, and applies the journal's
 //! events to them.
 
 use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, parse_session_key};
-use fsfmt::{BackPointer, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Update, names};
+use fsfmt::{
+    BackPointer, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Realm, SnapRecord, Update,
+    names, snap_state,
+};
+use maps::SnapId;
+use osd::object_info;
 use std::collections::{BTreeMap, BTreeSet};
 use store::ObjectView;
 use wire::{Decode, Reader};
@@ -22,6 +27,10 @@ struct Stored {
     dirs: BTreeMap<DirFrag, BTreeMap<DentryKey, Dentry>>,
     bases: BTreeMap<Ino, InodeData>,
     index: BTreeMap<Ino, (Ino, Vec<u8>)>,
+    /// What snapshots keep of entries.
+    copies: BTreeMap<DirFrag, BTreeMap<DentryKey, Dentry>>,
+    /// The table of snapshots.
+    snaps: BTreeMap<SnapId, SnapRecord>,
     sessions: BTreeSet<u64>,
     ino_next: u64,
 }
@@ -51,6 +60,12 @@ impl Stored {
     fn object(&mut self, name: &str, view: &ObjectView) -> Result<(), String> {
         if name == names::session_table(0) {
             self.sessions = view.omap_entries.iter().filter_map(|(k, _)| parse_session_key(k)).collect();
+        } else if name == names::snap_table() {
+            for (key, value) in &view.omap_entries {
+                if let Some(snap) = std::str::from_utf8(key).ok().and_then(hex) {
+                    self.snaps.insert(SnapId(snap), decode(value, name)?);
+                }
+            }
         } else if name == names::ino_table(0) {
             self.ino_next = decode::<InoTable>(&content(view), name)?.next;
         } else if name.starts_with("inoindex.") {
@@ -63,14 +78,29 @@ impl Stored {
         } else if let Some(ino) = name.strip_suffix(".00000000.inode").and_then(hex) {
             self.bases.insert(Ino(ino), decode(&content(view), name)?);
         } else if let Some(dir) = dir_of_object(name).filter(|dir| dir.ino.0 != 0x200) {
-            let mut entries = BTreeMap::new();
+            self.dirs.insert(dir, BTreeMap::new());
             for (key, value) in &view.omap_entries {
                 let key = DentryKey::from_omap(key).ok_or(format!("{name}: key {key:?}"))?;
-                entries.insert(key, decode(value, name)?);
+                self.entries(dir, &key).insert(key, decode(value, name)?);
             }
-            self.dirs.insert(dir, entries);
         }
         Ok(())
+    }
+
+    /// The table that an entry of a directory is in.
+    fn entries(&mut self, dir: DirFrag, key: &DentryKey) -> &mut BTreeMap<DentryKey, Dentry> {
+        let all = if key.is_head() { &mut self.dirs } else { &mut self.copies };
+        all.entry(dir).or_default()
+    }
+
+    fn is_live(&self, snap: SnapId) -> bool {
+        self.snaps.get(&snap).is_some_and(|record| record.state == snap_state::LIVE)
+    }
+
+    /// Reports whether a snapshot still needs an inode without a name.
+    fn is_needed(&self, inode: &InodeData) -> bool {
+        let past = inode.own_realm.iter().flat_map(|own| &own.past_parent_snaps);
+        (inode.is_dir() || inode.realm == Realm::GLOBAL) && past.into_iter().any(|snap| self.is_live(*snap))
     }
 
     fn replay(&mut self, pool: &Pool) -> Result<(), String> {
@@ -92,16 +122,23 @@ impl Stored {
         match update {
             Update::Dentry { dir, key, value } => {
                 let Some(dentry) = value else {
-                    self.dirs.entry(dir).or_default().remove(&key);
+                    self.entries(dir, &key).remove(&key);
                     return;
                 };
-                if let Link::Primary(inode) = &dentry.link {
+                if let Link::Primary(inode) = &dentry.link
+                    && key.is_head()
+                {
                     self.index.insert(inode.ino, (dir.ino, key.name.clone()));
                 }
-                self.dirs.entry(dir).or_default().insert(key, *dentry);
+                self.entries(dir, &key).insert(key, *dentry);
             }
             Update::Base { inode } => drop(self.bases.insert(inode.ino, *inode)),
+            Update::Snapshot { snap, record: Some(record) } => drop(self.snaps.insert(snap, *record)),
+            Update::Snapshot { snap, record: None } => drop(self.snaps.remove(&snap)),
+            // A state of a snapshot goes with its entry.
+            Update::Forget { inode } if !inode.is_head() => {}
             Update::Forget { inode } => {
+                self.copies.retain(|dir, _| dir.ino != inode.ino);
                 self.index.remove(&inode.ino);
                 self.dirs.retain(|dir, _| dir.ino != inode.ino);
             }
@@ -111,6 +148,7 @@ impl Stored {
             Update::Completed { .. }
             | Update::Flushed { .. }
             | Update::InoRanges { .. }
+            | Update::SnapHead { .. }
             | Update::Subtrees { .. }
             | Update::Absent { .. } => {}
             other => unreachable!("no server journals {} yet", other.name()),
@@ -151,8 +189,24 @@ pub fn check(metadata: &Pool, data: &Pool) -> Result<(), String> {
     check_names(&stored, &inodes)?;
     check_directories(&stored, &inodes)?;
     check_index(&stored, &inodes)?;
+    check_clones(&stored, data)?;
     // A killed client keeps its files until its session ends.
-    if stored.sessions.is_empty() { check_leaks(&inodes, data) } else { Ok(()) }
+    if stored.sessions.is_empty() { check_leaks(&stored, &inodes, data) } else { Ok(()) }
+}
+
+/// Checks that data is kept only for snapshots that are there.
+fn check_clones(stored: &Stored, data: &Pool) -> Result<(), String> {
+    for (name, view) in data {
+        let clones = object_info(view).into_iter().flat_map(|info| info.snapset.clones);
+        let shown = clones.flat_map(|clone| clone.snaps);
+        if let Some(snap) = shown.into_iter().find(|snap| !stored.is_live(*snap)) {
+            return Err(format!("data object {name} has a clone for {snap}, which is removed"));
+        }
+    }
+    match stored.snaps.iter().find(|(_, record)| record.state != snap_state::LIVE) {
+        Some((snap, _)) => Err(format!("the removal of snapshot {snap} has not ended")),
+        None => Ok(()),
+    }
 }
 
 type Inodes<'a> = BTreeMap<Ino, (&'a InodeData, Ino, &'a DentryKey)>;
@@ -192,6 +246,17 @@ fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String>
             stored.bases.contains_key(&dir.ino) || inodes.get(&dir.ino).is_some_and(|(i, ..)| i.is_dir());
         if !known && !entries.is_empty() {
             return Err(format!("directory {dir} has {} entries and no inode", entries.len()));
+        }
+    }
+    for (dir, copies) in &stored.copies {
+        let is_needed = |(key, copy): &(&DentryKey, &Dentry)| {
+            stored.snaps.keys().any(|s| copy.first <= *s && *s <= key.snap && stored.is_live(*s))
+        };
+        let known =
+            stored.bases.contains_key(&dir.ino) || inodes.get(&dir.ino).is_some_and(|(i, ..)| i.is_dir());
+        if let Some((key, _)) = copies.iter().find(is_needed).filter(|_| !known) {
+            let name = show(&key.name);
+            return Err(format!("directory {dir} keeps {name} for a snapshot and has no inode"));
         }
     }
     let root = stored.bases.get(&Ino::ROOT).ok_or("there is no root")?;
@@ -247,9 +312,9 @@ fn check_index(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
 }
 
 /// Checks that no data is left of removed or truncated files.
-fn check_leaks(inodes: &Inodes<'_>, data: &Pool) -> Result<(), String> {
+fn check_leaks(stored: &Stored, inodes: &Inodes<'_>, data: &Pool) -> Result<(), String> {
     for (ino, (inode, dir, _)) in inodes {
-        if *dir == Ino::stray(0) && inode.nlink == 0 {
+        if *dir == Ino::stray(0) && inode.nlink == 0 && !stored.is_needed(inode) {
             return Err(format!("inode {ino} has no name, nobody has it open, and it is not removed"));
         }
         if inode.truncate_from > 0 {
@@ -259,9 +324,11 @@ fn check_leaks(inodes: &Inodes<'_>, data: &Pool) -> Result<(), String> {
             ));
         }
     }
-    for name in data.keys() {
+    for (name, view) in data {
         let ino = name.split_once('.').and_then(|(ino, _)| hex(ino)).map(Ino);
-        if !ino.is_some_and(|ino| inodes.contains_key(&ino)) {
+        // A file that had several names has clones for snapshots that do not contain it.
+        let is_removed = object_info(view).is_some_and(|info| info.whiteout);
+        if !is_removed && !ino.is_some_and(|ino| inodes.contains_key(&ino)) {
             return Err(format!("data object {name} is of no file"));
         }
     }

@@ -14,6 +14,8 @@ pub mod namespace;
 pub mod objects;
 mod provenance;
 pub mod replicas;
+pub mod shown;
+pub mod snapped;
 pub mod snapshots;
 pub mod stores;
 pub mod terms;

@@ -12,8 +12,10 @@
 //! checker's business ([`super::contents`]): linearizability is local, and short histories are decided.
 
 use super::linear::{Entry, Judgement, Model, Step};
+use super::shown::Shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::rc::Rc;
 use wire::Errno;
 
 /// The root's inode number.
@@ -48,6 +50,12 @@ pub enum Action {
     Nlink(u64),
     /// Anything else that found an inode gone.
     Use(u64),
+    /// Make a snapshot of a directory, which was seen to contain this.
+    Snap(u64, String, Rc<Shown>),
+    /// Remove a snapshot.
+    Unsnap(u64, String),
+    /// All snapshots of a directory, those of directories above included.
+    Snaps(u64),
 }
 
 /// Answer of a call.
@@ -63,6 +71,8 @@ pub enum Answer {
     Target(u32),
     /// A link count.
     Count(u32),
+    /// Snapshots: the directory of each, and its name there.
+    Snaps(BTreeSet<(u64, String)>),
     /// An error.
     Error(Errno),
 }
@@ -110,6 +120,14 @@ struct Inode {
     /// Number of its names.
     names: u32,
     what: What,
+    /// Names of its snapshots.
+    snaps: BTreeSet<String>,
+}
+
+impl Inode {
+    fn new(what: What) -> Self {
+        Self { names: 1, what, snaps: BTreeSet::new() }
+    }
 }
 
 #[derive(Clone, Hash, PartialEq, Eq, Debug)]
@@ -127,7 +145,7 @@ pub struct Tree {
 
 impl Default for Tree {
     fn default() -> Self {
-        let root = Inode { names: 1, what: What::Dir(BTreeMap::new()) };
+        let root = Inode::new(What::Dir(BTreeMap::new()));
         Self { inodes: BTreeMap::from([(Node::Known(ROOT), root)]) }
     }
 }
@@ -201,7 +219,7 @@ impl Tree {
         let is_free = |node: &Node| !self.inodes.contains_key(node);
         let nameless = || (0..).map(Node::Nameless).find(is_free);
         let node = ino.map(Node::Known).or_else(nameless).expect("fewer inodes than numbers");
-        self.inodes.insert(node, Inode { names: 1, what });
+        self.inodes.insert(node, Inode::new(what));
         self.dir_mut(dir).insert(name.to_owned(), node);
         Ok(())
     }
@@ -217,9 +235,12 @@ impl Tree {
 
     /// The error that forbids removing a name, or renaming a directory or another inode over it.
     fn in_the_way(&self, node: Node, by_dir: bool) -> Option<Errno> {
-        match (&self.inodes[&node].what, by_dir) {
+        let inode = &self.inodes[&node];
+        match (&inode.what, by_dir) {
             (What::Dir(_), false) => Some(Errno::EISDIR),
-            (What::Dir(entries), true) => (!entries.is_empty()).then_some(Errno::ENOTEMPTY),
+            (What::Dir(entries), true) => {
+                (!entries.is_empty() || !inode.snaps.is_empty()).then_some(Errno::ENOTEMPTY)
+            }
             (_, true) => Some(Errno::ENOTDIR),
             (_, false) => None,
         }
@@ -289,8 +310,57 @@ impl Tree {
             Action::Rename(dir, name, to_dir, to_name) => self.rename(*dir, name, *to_dir, to_name),
             Action::Link(ino, dir, name) => self.link(*ino, *dir, name),
             Action::Lookup(dir, name) => self.find(*dir, name).map(|_| ()).map_err(|e| vec![e]),
-            Action::Readlink(_) | Action::List(_) | Action::Nlink(_) | Action::Use(_) => Ok(()),
+            Action::Snap(dir, name, shown) => self.snap(*dir, name, shown),
+            Action::Unsnap(dir, name) => self.unsnap(*dir, name),
+            Action::Readlink(_) | Action::List(_) | Action::Nlink(_) => Ok(()),
+            Action::Use(_) | Action::Snaps(_) => Ok(()),
         }
+    }
+
+    fn snaps_mut(&mut self, dir: u64) -> Result<&mut BTreeSet<String>, Errno> {
+        self.dir(dir)?;
+        let inode = self.inodes.get_mut(&Node::Known(dir)).ok_or(Errno::ENOENT)?;
+        Ok(&mut inode.snaps)
+    }
+
+    fn snap(&mut self, dir: u64, name: &str, shown: &Shown) -> Outcome {
+        if !self.snaps_mut(dir).map_err(|e| vec![e])?.insert(name.to_owned()) {
+            return Err(vec![Errno::EEXIST]);
+        }
+        if self.is_shown(dir, shown) { Ok(()) } else { Err(Vec::new()) }
+    }
+
+    fn unsnap(&mut self, dir: u64, name: &str) -> Outcome {
+        let removed = self.snaps_mut(dir).map_err(|e| vec![e])?.remove(name);
+        if removed { Ok(()) } else { Err(vec![Errno::ENOENT]) }
+    }
+
+    /// Reports whether a snapshot that is taken now of a directory shows this.
+    fn is_shown(&mut self, top: u64, shown: &Shown) -> bool {
+        let mut left = vec![top];
+        while let Some(dir) = left.pop() {
+            let Some(seen) = shown.dirs.get(&dir) else { continue };
+            if self.dir(dir).is_err() || !self.lists(dir, &seen.numbers()) {
+                return false;
+            }
+            let is_dir = |(ino, kind): &(u64, bool)| self.is_dir(Node::Known(*ino)) == *kind;
+            if !seen.names.values().all(is_dir) {
+                return false;
+            }
+            left.extend(seen.names.values().filter(|(_, is_dir)| *is_dir).map(|(ino, _)| *ino));
+        }
+        let inode = |ino: &u64| self.inodes.get(&Node::Known(*ino));
+        shown.links.iter().all(|(ino, to)| inode(ino).is_some_and(|i| i.what == What::Symlink(*to)))
+            && shown.counts.iter().all(|(ino, count)| inode(ino).is_some_and(|i| i.names == *count))
+    }
+
+    /// Reports whether these are the snapshots of a directory. Those of directories above are anywhere.
+    fn lists_snaps(&self, dir: u64, seen: &BTreeSet<(u64, String)>) -> bool {
+        let snaps = |dir: u64| self.inodes.get(&Node::Known(dir)).map(|inode| &inode.snaps);
+        let own: BTreeSet<&String> = seen.iter().filter(|(of, _)| *of == dir).map(|(_, name)| name).collect();
+        // A directory without a name still shows the snapshots that contain it.
+        own == snaps(dir).into_iter().flatten().collect()
+            && seen.iter().all(|(of, name)| snaps(*of).is_some_and(|there| there.contains(name)))
     }
 
     /// Reports whether an error may mean that an inode or directory is gone since it was looked up.
@@ -299,6 +369,7 @@ impl Tree {
         let stale = match action {
             Action::Lookup(dir, _) | Action::Create(dir, _) | Action::OpenOrCreate(dir, _) => gone(*dir),
             Action::Mkdir(dir, _) | Action::Symlink(dir, ..) | Action::List(dir) => gone(*dir),
+            Action::Snap(dir, ..) | Action::Unsnap(dir, _) | Action::Snaps(dir) => gone(*dir),
             Action::Unlink(dir, _) | Action::Rmdir(dir, _) => gone(*dir),
             Action::Rename(dir, _, to, _) => gone(*dir) || gone(*to),
             Action::Link(ino, dir, _) => gone(*ino) || gone(*dir),
@@ -327,6 +398,7 @@ impl Tree {
         let right = match (&call.action, answer) {
             (Action::Lookup(dir, name), Answer::Ino(ino)) => next.learn(self.find(*dir, name).ok()?, *ino),
             (Action::List(dir), Answer::Names(names)) => next.lists(*dir, names),
+            (Action::Snaps(dir), Answer::Snaps(seen)) => self.lists_snaps(*dir, seen),
             (Action::Nlink(ino), Answer::Count(count)) => inode(ino).map_or(0, |i| i.names) == *count,
             // An open inode without a name still answers.
             (Action::Readlink(ino), Answer::Target(to)) => {
@@ -386,7 +458,8 @@ impl Model for Tree {
     fn is_read(call: &Call) -> bool {
         let action = &call.action;
         let reads =
-            matches!(action, Action::Lookup(..) | Action::List(_) | Action::Nlink(_) | Action::Readlink(_));
+            matches!(action, Action::Lookup(..) | Action::List(_) | Action::Nlink(_) | Action::Readlink(_))
+                || matches!(action, Action::Snaps(_));
         reads || matches!(call.answer, Some(Answer::Error(_)))
     }
 
@@ -467,6 +540,19 @@ impl History {
         entry.what.answer = Some(answer);
         let client = entry.what.client;
         self.answered_to(client, number);
+    }
+
+    /// What a snapshot that a call made was seen to contain.
+    pub fn show(&mut self, number: usize, seen: &Rc<Shown>) {
+        if let Action::Snap(_, _, shown) = &mut self.calls[number].what.action {
+            *shown = Rc::clone(seen);
+        }
+    }
+
+    /// The answer to a call says nothing: it was refused for a reason that this checker does not know, and
+    /// has not happened.
+    pub fn ignore(&mut self, number: usize) {
+        self.dropped.insert(number);
     }
 
     /// Records an observation made at a time by a call that is not an [`Action`].
@@ -553,6 +639,15 @@ impl History {
     /// The number of answered calls.
     pub fn answered(&self) -> usize {
         self.calls.iter().filter(|e| e.ret.is_some()).count()
+    }
+
+    /// The files for which somebody asked for a further name.
+    pub fn linked(&self) -> BTreeSet<u64> {
+        let file = |entry: &Entry<Call>| match entry.what.action {
+            Action::Link(ino, ..) => Some(ino),
+            _ => None,
+        };
+        self.calls.iter().filter_map(file).collect()
     }
 
     /// An inode number that two creates returned.

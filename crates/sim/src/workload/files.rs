@@ -1,84 +1,50 @@
 //! Clients that work in one small tree: nested directories, files, symbolic and hard links, renames of
 //! everything over everything; files written, appended to, truncated and extended, and held open while their
-//! names go; xattrs and modes; listings at once and in pages.
+//! names go; xattrs and modes; listings at once and in pages. In some runs they make, read and remove
+//! snapshots of directories (`snap_walk.rs`), or set limits of what is in a directory's tree.
 //!
 //! Each client has one operation at a time. An operation may take several requests (open, write, fsync,
 //! close): the first is its call, and the last relevant one its return.
 //!
-//! A file's number determines its use ([`Use`]): otherwise few files would be used by several clients in the
-//! same way.
+//! A file's number determines its use ([`Use`](super::file_requests::Use)): otherwise few files would be
+//! used by several clients in the same way.
 
 use super::believed::Believed;
+use super::file_requests::{
+    O_TRUNC, O_WRONLY, S_IFDIR, S_IFLNK, S_IFMT, Task, Work, cells_of, changes_attributes, data_first,
+    data_request, limit_request, name_request, names_of, number, read_of,
+};
+use super::snap_walk::{Found, Walk};
 use super::{ClientWorld, Load};
 use crate::host::HostId;
-use crate::oracle::contents::{self, CELL};
+use crate::oracle::contents;
 use crate::oracle::late::Told;
 use crate::oracle::linear::Judgement;
 use crate::oracle::namespace::{self, Action, Answer, ROOT};
-use crate::oracle::objects::filled;
-use fsclient::{
-    Answer as FsAnswer, Caller, DirEntry, Entry, Errno, Fh, FsRequest, Invalidate, Reply, Request, SetAttr,
-};
+use crate::oracle::shown::Snapshots;
+use crate::oracle::snapped;
+use fsclient::{Answer as FsAnswer, Caller, Entry, Errno, Fh, FsRequest, Invalidate, Reply, Request};
 use node::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Instant, Rng};
 
 const THINK: Duration = Duration::from_millis(600);
 /// The same of a client that works in one directory for a while, which it then has for itself.
 const BRIEFLY: Duration = Duration::from_millis(20);
-/// Cells of a file that are written.
-const CELLS: u64 = 4;
-/// Distance of the cells of a wide file in bytes: each lies in an object of its own.
-const WIDE: u64 = 4 << 20;
-/// The name of the xattr.
-const XATTR: &[u8] = b"user.sim";
 /// The most handles that a client holds open.
 const HELD: usize = 2;
-const FILES: [&str; 4] = ["a", "b", "c", "d"];
-const DIRS: [&str; 2] = ["x", "y"];
-const LINKS: [&str; 2] = ["s", "t"];
-const O_WRONLY: u32 = 1;
-const O_RDWR: u32 = 2;
-const O_CREAT: u32 = 0o100;
-const O_EXCL: u32 = 0o200;
-const O_TRUNC: u32 = 0o1000;
-const O_APPEND: u32 = 0o2000;
-const S_IFMT: u32 = 0o170_000;
-const S_IFDIR: u32 = 0o040_000;
-const S_IFLNK: u32 = 0o120_000;
-const S_IFREG: u32 = 0o100_000;
-
-/// The use of a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// Small, and written by everyone.
-    Shared,
-    /// Of several objects with holes between them, and written by everyone.
-    Wide,
-    /// Appended to by one client: concurrent appends are not atomic in any client of this protocol.
-    Log,
-}
-
-fn use_of(ino: u64) -> Use {
-    match ino % 4 {
-        0 => Use::Log,
-        1 => Use::Wide,
-        _ => Use::Shared,
-    }
-}
-
-/// The offset of a cell in a file.
-fn place(ino: u64, cell: u64) -> u64 {
-    if use_of(ino) == Use::Wide { cell * WIDE } else { cell * CELL }
-}
+pub(super) const FILES: [&str; 4] = ["a", "b", "c", "d"];
+pub(super) const DIRS: [&str; 2] = ["x", "y"];
+pub(super) const LINKS: [&str; 2] = ["s", "t"];
 
 /// The load of file system operations.
 pub struct FileLoad {
     names: namespace::History,
     contents: contents::History,
-    rng: Rng,
-    clients: Vec<ClientState>,
+    pub(super) rng: Rng,
+    pub(super) clients: Vec<ClientState>,
     left: usize,
     /// Operations to do at the end, in reverse order.
     last_look: Vec<Work>,
@@ -87,21 +53,30 @@ pub struct FileLoad {
     pending: BTreeMap<RequestId, usize>,
     /// What the callers on each host believe.
     believed: BTreeMap<HostId, Believed>,
-    next_tag: u32,
-    has_sprees: bool,
+    pub(super) next_tag: u32,
+    pub(super) has_sprees: bool,
+    /// Clients make snapshots.
+    pub(super) has_snapshots: bool,
+    pub(super) snaps: Snapshots,
+    /// Clients set limits of trees.
+    pub(super) has_limits: bool,
+    /// The kinds of limits that somebody was asked to set.
+    limits: BTreeSet<&'static str>,
+    /// A refusal without a limit.
+    refused: Option<String>,
 }
 
-struct ClientState {
+pub(super) struct ClientState {
     host: HostId,
     next_at: Instant,
-    doing: Option<Doing>,
-    dirs: BTreeSet<u64>,
-    files: BTreeSet<u64>,
-    links: BTreeSet<u64>,
+    pub(super) doing: Option<Doing>,
+    pub(super) dirs: BTreeSet<u64>,
+    pub(super) files: BTreeSet<u64>,
+    pub(super) links: BTreeSet<u64>,
     /// Files held open beyond the operation that opened them.
-    held: BTreeMap<u64, Fh>,
+    pub(super) held: BTreeMap<u64, Fh>,
     /// The directory in which it works alone, and the operations until it does something else.
-    spree: Option<(u64, u32)>,
+    pub(super) spree: Option<(u64, u32)>,
     /// It has synced at the end.
     has_synced: bool,
 }
@@ -134,23 +109,8 @@ impl ClientState {
     }
 }
 
-/// An operation to do.
-#[derive(Clone, Debug)]
-enum Work {
-    Name(Action),
-    Data(u64, contents::Action),
-    /// A listing in pages, during which names may come and go.
-    Pages(u64),
-    /// Attributes: names and content are checked separately.
-    Stat(u64),
-    /// Close a file that was held open.
-    Close,
-    /// Make everything durable.
-    Sync,
-}
-
 /// The operation of a client.
-struct Doing {
+pub(super) struct Doing {
     work: Work,
     /// Its number in the history.
     number: usize,
@@ -160,9 +120,31 @@ struct Doing {
     /// Names listed so far.
     listing: BTreeMap<String, u64>,
     /// The next request and its time: data stay in the client's buffer for a while before they are synced.
-    later: Option<(Instant, FsRequest)>,
+    pub(super) later: Option<(Instant, FsRequest)>,
     /// True if it uses a handle that was held open.
     by_held: bool,
+    /// When a write had returned, in the history of contents: if it is not lost, all others see it from then
+    /// on.
+    written: Option<u64>,
+    /// The task with snapshots that it is.
+    walk: Option<Walk>,
+}
+
+impl Doing {
+    fn new(work: Work, stage: Stage) -> Self {
+        let listing = BTreeMap::new();
+        Self {
+            work,
+            stage,
+            listing,
+            number: 0,
+            call: 0,
+            later: None,
+            by_held: false,
+            written: None,
+            walk: None,
+        }
+    }
 }
 
 /// The request in flight.
@@ -176,6 +158,8 @@ enum Stage {
     Sync(Fh),
     /// A sync of everything: a change without a handle may be only in the client, and dies with it.
     SyncAll,
+    /// A request about snapshots.
+    Walk,
     /// A close after the answer was recorded.
     Closing,
 }
@@ -202,6 +186,11 @@ impl FileLoad {
             believed: BTreeMap::new(),
             next_tag: 0,
             has_sprees: false,
+            has_snapshots: false,
+            snaps: Snapshots::default(),
+            has_limits: false,
+            limits: BTreeSet::new(),
+            refused: None,
         }
     }
 
@@ -211,101 +200,10 @@ impl FileLoad {
         self
     }
 
-    fn draw(&mut self, client: usize) -> Work {
-        if let Some(work) = self.draw_in_spree(client) {
-            return work;
-        }
-        let rng = &mut self.rng;
-        let state = &self.clients[client];
-        let pick = |rng: &mut Rng, from: &BTreeSet<u64>| {
-            from.iter().nth(rng.below(from.len().max(1) as u64) as usize).copied()
-        };
-        let name = |rng: &mut Rng, from: &[&str]| (*rng.pick(from)).to_owned();
-        let dir = pick(rng, &state.dirs).unwrap_or(ROOT);
-        let to = pick(rng, &state.dirs).unwrap_or(ROOT);
-        let file = pick(rng, &state.files);
-        let any_name = |rng: &mut Rng| (*rng.pick(&[&FILES[..], &DIRS, &LINKS].concat())).to_owned();
-        self.next_tag += 1;
-        let tag = self.next_tag;
-        Work::Name(match rng.below(100) {
-            0..7 => Action::Lookup(dir, name(rng, &FILES)),
-            7..12 => Action::Lookup(dir, name(rng, &DIRS)),
-            12..24 => Action::Create(dir, name(rng, &FILES)),
-            24..28 => Action::OpenOrCreate(dir, name(rng, &FILES)),
-            28..33 => Action::Mkdir(dir, name(rng, &DIRS)),
-            33..36 => Action::Symlink(dir, name(rng, &LINKS), tag),
-            36..42 => Action::Unlink(dir, name(rng, &FILES)),
-            42..43 => Action::Unlink(dir, name(rng, &LINKS)),
-            43..45 => Action::Rmdir(dir, name(rng, &DIRS)),
-            45..53 => Action::Rename(dir, name(rng, &FILES), to, name(rng, &FILES)),
-            53..56 => Action::Rename(dir, name(rng, &DIRS), to, name(rng, &DIRS)),
-            56..58 => Action::Rename(dir, any_name(rng), to, any_name(rng)),
-            58..61 => Action::List(dir),
-            61..62 => return Work::Sync,
-            62..65 => return Work::Pages(dir),
-            65..66 => match pick(rng, &state.links) {
-                Some(link) => Action::Readlink(link),
-                None => Action::Lookup(dir, name(rng, &LINKS)),
-            },
-            roll => match file {
-                None => Action::Create(dir, name(rng, &FILES)),
-                Some(file) if roll < 70 => Action::Link(file, dir, name(rng, &FILES)),
-                Some(file) if roll < 73 => return Work::Stat(file),
-                // Files that are held open come first, also those without a name.
-                Some(file) => {
-                    let held = state.held.keys().next().copied().filter(|_| rng.chance(1, 3));
-                    return self.draw_data(client, held.unwrap_or(file));
-                }
-            },
-        })
-    }
-
-    /// The next operation of a client that works in one directory for a while. Sometimes it begins to.
-    fn draw_in_spree(&mut self, client: usize) -> Option<Work> {
-        if !self.has_sprees {
-            return None;
-        }
-        let (rng, state) = (&mut self.rng, &mut self.clients[client]);
-        if state.spree.is_none() && rng.chance(1, 16) {
-            let dir = state.dirs.iter().nth(rng.below(state.dirs.len() as u64) as usize)?;
-            state.spree = Some((*dir, 5 + rng.below(12) as u32));
-        }
-        let (dir, left) = state.spree?;
-        state.spree = (left > 1).then_some((dir, left - 1));
-        let name = (*rng.pick(&FILES)).to_owned();
-        Some(Work::Name(match rng.below(20) {
-            0..9 => Action::Create(dir, name),
-            9..10 => Action::OpenOrCreate(dir, name),
-            10..16 => Action::Unlink(dir, name),
-            16..17 => Action::Lookup(dir, name),
-            17..18 => Action::Rename(dir, name, dir, (*rng.pick(&FILES)).to_owned()),
-            18..19 => Action::List(dir),
-            _ => match state.files.last().copied() {
-                Some(file) => return Some(self.draw_data(client, file)),
-                None => Action::Create(dir, name),
-            },
-        }))
-    }
-
-    fn draw_data(&mut self, client: usize, ino: u64) -> Work {
-        use contents::Action;
-        let rng = &mut self.rng;
-        let (tag, cell) = (self.next_tag, rng.below(CELLS));
-        let log = use_of(ino) == Use::Log;
-        let others = log && (ino / 4) % self.clients.len() as u64 != client as u64;
-        Work::Data(
-            ino,
-            match rng.below(27) {
-                0..11 if log && !others => Action::Append(tag),
-                0..11 if !others => Action::Write { offset: place(ino, cell), tag },
-                11..15 if !others => Action::Truncate(place(ino, cell) + CELL * rng.below(2)),
-                15..17 => Action::SetXattr(tag),
-                17 => Action::RemoveXattr,
-                18..20 => Action::GetXattr,
-                20 => Action::Chmod(*rng.pick(&[0o600, 0o640, 0o755])),
-                _ => read_of(ino, cell),
-            },
-        )
+    /// The same, in which clients make snapshots, or set limits of trees.
+    pub fn with_trees(mut self, has_snapshots: bool, has_limits: bool) -> Self {
+        (self.has_snapshots, self.has_limits) = (has_snapshots, has_limits);
+        self
     }
 
     fn begin(&mut self, world: &mut ClientWorld, client: usize, work: Work) {
@@ -320,7 +218,8 @@ impl FileLoad {
             Work::Name(action) => self.names.called(client, action.clone()),
             Work::Data(ino, action) => self.contents.called(*ino, client, action.clone()),
             Work::Stat(ino) => self.contents.called(*ino, client, contents::Action::Stat),
-            Work::Pages(_) | Work::Close | Work::Sync => 0,
+            Work::Snap(task) => self.call_snap(client, task),
+            Work::Pages(_) | Work::Close | Work::Sync | Work::Limit(..) => 0,
         };
         let held = match &work {
             Work::Data(ino, contents::Action::Read { .. } | contents::Action::Write { .. }) => {
@@ -330,16 +229,71 @@ impl FileLoad {
         };
         let stage = match work {
             Work::Sync => Stage::SyncAll,
+            Work::Snap(_) => Stage::Walk,
             _ => held.map_or(Stage::First, Stage::Data),
         };
-        let request = match held {
-            Some(fh) => data_request(&work, fh, 0),
-            None => self.first_request(&work),
+        let walk = match &work {
+            Work::Snap(task) => Some(Walk::new(task.clone(), self.rng.fork())),
+            _ => None,
+        };
+        let request = match (held, walk.as_ref().and_then(Walk::request)) {
+            (_, Some(request)) => request,
+            (Some(fh), None) => data_request(&work, fh, 0),
+            (None, None) => self.first_request(&work),
         };
         let by_held = held.is_some();
-        let listing = BTreeMap::new();
-        self.clients[client].doing = Some(Doing { work, number, call, stage, listing, later: None, by_held });
+        let doing = Doing { number, call, by_held, walk, ..Doing::new(work, stage) };
+        self.clients[client].doing = Some(doing);
         self.ask(world, client, request);
+    }
+
+    /// Records the call that a task with snapshots is.
+    fn call_snap(&mut self, client: usize, task: &Task) -> usize {
+        match task {
+            Task::Make(name) => {
+                let at = self.contents.moment();
+                let snap = Action::Snap(name.0, name.1.clone(), Rc::default());
+                let number = self.names.called(client, snap);
+                self.snaps.called(name.clone(), client, number, at);
+                number
+            }
+            Task::Remove(name) => {
+                self.snaps.removed(name);
+                self.names.called(client, Action::Unsnap(name.0, name.1.clone()))
+            }
+            Task::Read(dir) | Task::List(dir) => self.names.called(client, Action::Snaps(*dir)),
+            Task::Whole(_) => 0,
+        }
+    }
+
+    /// Handles the reply to a request of a task with snapshots, and makes the next one.
+    fn advance_walk(&mut self, world: &mut ClientWorld, client: usize, reply: &Reply) {
+        let doing = self.clients[client].doing.as_mut().expect("an answer to something");
+        let (number, work) = (doing.number, doing.work.clone());
+        let Some(walk) = &mut doing.walk else { return };
+        let (found, next) = (walk.take(reply), walk.request());
+        for found in found {
+            let at = self.contents.moment();
+            match found {
+                Found::Answered(answer) => {
+                    match (&work, &answer) {
+                        (Work::Snap(Task::Make(name)), Answer::Done) => self.snaps.made(name, at),
+                        (Work::Snap(Task::List(dir)), Answer::Snaps(all)) => {
+                            let own = all.iter().filter(|(of, _)| of == dir).cloned();
+                            self.last_look.extend(own.map(|name| Work::Snap(Task::Whole(name))));
+                        }
+                        _ => {}
+                    }
+                    self.names.returned(number, answer);
+                }
+                Found::Seen(name, seen) => self.snaps.saw(&name, at, seen),
+                Found::Missed(name, what) => self.snaps.missed(&name, what),
+            }
+        }
+        match next {
+            Some(request) => self.ask(world, client, request),
+            None => self.clients[client].doing = None,
+        }
     }
 
     fn believed(&mut self, client: usize) -> &mut Believed {
@@ -355,12 +309,16 @@ impl FileLoad {
     /// Records the answer to a call.
     fn record(&mut self, client: usize, outcome: Outcome) {
         let doing = self.clients[client].doing.as_ref().expect("an answer to something");
-        let (number, call, by_held) = (doing.number, doing.call, doing.by_held);
+        let (number, call, by_held, written) = (doing.number, doing.call, doing.by_held, doing.written);
         match (doing.work.clone(), outcome) {
+            (work, Outcome::Failed(errno @ (Errno::EDQUOT | Errno::EXDEV))) => {
+                self.refused(client, (number, work), errno);
+            }
             (Work::Name(_), Outcome::Name(answer)) => self.names.returned(number, answer),
             (Work::Name(_), Outcome::Failed(errno)) => self.names.returned(number, Answer::Error(errno)),
             (Work::Data(ino, _) | Work::Stat(ino), Outcome::Data(answer)) => {
-                self.contents.returned(ino, number, answer);
+                let at = written.unwrap_or_else(|| self.contents.moment());
+                self.contents.returned_at(ino, number, answer, at);
             }
             (Work::Data(ino, _) | Work::Stat(ino), Outcome::Failed(errno)) => {
                 let gone = [Errno::ENOENT, Errno::ESTALE].contains(&errno) && !by_held;
@@ -380,10 +338,31 @@ impl FileLoad {
         }
     }
 
+    /// A call was refused because of a limit. That one was ever set is all that is known here: clients know
+    /// late of limits and of what is used. The audit ([`crate::audit`]) sees what they do when all is quiet.
+    fn refused(&mut self, client: usize, (number, work): (usize, Work), errno: Errno) {
+        let kind = match (&work, errno) {
+            (Work::Name(_), Errno::EDQUOT) => "max_files",
+            (Work::Data(..), Errno::EDQUOT) => "max_bytes",
+            _ => "",
+        };
+        if !self.limits.contains(kind) && (!kind.is_empty() || self.limits.is_empty()) {
+            self.refused.get_or_insert_with(|| format!("client.{client} {work:?}: {errno} without a limit"));
+        }
+        match work {
+            Work::Name(_) => self.names.ignore(number),
+            Work::Data(ino, _) => self.contents.returned(ino, number, contents::Answer::Refused),
+            _ => {}
+        }
+    }
+
     /// Handles the reply to a request of an operation: makes the next request, or ends the operation.
     fn advance(&mut self, world: &mut ClientWorld, client: usize, reply: &Reply) {
         let doing = self.clients[client].doing.as_mut().expect("an answer to something");
         let (stage, work) = (doing.stage, doing.work.clone());
+        if stage == Stage::Walk {
+            return self.advance_walk(world, client, reply);
+        }
         if let Stage::Sync(_) | Stage::SyncAll = stage {
             match reply {
                 Ok(_) => self.names.synced(client),
@@ -391,7 +370,7 @@ impl FileLoad {
             }
         }
         let next = match (stage, reply) {
-            (Stage::Closing, _) => None,
+            (Stage::Closing | Stage::Walk, _) => None,
             (Stage::First, Ok(FsAnswer::Opened { fh, .. })) => match work {
                 Work::Data(_, contents::Action::Truncate(_)) => {
                     self.record(client, Outcome::Data(contents::Answer::Done));
@@ -421,6 +400,7 @@ impl FileLoad {
                 None
             }
             (Stage::Data(fh), Ok(FsAnswer::Written(_))) => {
+                doing.written = Some(self.contents.moment());
                 Some((Stage::Sync(fh), FsRequest::Fsync { fh, data_only: false }))
             }
             (Stage::Data(fh), Ok(FsAnswer::Entries(entries))) if !entries.is_empty() => {
@@ -430,17 +410,15 @@ impl FileLoad {
             }
             (Stage::Data(fh), Ok(FsAnswer::Entries(_))) => {
                 let names = std::mem::take(&mut doing.listing);
-                if self.finishing
-                    && let Work::Name(Action::List(dir)) = &work
-                {
-                    let found = names.keys().map(|name| Work::Name(Action::Lookup(*dir, name.clone())));
-                    self.last_look.extend(found);
-                }
-                self.record(client, Outcome::Name(Answer::Names(names)));
+                self.listed(client, &work, names);
                 self.close(client, fh)
             }
             (Stage::Data(fh), Ok(FsAnswer::Data(data))) => {
                 self.record(client, Outcome::Data(contents::Answer::Data(data.to_vec())));
+                self.close(client, fh)
+            }
+            (Stage::Data(fh), Err(Errno::EDQUOT)) => {
+                self.record(client, Outcome::Failed(Errno::EDQUOT));
                 self.close(client, fh)
             }
             (Stage::Data(fh) | Stage::Sync(fh), reply) => {
@@ -451,6 +429,17 @@ impl FileLoad {
             }
         };
         self.go_on(world, client, next);
+    }
+
+    /// All names of a directory are here. At the end each leads on to its inode.
+    fn listed(&mut self, client: usize, work: &Work, names: BTreeMap<String, u64>) {
+        if self.finishing
+            && let Work::Name(Action::List(dir)) = work
+        {
+            let found = names.keys().map(|name| Work::Name(Action::Lookup(*dir, name.clone())));
+            self.last_look.extend(found);
+        }
+        self.record(client, Outcome::Name(Answer::Names(names)));
     }
 
     /// Records the answer of an operation with one request.
@@ -522,7 +511,8 @@ impl FileLoad {
             return;
         };
         let syncs = matches!(stage, Stage::Sync(_));
-        let pause = if syncs && self.rng.chance(1, 2) { self.rng.below(300) } else { 0 };
+        let longest = if self.has_snapshots && self.rng.chance(1, 3) { 1500 } else { 300 };
+        let pause = if syncs && self.rng.chance(1, 2) { self.rng.below(longest) } else { 0 };
         let doing = self.clients[client].doing.as_mut().expect("still at it");
         doing.stage = stage;
         if pause > 0 {
@@ -545,11 +535,13 @@ impl FileLoad {
             return;
         }
         match entry.attr.mode & S_IFMT {
-            S_IFDIR => self.last_look.push(Work::Name(Action::List(ino))),
+            S_IFDIR => {
+                let snaps = self.has_snapshots.then_some(Work::Snap(Task::List(ino)));
+                self.last_look.extend(snaps.into_iter().chain([Work::Name(Action::List(ino))]));
+            }
             S_IFLNK => self.last_look.push(Work::Name(Action::Readlink(ino))),
             _ if is_new || self.clients.len() < 3 => {
-                let cells = if use_of(ino) == Use::Wide { CELLS } else { 1 };
-                self.last_look.extend((0..cells).map(|cell| Work::Data(ino, read_of(ino, cell))));
+                self.last_look.extend((0..cells_of(ino)).map(|cell| Work::Data(ino, read_of(ino, cell))));
                 self.last_look.extend([Work::Stat(ino), Work::Data(ino, contents::Action::GetXattr)]);
             }
             _ => {}
@@ -566,7 +558,11 @@ impl FileLoad {
             }
             Work::Data(ino, action) => data_first(*ino, action),
             Work::Sync => FsRequest::Sync,
-            Work::Close => unreachable!("begins with its end"),
+            Work::Limit(dir, name, value) => {
+                self.limits.extend(value.map(|_| *name));
+                limit_request(*dir, name, *value)
+            }
+            Work::Snap(_) | Work::Close => unreachable!("begins otherwise"),
         }
     }
 
@@ -574,118 +570,10 @@ impl FileLoad {
     fn close_one(&mut self, world: &mut ClientWorld, client: usize) -> bool {
         let state = &mut self.clients[client];
         let Some((_, fh)) = state.held.pop_first() else { return false };
-        state.doing = Some(Doing {
-            work: Work::Close,
-            number: 0,
-            call: 0,
-            stage: Stage::Closing,
-            listing: BTreeMap::new(),
-            later: None,
-            by_held: false,
-        });
+        state.doing = Some(Doing::new(Work::Close, Stage::Closing));
         self.ask(world, client, FsRequest::Release { fh, lock_owner: 0 });
         true
     }
-}
-
-/// True for a change of attributes, which is recorded as done once it is durable.
-fn changes_attributes(work: &Work) -> bool {
-    use contents::Action as Do;
-    matches!(work, Work::Data(_, Do::Chmod(_) | Do::SetXattr(_) | Do::RemoveXattr))
-}
-
-/// A read of the range that shows a cell; of a small file all cells.
-fn read_of(ino: u64, cell: u64) -> contents::Action {
-    match use_of(ino) {
-        Use::Wide => contents::Action::Read { offset: place(ino, cell), len: 64 },
-        _ => contents::Action::Read { offset: 0, len: 4096 },
-    }
-}
-
-fn name_request(action: &Action) -> FsRequest {
-    let bytes = |name: &String| name.clone().into_bytes();
-    let create = |parent: u64, name: &String, flags: u32| FsRequest::Create {
-        parent,
-        name: bytes(name),
-        mode: contents::NEW_MODE,
-        flags: O_CREAT | O_RDWR | flags,
-    };
-    match action {
-        Action::Lookup(dir, name) => FsRequest::Lookup { parent: *dir, name: bytes(name) },
-        // There are two ways to make a file. The name decides, so that a replay takes the same one.
-        Action::Create(dir, name) if name == "a" => {
-            FsRequest::Mknod { parent: *dir, name: bytes(name), mode: S_IFREG | contents::NEW_MODE, rdev: 0 }
-        }
-        Action::Create(dir, name) => create(*dir, name, O_EXCL),
-        Action::OpenOrCreate(dir, name) => create(*dir, name, 0),
-        Action::Mkdir(dir, name) => FsRequest::Mkdir { parent: *dir, name: bytes(name), mode: 0o755 },
-        Action::Symlink(dir, name, to) => {
-            FsRequest::Symlink { parent: *dir, name: bytes(name), target: to.to_string().into_bytes() }
-        }
-        Action::Readlink(ino) => FsRequest::Readlink { ino: *ino },
-        Action::Unlink(dir, name) => FsRequest::Unlink { parent: *dir, name: bytes(name) },
-        Action::Rmdir(dir, name) => FsRequest::Rmdir { parent: *dir, name: bytes(name) },
-        Action::Rename(dir, name, to, to_name) => FsRequest::Rename {
-            parent: *dir,
-            name: bytes(name),
-            new_parent: *to,
-            new_name: bytes(to_name),
-            flags: 0,
-        },
-        Action::Link(ino, dir, name) => {
-            FsRequest::Link { ino: *ino, new_parent: *dir, new_name: bytes(name) }
-        }
-        Action::List(dir) => FsRequest::Opendir { ino: *dir },
-        Action::Nlink(ino) | Action::Use(ino) => FsRequest::Getattr { ino: *ino },
-    }
-}
-
-fn data_first(ino: u64, action: &contents::Action) -> FsRequest {
-    use contents::Action as Do;
-    let name = XATTR.to_vec();
-    match action {
-        Do::Write { .. } | Do::Read { .. } => FsRequest::Open { ino, flags: O_RDWR, kill_suidgid: false },
-        Do::Append(_) => FsRequest::Open { ino, flags: O_WRONLY | O_APPEND, kill_suidgid: false },
-        Do::Truncate(size) => {
-            FsRequest::Setattr { ino, set: SetAttr { size: Some(*size), ..SetAttr::default() } }
-        }
-        Do::Chmod(mode) => {
-            FsRequest::Setattr { ino, set: SetAttr { mode: Some(*mode), ..SetAttr::default() } }
-        }
-        Do::SetXattr(tag) => {
-            FsRequest::Setxattr { ino, name, value: tag.to_string().into_bytes(), flags: 0, kill_sgid: false }
-        }
-        Do::RemoveXattr => FsRequest::Removexattr { ino, name },
-        Do::GetXattr => FsRequest::Getxattr { ino, name },
-        Do::Stat => FsRequest::Getattr { ino },
-    }
-}
-
-fn data_request(work: &Work, fh: Fh, offset: u64) -> FsRequest {
-    use contents::Action as Do;
-    let cell = |tag: u32| filled(tag, 0, CELL as usize).into();
-    match work {
-        Work::Data(_, Do::Write { offset, tag }) => {
-            FsRequest::Write { fh, offset: *offset, data: cell(*tag), kill_suidgid: false }
-        }
-        // The append flag decides the offset.
-        Work::Data(_, Do::Append(tag)) => {
-            FsRequest::Write { fh, offset: 0, data: cell(*tag), kill_suidgid: false }
-        }
-        Work::Data(_, Do::Read { offset, len }) => FsRequest::Read { fh, offset: *offset, len: *len as u32 },
-        Work::Pages(_) => FsRequest::Readdir { fh, offset, max_bytes: 64, plus: false },
-        _ => FsRequest::Readdir { fh, offset, max_bytes: 1 << 16, plus: false },
-    }
-}
-
-fn names_of(entries: &[DirEntry]) -> impl Iterator<Item = (String, u64)> {
-    let names = entries.iter().map(|e| (String::from_utf8_lossy(&e.name).into_owned(), e.ino));
-    names.filter(|(n, _)| n != "." && n != ".." && n != super::locks::FILE)
-}
-
-/// The number in some bytes, or a number that nobody has if they are none.
-fn number(bytes: &[u8]) -> u32 {
-    std::str::from_utf8(bytes).ok().and_then(|s| s.parse().ok()).unwrap_or(u32::MAX)
 }
 
 impl Load for FileLoad {
@@ -775,6 +663,7 @@ impl Load for FileLoad {
         self.left = 0;
         self.finishing = true;
         self.last_look = vec![Work::Name(Action::List(ROOT))];
+        self.last_look.extend(self.has_snapshots.then_some(Work::Snap(Task::List(ROOT))));
     }
 
     fn in_flight(&self) -> Vec<String> {
@@ -787,7 +676,19 @@ impl Load for FileLoad {
         self.names.answered() + self.contents.answered()
     }
 
+    fn linked_files(&self) -> BTreeSet<u64> {
+        self.names.linked()
+    }
+
     fn verdicts(&self) -> Vec<(&'static str, Judgement)> {
-        vec![("namespace_linearizable", self.names.check()), ("files_linearizable", self.contents.check())]
+        let (mut names, mut contents) = (self.names.clone(), self.contents.clone());
+        snapped::tell(&self.snaps, &mut names, &mut contents);
+        let limits = Judgement { wrong: self.refused.clone(), ..Judgement::default() };
+        vec![
+            ("snapshots_constant", self.snaps.check()),
+            ("namespace_linearizable", names.check()),
+            ("files_linearizable", contents.check()),
+            ("quotas_hold", limits),
+        ]
     }
 }

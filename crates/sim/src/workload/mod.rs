@@ -2,10 +2,13 @@
 
 mod believed;
 mod commands;
+mod file_draws;
+mod file_requests;
 mod files;
 mod filling;
 mod locks;
 mod objects;
+mod snap_walk;
 mod snapshots;
 mod watches;
 
@@ -53,6 +56,10 @@ pub trait Load {
     fn answered_calls(&self) -> usize;
     /// The results of its checkers, by name.
     fn verdicts(&self) -> Vec<(&'static str, Judgement)>;
+    /// Files that got a further name at some time: of these, the server may keep the inode elsewhere.
+    fn linked_files(&self) -> BTreeSet<u64> {
+        BTreeSet::new()
+    }
     /// Removed snapshots of the pool [`crate::cluster::SNAPSHOTS`].
     fn removed_snaps(&self) -> Option<&BTreeSet<u64>> {
         None
