@@ -2,8 +2,8 @@
 //!
 //! In a directory that this client has for itself it knows which names are free, and nobody else looks at
 //! them before it has given the directory up. So it can carry out there by itself: create, unlink, and, at a
-//! server of ours, mkdir and rmdir. The request that it sends is a *promise*. A directory is given up when all
-//! promises in it are answered.
+//! server of ours, mkdir and rmdir. The request that it sends is a *promise*. A directory is given up when
+//! all promises in it are answered.
 
 use crate::api::{Answer, Caller, FsRequest};
 use crate::inode::Inode;
@@ -68,7 +68,8 @@ impl Namespace<'_> {
         let parent = self.cache.may_create(dir, name)?;
         let message = mds_request::build(self.cache, self.osdmap.epoch, &caller, request).ok()?;
         // What it inherits, an MDS tells.
-        if !message.data.is_empty() || self.osdmap.is_full(parent.file_layout()?.pool) {
+        let is_full = parent.file_layout().is_some_and(|layout| self.osdmap.is_full(layout.pool));
+        if !message.data.is_empty() || is_full {
             return None;
         }
         let mut made = match request {

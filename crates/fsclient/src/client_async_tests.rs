@@ -483,6 +483,13 @@ fn a_directory_that_others_may_use_or_with_names_or_snapshots_is_removed_by_the_
 }
 
 #[test]
+fn a_directory_is_made_at_once_although_nobody_knows_the_layout_of_files_there() {
+    let mut rig = Rig::alone_with(false, 2);
+    rig.client.sessions.pretend_announced(msgs::session_metadata::ASYNC_DIRS);
+    assert_eq!(answers(&rig.mkdir(b"a")).len(), 1);
+}
+
+#[test]
 fn directories_are_made_by_the_mds_if_it_does_not_announce_otherwise() {
     let mut rig = Rig::alone();
     let out = rig.mkdir(b"a");

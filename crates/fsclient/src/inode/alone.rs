@@ -17,9 +17,9 @@ impl Inode {
         self.caps.assume();
     }
 
-    /// The last name of this inode was removed. Returns the release of `Ls` that goes with it: the answer does
-    /// not tell the number of links, but the last one has gone for good. Of a directory, the right to work in
-    /// it goes as well.
+    /// The last name of this inode was removed. Returns the release of `Ls` that goes with it: the answer
+    /// does not tell the number of links, but the last one has gone for good. Of a directory, the right to
+    /// work in it goes as well.
     pub(crate) fn promise_removal(&mut self, wall: Wall) -> Option<DentryRelease> {
         self.promised.set_unlinked(true);
         self.attrs.note_unlinked(wall);
