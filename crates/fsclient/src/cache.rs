@@ -411,12 +411,6 @@ impl Cache {
         parent.map(|(parent, _)| *parent).or_else(|| self.references.parent(self.number(dir)))
     }
 
-    /// The last attributes of an inode that callers refer to, and that its MDS has forgotten since it has no
-    /// name.
-    pub(crate) fn last_attributes(&self, ino: Ino) -> Option<Attr> {
-        self.references.last_attributes(ino)
-    }
-
     /// Drops the inodes that were used least recently, if there are too many. What callers believe of one is
     /// withdrawn first, so that it goes when there are too many again. A look visits all inodes; so there is
     /// one in many calls, each of which adds at most one inode.

@@ -72,20 +72,62 @@ fn a_file_without_a_name_goes_although_the_kernel_refers_to_it() {
     assert!(released(&out).is_empty(), "callers believe that it is there");
     let out = rig.forget(&out);
     assert_eq!(released(&out)[0].ino, ino, "its MDS may purge it");
-    // A descriptor that was opened with `O_PATH` still refers to it.
-    let gone = |rig: &mut Rig| {
-        let mut out = rig.ask(FsRequest::Getattr { ino });
-        while let Some((tid, request)) = requests(&out).pop() {
-            let result = Errno::ESTALE.to_result_code();
-            let reply = ClientReply { op: request.op, safe: true, result, ..ClientReply::default() };
-            out = rig.mds_says(tid, reply);
-        }
-        answers(&out).into_iter().cloned().collect::<Vec<_>>()
-    };
-    let [Ok(Answer::Attr(attr, valid))] = &gone(&mut rig)[..] else { panic!("no attributes") };
-    assert_eq!((attr.ino, attr.nlink, attr.mode, valid.is_zero()), (ino, 0, 0o100_644, true));
-    rig.ask(FsRequest::Forget { ino, count: 1 });
-    assert_eq!(gone(&mut rig), [Err(Errno::ESTALE)], "nobody refers to it");
+    // What a descriptor of `O_PATH` tells of it may have been changed by others since.
+    let (tid, asked) = requests(&rig.ask(FsRequest::Getattr { ino })).remove(0);
+    let result = Errno::ESTALE.to_result_code();
+    let mut out =
+        rig.mds_says(tid, ClientReply { op: asked.op, safe: true, result, ..ClientReply::default() });
+    if let Some((tid, asked)) = requests(&out).pop() {
+        out = rig.mds_says(tid, ClientReply { op: asked.op, safe: true, result, ..ClientReply::default() });
+    }
+    assert_eq!(answers(&out)[..], [&Err(Errno::ESTALE)]);
+}
+
+impl Rig {
+    /// A client that asks for the removal of `f0`, a file that the kernel has looked up; with the tid.
+    fn removing_f0() -> (Self, u64) {
+        let mut rig = rig_with_all_names();
+        let request = FsRequest::Unlink { parent: super::tests::DIR, name: b"f0".to_vec() };
+        let (tid, _) = requests(&rig.ask(request)).remove(0);
+        (rig, tid)
+    }
+
+    fn unlinked(&mut self, tid: u64, result: i32) -> Outs {
+        let reply = ClientReply { op: MdsOp::UNLINK, safe: true, result, ..ClientReply::default() };
+        self.mds_says(tid, reply)
+    }
+
+    /// The MDS tells that `f0` has no name. Returns what is sent until callers have forgotten what they may
+    /// not believe any more.
+    fn f0_has_no_links(&mut self) -> Outs {
+        let caps = Caps(DIR_CAPS & !msgs::cap::LINK_SHARED);
+        let grant = ClientCaps { op: cap_op::GRANT, ino: F0, cap_id: 100, seq: 2, ..ClientCaps::default() };
+        let mut out = self.mds_says(0, ClientCaps { caps, mode: 0o100_644, nlink: 0, ..grant });
+        out.extend(self.forget(&out));
+        out
+    }
+}
+
+/// The inode of the name `f0`.
+const F0: u64 = 0x200_0000_0000;
+
+#[test]
+fn a_file_that_was_removed_here_stays_as_long_as_a_descriptor_refers_to_it() {
+    let (mut rig, tid) = Rig::removing_f0();
+    rig.unlinked(tid, 0);
+    assert!(released(&rig.f0_has_no_links()).is_empty(), "the MDS may not purge it");
+    let out = rig.ask(FsRequest::Getattr { ino: F0 });
+    let [Ok(Answer::Attr(attr, _))] = answers(&out)[..] else { panic!("no attributes") };
+    assert_eq!((attr.ino, attr.nlink, attr.mode), (F0, 0, 0o100_644));
+    let out = rig.ask(FsRequest::Forget { ino: F0, count: 1 });
+    assert_eq!(released(&out)[0].ino, F0, "the descriptor was closed");
+}
+
+#[test]
+fn a_file_that_could_not_be_removed_here_goes_when_others_remove_it() {
+    let (mut rig, tid) = Rig::removing_f0();
+    rig.unlinked(tid, Errno::EACCES.to_result_code());
+    assert_eq!(released(&rig.f0_has_no_links())[0].ino, F0);
 }
 
 #[test]

@@ -125,6 +125,7 @@ impl Namespace<'_> {
         match mds_request::build(self.cache, self.osdmap.epoch, &attempt.caller(), request) {
             Ok(mut message) => {
                 self.give_up_link_count(attempt, request, &mut message);
+                self.note_removal(request, true);
                 self.sessions.ask(attempt, self.cache, message)
             }
             Err(errno) => fail(errno),
@@ -266,13 +267,7 @@ impl Namespace<'_> {
         request: &FsRequest,
         message: &mut ClientRequest,
     ) {
-        let (FsRequest::Unlink { parent: dir, name }
-        | FsRequest::Rmdir { parent: dir, name }
-        | FsRequest::Rename { new_parent: dir, new_name: name, .. }) = request
-        else {
-            return;
-        };
-        let Some(key) = self.cache.last_known(InodeKey::head(*dir), name) else { return };
+        let Some(key) = self.removed_inode(request) else { return };
         let Some(rank) = self.cache.inode(key).and_then(|i| Some(i.caps().cap()?.auth_rank())) else {
             return;
         };
@@ -288,12 +283,34 @@ impl Namespace<'_> {
         self.cache.inode_changed(key);
     }
 
+    /// The inode of which a request takes a name away.
+    fn removed_inode(&self, request: &FsRequest) -> Option<InodeKey> {
+        let (FsRequest::Unlink { parent: dir, name }
+        | FsRequest::Rmdir { parent: dir, name }
+        | FsRequest::Rename { new_parent: dir, new_name: name, .. }) = request
+        else {
+            return None;
+        };
+        self.cache.last_known(InodeKey::head(*dir), name)
+    }
+
+    /// Notes that a local caller takes the last name of a file away, or that it could not.
+    fn note_removal(&mut self, request: &FsRequest, is_removed: bool) {
+        let exchanges = matches!(request, FsRequest::Rename { flags, .. } if *flags == rename_flag::EXCHANGE);
+        if let Some(key) = self.removed_inode(request).filter(|_| !exchanges)
+            && let Some(inode) = self.cache.inode_mut(key).filter(|inode| inode.attrs().nlink() <= 1)
+        {
+            inode.set_removed_here(is_removed);
+        }
+    }
+
     fn answer(&mut self, attempt: &Attempt<'_>, request: &FsRequest, reply: &ClientReply) -> Step {
         use FsRequest as R;
         let (now, is_repeat) = (attempt.now(), attempt.is_repeat());
         if let Some(errno) = Errno::from_result_code(reply.result) {
+            self.note_removal(request, false);
             self.correct_names(request, errno);
-            return self.without_name(request, errno).unwrap_or_else(|| fail(errno));
+            return fail(errno);
         }
         let target = reply.trace.target.as_ref().map(|t| InodeKey::new(t.ino, t.snapid));
         match request {
@@ -345,14 +362,6 @@ impl Namespace<'_> {
                 None => fail(Errno::ESTALE),
             },
         }
-    }
-
-    /// What fstat(2) tells of a file without a name that is referred to but not open (`O_PATH`), once its MDS
-    /// has removed it: what it was when it was dropped here.
-    fn without_name(&self, request: &FsRequest, errno: Errno) -> Option<Step> {
-        let FsRequest::Getattr { ino } = request else { return None };
-        let attr = self.cache.last_attributes(*ino).filter(|_| errno == Errno::ESTALE)?;
-        Some(done(told_for_no_time(attr)))
     }
 
     fn attributes_set(&mut self, now: Now, ino: Ino, set: &SetAttr) -> Step {

@@ -1,7 +1,7 @@
 //! References that local callers hold to inodes that are not here any more, and what is still to be known of
 //! these.
 
-use crate::api::{Attr, Ino};
+use crate::api::Ino;
 use crate::inode::Inode;
 use crate::key::InodeKey;
 use stdx::FastMap;
@@ -12,8 +12,6 @@ struct Left {
     count: u64,
     /// The directory and name where it was last seen; of directories only, which tell it as `..`.
     parent: Option<(InodeKey, Vec<u8>)>,
-    /// Its last attributes, if it has no name: its MDS may describe it no more.
-    attr: Option<Box<Attr>>,
 }
 
 /// References to inodes that are not here. Invariant: each is referred to at least once.
@@ -28,8 +26,7 @@ impl References {
         let (count, attrs) = (inode.usage().lookups(), inode.attrs());
         if count > 0 {
             let parent = inode.parent().filter(|_| attrs.is_dir()).cloned();
-            let attr = (attrs.nlink() == 0).then(|| Box::new(inode.attr()));
-            self.left.insert(inode.number(), Left { count, parent, attr });
+            self.left.insert(inode.number(), Left { count, parent });
         }
     }
 
@@ -54,10 +51,5 @@ impl References {
     /// The directory in which a directory was last seen.
     pub(crate) fn parent(&self, ino: Ino) -> Option<InodeKey> {
         self.left.get(&ino)?.parent.as_ref().map(|(dir, _)| *dir)
-    }
-
-    /// The last attributes of an inode that had no name any more.
-    pub(crate) fn last_attributes(&self, ino: Ino) -> Option<Attr> {
-        self.left.get(&ino)?.attr.as_deref().copied()
     }
 }

@@ -186,6 +186,67 @@ fn objects_of_removed_files_are_removed_for_all_but_their_snapshots() {
     assert_eq!(w.data_snaps.get(&format!("{new:x}.00000000")), Some(&Vec::new()));
 }
 
+/// A file of `size` bytes in `d` that was cut to 5, and whose objects have not been yet; with its number.
+/// No client holds anything for which a snapshot would have to wait.
+fn cut_file(seed: u64, size: u64) -> (World, u64) {
+    let mut w = two_clients(seed);
+    for r in [mkdir("d"), create("d/f", 1), setattr_size("d/f", size), setattr_size("d/f", 5)] {
+        ok(&mut w, r);
+    }
+    let ino = stat(&mut w, A, "d/f").ino;
+    release_all(&mut w);
+    assert!(w.data_snaps.is_empty(), "nobody waits for the cut");
+    (w, ino)
+}
+
+/// Ends what is in flight to data objects, and nothing else.
+fn end_data_operations(w: &mut World) -> usize {
+    let mut ended = 0;
+    while let Some(at) = w.in_flight.iter().position(|io| io.object.pool == w.cfg.data_pool) {
+        let io = w.in_flight.remove(at);
+        let result = w.carry_out(&io);
+        w.rank.io_done(w.now, io.id, result);
+        w.effects();
+        ended += 1;
+    }
+    ended
+}
+
+/// Seconds pass, in which what nobody waits for begins.
+fn let_cuts_begin(w: &mut World) {
+    for _ in 0..3 {
+        w.advance(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn objects_are_not_preserved_for_a_snapshot_that_a_crash_may_undo() {
+    let (mut w, ino) = cut_file(6, 9000);
+    let tid = w.start(A, mksnap("d", "s"));
+    let_cuts_begin(&mut w);
+    end_data_operations(&mut w);
+    assert_eq!(w.data_snaps, BTreeMap::new(), "the snapshot is not in the journal yet");
+    w.quiet();
+    assert_eq!(w.reply(A, tid).result, 0);
+    let_cuts_begin(&mut w);
+    w.quiet();
+    assert_eq!(w.data_snaps[&format!("{ino:x}.00000000")], [2]);
+}
+
+#[test]
+fn a_cut_under_way_preserves_nothing_for_a_later_snapshot() {
+    let (mut w, ino) = cut_file(7, 12 << 22);
+    let_cuts_begin(&mut w);
+    let tid = w.start(A, mksnap("d", "s"));
+    assert_eq!(end_data_operations(&mut w), 12, "more than are cut at once");
+    let snaps: BTreeSet<_> =
+        w.data_snaps.iter().filter(|(name, _)| name.starts_with(&format!("{ino:x}."))).collect();
+    assert!(snaps.len() == 12 && snaps.iter().all(|(_, snaps)| snaps.is_empty()), "{snaps:?}");
+    w.quiet();
+    assert_eq!(w.reply(A, tid).result, 0);
+    assert_eq!(stat(&mut w, A, "d//s/f").size, 5);
+}
+
 #[test]
 fn a_snapshot_waits_for_absent_clients() {
     let mut w = two_clients(5);

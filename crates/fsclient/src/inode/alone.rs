@@ -22,6 +22,7 @@ impl Inode {
     /// work in it goes as well.
     pub(crate) fn promise_removal(&mut self, wall: Wall) -> Option<DentryRelease> {
         self.promised.set_unlinked(true);
+        self.usage.set_removed_here(true);
         self.attrs.note_unlinked(wall);
         self.stop_work();
         let of_dir = if self.attrs.is_dir() { cap::DIR_ASYNC } else { 0 };
@@ -44,6 +45,9 @@ impl Inode {
         if self.promised.is_new() && !is_kept {
             self.lose_all();
             self.data.lose();
+        }
+        if self.promised.is_unlinked() && !is_kept {
+            self.usage.set_removed_here(false);
         }
         self.promised.set_new(false);
         self.promised.set_unlinked(false);

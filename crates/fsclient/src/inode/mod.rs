@@ -226,10 +226,11 @@ impl Inode {
     }
 
     /// True if nothing local needs the inode, and an MDS can describe it to those who refer to it. It forgets
-    /// an inode without a name; then only a file can't be in use above, since it would be open here. Somebody
-    /// may be in such a directory, or hold the end of a pipe.
+    /// an inode without a name; then only a file whose name others have removed is hardly in use above, since
+    /// it would be open here. Somebody may be in such a directory, or hold the end of a pipe.
     pub(crate) fn is_replaceable(&self) -> bool {
-        self.is_unused() && self.key.is_head() && (self.attrs.nlink() > 0 || self.attrs.is_file())
+        let may_be_forgotten = || self.attrs.is_file() && !self.usage.is_removed_here();
+        self.is_unused() && self.key.is_head() && (self.attrs.nlink() > 0 || may_be_forgotten())
     }
 
     /// True if data are buffered or the MDS has not acknowledged a change.
@@ -271,6 +272,11 @@ impl Inode {
         if !self.may_keep_pages() && self.attrs.is_file() {
             self.pages.doubt();
         }
+    }
+
+    /// A local caller takes the last name away, or could not.
+    pub(crate) fn set_removed_here(&mut self, is_removed: bool) {
+        self.usage.set_removed_here(is_removed);
     }
 
     pub(crate) fn add_lookups(&mut self, count: u64) {

@@ -15,6 +15,8 @@ pub(crate) struct Access {
 pub(crate) struct Usage {
     /// References that local callers hold.
     lookups: u64,
+    /// A local caller has taken the last name away.
+    is_removed_here: bool,
     /// Open files that read.
     readers: u32,
     /// Open files that write.
@@ -34,6 +36,16 @@ impl Usage {
 
     pub(crate) fn forget_lookups(&mut self, count: u64) {
         self.lookups = self.lookups.saturating_sub(count);
+    }
+
+    pub(super) fn set_removed_here(&mut self, is_removed: bool) {
+        self.is_removed_here = is_removed;
+    }
+
+    /// True if a local caller has taken the last name away. Then the kernel has no name for the inode, and
+    /// refers to it only as long as it is in use, if by nothing else then by a descriptor of `O_PATH`.
+    pub(super) fn is_removed_here(&self) -> bool {
+        self.is_removed_here
     }
 
     pub(super) fn opened(&mut self, access: Access) {

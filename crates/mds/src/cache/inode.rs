@@ -3,6 +3,7 @@
 use super::Holders;
 use crate::cap::{STRONG, conflicts, policy};
 use crate::cut::{self, Cut};
+use crate::realm::SnapContext;
 use crate::types::{ClientId, Holder, LastChange, OpId, Place};
 use fsfmt::InodeData;
 use msgs::cap;
@@ -41,28 +42,20 @@ pub struct Inode {
 }
 
 /// Work on a file's data objects.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DataWork {
-    /// Truncates down to the size of the truncation.
-    Truncate {
-        /// The truncation: another one may follow meanwhile.
-        cut: Cut,
-        /// Next object to process.
-        next: u64,
-        /// First object to keep.
-        end: u64,
-        /// Number of requests in flight.
-        in_flight: u32,
-    },
-    /// Removes everything, because the last name and the last cap are gone.
-    Purge {
-        /// Next object to process.
-        next: u64,
-        /// First object to keep.
-        end: u64,
-        /// Number of requests in flight.
-        in_flight: u32,
-    },
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataWork {
+    /// The truncation that it carries out: another one may follow meanwhile. `None` if everything is removed,
+    /// because the last name and the last cap are gone.
+    pub cut: Option<Cut>,
+    /// The snapshots for which objects are preserved. All of them are durable; later ones do not get into
+    /// work that is under way.
+    pub snaps: SnapContext,
+    /// Next object to process.
+    pub next: u64,
+    /// First object to keep.
+    pub end: u64,
+    /// Number of requests in flight.
+    pub in_flight: u32,
 }
 
 impl Inode {
@@ -128,7 +121,7 @@ impl Inode {
 
     /// True if its objects are being removed, since nobody had a name or a capability for it: it is gone.
     pub fn is_being_purged(&self) -> bool {
-        matches!(self.data_work, Some(DataWork::Purge { .. }))
+        self.data_work.as_ref().is_some_and(|work| work.cut.is_none())
     }
 
     /// True if `client` could be given a directory to work in it alone, once the inode records that.

@@ -21,6 +21,16 @@ impl Believed {
         (now < *until).then(|| ino.map_or(Answer::Error(Errno::ENOENT), Answer::Ino))
     }
 
+    /// The inode of which an operation takes a name away, if callers know no other name of it.
+    pub(super) fn without_name(&self, action: &Action) -> Option<u64> {
+        let (Action::Unlink(dir, name) | Action::Rename(_, _, dir, name)) = action else { return None };
+        let gone = (*dir, name.clone());
+        let ino = self.names.get(&gone)?.0?;
+        let is_other =
+            |(name, (of, _)): (&(u64, String), &(Option<u64>, Instant))| *of == Some(ino) && *name != gone;
+        (!self.names.iter().any(is_other)).then_some(ino)
+    }
+
     /// Takes the answer to an operation.
     pub(super) fn take(&mut self, now: Instant, action: &Action, reply: &Reply) {
         match (action, reply) {

@@ -306,6 +306,16 @@ impl FileLoad {
         self.pending.insert(id, client);
     }
 
+    /// The kernel forgets a file that has lost its last name there, unless a descriptor of `O_PATH` refers to
+    /// it: of every fourth file there is one.
+    fn forget_file(&self, world: &mut ClientWorld, client: usize, gone: Option<u64>) {
+        let is_file = |ino: &u64| self.clients.iter().any(|c| c.files.contains(ino));
+        if let Some(ino) = gone.filter(|ino| is_file(ino) && ino % 4 != 0) {
+            let forget = FsRequest::Forget { ino, count: u64::MAX };
+            world.request(self.clients[client].host, Request::Fs(Caller::default(), forget));
+        }
+    }
+
     /// Records the answer to a call.
     fn record(&mut self, client: usize, outcome: Outcome) {
         let doing = self.clients[client].doing.as_ref().expect("an answer to something");
@@ -623,7 +633,9 @@ impl Load for FileLoad {
         let Some(client) = self.pending.remove(&id) else { return false };
         let doing = self.clients[client].doing.as_ref().expect("an answer to something");
         if let (Stage::First, Work::Name(action)) = (doing.stage, doing.work.clone()) {
+            let gone = self.believed(client).without_name(&action).filter(|_| reply.is_ok());
             self.believed(client).take(world.now(), &action, reply);
+            self.forget_file(world, client, gone);
         }
         self.advance(world, client, reply);
         true

@@ -1,6 +1,7 @@
 //! Work on files' objects: cutting off what a truncation frees, and removing everything of an inode that has
 //! neither a name nor a capability. Both are in the journal before they begin (`truncate_from`, the stray
-//! entry), so that a crash only repeats them.
+//! entry), so that a crash only repeats them; and so are the snapshots for which they preserve objects, or a
+//! crash would leave clones of a snapshot that nobody knows.
 
 mod objects;
 
@@ -138,13 +139,13 @@ impl Strays {
         if inode.data_work.is_some() {
             return true;
         }
-        let Some(work) = due_work(env, inode, is_absent || cache.is_kept(&inode.data)) else {
+        let Some(work) = due_work(env, cache, inode, is_absent || cache.is_kept(&inode.data)) else {
             if inode.data.truncate_from == 0 && inode.data.nlink > 0 {
                 self.forget(ino);
             }
             return true;
         };
-        let lsn = inode.change.lsn();
+        let lsn = inode.change.lsn().max(cache.snaps.lsn());
         let is_stored = lsn <= env.journal().durable();
         if !is_stored && is_awaited(inode) {
             env.want_durable(lsn);
@@ -168,37 +169,30 @@ impl Strays {
     fn continue_work(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
         loop {
             let Some(inode) = cache.inodes.get_mut(&ino) else { return };
-            let (next, end, in_flight, cut) = match &mut inode.data_work {
-                Some(DataWork::Truncate { cut, next, end, in_flight }) => (next, *end, in_flight, Some(*cut)),
-                Some(DataWork::Purge { next, end, in_flight }) => (next, *end, in_flight, None),
-                None => return,
-            };
-            if *next >= end {
-                if *in_flight == 0 {
+            let Some(work) = &mut inode.data_work else { return };
+            let cut = work.cut;
+            if work.next >= work.end {
+                if work.in_flight == 0 {
                     self.end_work(env, cache, sessions, ino, cut);
                 }
                 return;
             }
-            if *in_flight >= MAX_OBJECTS_IN_FLIGHT {
+            if work.in_flight >= MAX_OBJECTS_IN_FLIGHT {
                 return;
             }
-            let number = *next;
-            *next += 1;
-            *in_flight += 1;
+            let number = work.next;
+            work.next += 1;
+            work.in_flight += 1;
             let object = objects::object(&inode.data, number, env.cfg().metadata_pool);
             let op = cut.map_or(ObjOp::Delete, |cut| objects::cut_op(cut, &inode.data.layout, number));
-            let snaps = snaps_of_objects(cache, ino);
-            env.start_io(object, snaps, vec![op], IoWhy::Data(ino));
+            env.start_io(object, work.snaps.clone(), vec![op], IoWhy::Data(ino));
         }
     }
 
     /// One object operation has ended; that the object was not there is as good.
     pub fn io_done(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
-        if let Some(inode) = cache.inodes.get_mut(&ino)
-            && let Some(DataWork::Truncate { in_flight, .. } | DataWork::Purge { in_flight, .. }) =
-                &mut inode.data_work
-        {
-            *in_flight -= 1;
+        if let Some(work) = cache.inodes.get_mut(&ino).and_then(|inode| inode.data_work.as_mut()) {
+            work.in_flight -= 1;
         }
         self.continue_work(env, cache, sessions, ino);
     }
@@ -257,10 +251,10 @@ fn stray_page(env: &Env, after: Vec<u8>) -> Need {
 }
 
 /// The snapshots for which an inode's data objects must be preserved. A directory's objects are not cut.
-fn snaps_of_objects(cache: &Cache, ino: InodeKey) -> SnapContext {
-    let Some(inode) = cache.inodes.get(&ino).filter(|inode| inode.data.is_file()) else {
+fn snaps_of_objects(cache: &Cache, inode: &Inode) -> SnapContext {
+    if !inode.data.is_file() {
         return SnapContext::default();
-    };
+    }
     let context = cache.snap_context(cache.realm_of(inode));
     let forgets = stdx::mutants::is_active("mds_purges_for_snapshots_too");
     if context.snaps.is_empty() || forgets { SnapContext::default() } else { context }
@@ -276,11 +270,14 @@ fn is_stray(env: &Env, inode: &Inode) -> bool {
 }
 
 /// The work that is to be done on an inode's objects now.
-fn due_work(env: &Env, inode: &Inode, is_absent: bool) -> Option<DataWork> {
+fn due_work(env: &Env, cache: &Cache, inode: &Inode, is_absent: bool) -> Option<DataWork> {
     let data = &inode.data;
-    if is_stray(env, inode) && data.nlink == 0 && inode.is_idle() && !is_absent {
-        return Some(DataWork::Purge { next: 0, end: objects::all_objects(data), in_flight: 0 });
-    }
-    let (cut, objects) = Cut::of(data)?;
-    Some(DataWork::Truncate { cut, next: objects.start, end: objects.end, in_flight: 0 })
+    let (cut, objects) = if is_stray(env, inode) && data.nlink == 0 && inode.is_idle() && !is_absent {
+        (None, 0..objects::all_objects(data))
+    } else {
+        let (cut, objects) = Cut::of(data)?;
+        (Some(cut), objects)
+    };
+    let snaps = snaps_of_objects(cache, inode);
+    Some(DataWork { cut, snaps, next: objects.start, end: objects.end, in_flight: 0 })
 }
