@@ -240,6 +240,20 @@ fn nothing_is_asked_of_an_mds_before_the_map_is_here_that_refuses_the_former_ins
 }
 
 #[test]
+fn a_time_that_was_set_and_is_lost_gives_way_to_that_of_the_mds() {
+    let mut rig = Rig::connected();
+    let fh = rig.fh;
+    let mtime = Some(stdx::Wall(99_000_000_000));
+    let set = SetAttr { mtime, ..SetAttr::default() };
+    assert_eq!(answers(&rig.ask(FsRequest::Setattr { ino: INO, set })).len(), 1, "it is set here");
+    rig.comes_back();
+    let out = rig.read(fh);
+    rig.opens_again(&out);
+    let inode = rig.client.cache.inode(InodeKey::head(INO)).expect("the file");
+    assert_eq!(inode.attr().mtime, stdx::Wall(0));
+}
+
+#[test]
 fn every_handle_of_a_file_with_unsaved_data_is_told_once() {
     let mut rig = Rig::connected();
     let first = rig.fh;

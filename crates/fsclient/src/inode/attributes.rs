@@ -265,6 +265,11 @@ impl Attributes {
         self.update_times([file.mtime, file.atime, file.ctime], file.time_warp_seq, newer.file);
     }
 
+    /// The next times that an MDS tells count, whatever was set here.
+    pub(super) fn forget_time_warps(&mut self) {
+        self.time_warp_seq = 0;
+    }
+
     fn set_owner(&mut self, mode: u32, uid: u32, gid: u32, newer: NewerHere) {
         if self.mode == 0 || !newer.owner {
             (self.mode, self.uid, self.gid) = (mode, uid, gid);

@@ -137,6 +137,8 @@ impl Inode {
     pub(crate) fn lose_all(&mut self) -> bool {
         self.lose_cap();
         let changes = self.caps.discard();
+        // Times that were set here and are lost must not pass for newer than those of the MDS.
+        self.attrs.forget_time_warps();
         let lost = changes || !self.data.dirty().is_empty();
         if lost {
             self.data.lose();

@@ -155,10 +155,9 @@ impl Options {
     /// Takes an option that asks for what is not done here, and notes that. Returns false if it is none.
     fn take_note(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         let note = match (name, value) {
-            ("recover_session", Some("no")) => return Ok(true),
-            ("recover_session", Some("clean")) => {
-                "recover_session=clean: a mount that the cluster has evicted does not come back; unmount it \
-                 and mount it anew"
+            ("recover_session", Some("clean")) => return Ok(true),
+            ("recover_session", Some("no")) => {
+                "recover_session=no: a mount that the cluster has evicted comes back by itself all the same"
             }
             ("recover_session", _) => return Err("`recover_session` is `no` or `clean`".into()),
             ("rbytes", _) => "rbytes: directories show no recursive sizes; see the xattr ceph.dir.rbytes",

@@ -60,7 +60,7 @@ fn options_that_do_nothing_here() {
         "comment=some text",
         "norbytes,acl,noshare,rasize=1024,rsize=1,wsize=2",
         "default_permissions",
-        "recover_session=no",
+        "recover_session=clean",
         "read_from_replica=balance,crush_location=rack:a|host:b",
         "relatime,nouser",
     ] {
@@ -71,7 +71,7 @@ fn options_that_do_nothing_here() {
 #[test]
 fn options_that_are_not_done_are_told() {
     for text in
-        ["recover_session=clean", "rbytes", "noacl", "ip=1.2.3.4", "ino32", "dirstat", "ceph.client_oc=false"]
+        ["recover_session=no", "rbytes", "noacl", "ip=1.2.3.4", "ino32", "dirstat", "ceph.client_oc=false"]
     {
         let options = parse(text).expect("taken");
         assert_eq!(options.notes.len(), 1, "{text}");
