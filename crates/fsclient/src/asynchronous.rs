@@ -2,8 +2,8 @@
 //!
 //! In a directory that this client has for itself it knows which names are free, and nobody else looks at
 //! them before it has given the directory up. So it can carry out there by itself: create, unlink, and, at a
-//! server of ours, mkdir and rmdir. The request that it sends is a *promise*. A directory is given up when all
-//! promises in it are answered.
+//! server of ours, mkdir and rmdir. The request that it sends is a *promise*. A directory is given up when
+//! all promises in it are answered.
 
 use crate::api::{Answer, Caller, FsRequest};
 use crate::inode::Inode;

@@ -329,8 +329,8 @@ impl Attributes {
         grown
     }
 
-    /// Notes that a name in this directory was given to an inode, or removed from it; `is_of_dir` if that is a
-    /// directory.
+    /// Notes that a name in this directory was given to an inode, or removed from it; `is_of_dir` if that is
+    /// a directory.
     pub(super) fn note_name(&mut self, is_given: bool, is_of_dir: bool, wall: Wall) {
         let count = if is_of_dir { &mut self.nsubdirs } else { &mut self.nfiles };
         *count = if is_given { *count + 1 } else { count.saturating_sub(1) };
