@@ -1,8 +1,7 @@
 //! Object operations of the rank, and their results. Each request is one atomic vector on one object. The
 //! daemon executes them with `rados`, tests with maps in memory.
 
-use crate::realm::SnapContext;
-use crate::types::IoId;
+use crate::types::{IoId, SnapContext};
 use std::collections::BTreeMap;
 use wire::Errno;
 

@@ -27,5 +27,4 @@ pub use config::{MdsConfig, MdsOptions, RankConfig};
 pub use daemon::Mds;
 pub use io::{IoRequest, IoResult, ObjOp, ObjReply, ObjectId};
 pub use rank::{ClientPeer, Effect, Rank, Stage};
-pub use realm::SnapContext;
-pub use types::{ClientId, IoId};
+pub use types::{ClientId, IoId, SnapContext};

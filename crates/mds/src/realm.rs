@@ -4,21 +4,13 @@
 //! superset costs clones that nobody reads, and is right wherever their names are.
 
 use crate::cache::{Cache, Inode};
+use crate::types::SnapContext;
 use fsfmt::{Ino, Realm};
 use maps::SnapId;
 use msgs::SnapRealmInfo;
 
 /// The sequence number of a realm without snapshots: the first id of a snapshot is greater.
 const EMPTY_SEQ: SnapId = SnapId(1);
-
-/// The snapshots that a write to an inode must preserve.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SnapContext {
-    /// The newest snapshot that changed the realm.
-    pub seq: SnapId,
-    /// The snapshots, newest first.
-    pub snaps: Vec<SnapId>,
-}
 
 impl Cache {
     /// The realm that an inode belongs to.

@@ -1,7 +1,7 @@
 //! Ids and small types that all of the metadata server shares.
 
 use fsfmt::{DentryKey, DirFrag, InodeKey, TxnId};
-use maps::MdsRank;
+use maps::{MdsRank, SnapId};
 use wire::Errno;
 
 stdx::ids! {
@@ -77,6 +77,15 @@ impl LastChange {
     pub fn before(self, client: ClientId) -> Lsn {
         if self.author == Some(client) { self.by_others } else { self.lsn }
     }
+}
+
+/// The snapshots that a write to an inode must preserve.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SnapContext {
+    /// The newest snapshot that changed the realm.
+    pub seq: SnapId,
+    /// The snapshots, newest first.
+    pub snaps: Vec<SnapId>,
 }
 
 /// Place of a dentry: the directory's fragment, and the key in it.

@@ -3,8 +3,7 @@
 use super::Holders;
 use crate::cap::{STRONG, conflicts, policy};
 use crate::cut::{self, Cut};
-use crate::realm::SnapContext;
-use crate::types::{ClientId, Holder, LastChange, OpId, Place};
+use crate::types::{ClientId, Holder, LastChange, OpId, Place, SnapContext};
 use fsfmt::InodeData;
 use msgs::cap;
 use std::collections::{BTreeMap, BTreeSet};
