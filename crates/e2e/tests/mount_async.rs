@@ -8,7 +8,7 @@
 use e2e::{Cluster, Mount, Options, has, names};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FILES: u64 = 600;
 
@@ -31,15 +31,21 @@ fn fill(dir: &Path) {
     }
 }
 
+/// Two mounts of a cluster, and the same directory, which is new, on both.
+fn two_mounts(cluster: &Cluster) -> ([Mount; 2], PathBuf, PathBuf) {
+    let mounts = [Mount::new(cluster, "one"), Mount::new(cluster, "two")];
+    let [mine, theirs] = mounts.each_ref().map(|mount| mount.point().join("d"));
+    fs::create_dir(&mine).expect("makes a directory");
+    (mounts, mine, theirs)
+}
+
 #[test]
 fn a_loop_of_creates_and_unlinks_is_asynchronous_and_others_see_what_it_does() {
     if !Mount::is_possible() || !has("ceph") {
         return;
     }
     let cluster = Cluster::start(Options::default());
-    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
-    let (mine, theirs) = (one.point().join("d"), two.point().join("d"));
-    fs::create_dir(&mine).expect("makes a directory");
+    let (_mounts, mine, theirs) = two_mounts(&cluster);
     fill(&mine);
     assert_nearly_all(counted(&cluster, "create"));
     assert_eq!(names(&theirs).len() as u64, FILES);
@@ -64,9 +70,7 @@ fn directories_are_made_and_removed_asynchronously() {
         return;
     }
     let cluster = Cluster::start(Options::default());
-    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
-    let (mine, theirs) = (one.point().join("d"), two.point().join("d"));
-    fs::create_dir(&mine).expect("makes a directory");
+    let (_mounts, mine, theirs) = two_mounts(&cluster);
     for n in 0..FILES {
         fs::create_dir(mine.join(n.to_string())).expect("makes a directory in it");
     }

@@ -49,10 +49,10 @@ impl Namespace<'_> {
             }
             R::Mkdir { .. } => {
                 let key = self.promise_inode(attempt, rank, (dir, name), request)?;
-                self.cache.open_inode(key).set_names_complete();
+                self.note_empty(dir, key);
                 Some(self.answer_entry(attempt.now(), *parent, name, Some(key)))
             }
-            _ => self.promise_removal(attempt, request, (dir, name)),
+            _ => self.promise_removal(attempt, rank, (dir, name), request),
         }
     }
 
@@ -88,11 +88,11 @@ impl Namespace<'_> {
     fn promise_removal(
         &mut self,
         attempt: &mut Attempt<'_>,
-        request: &FsRequest,
+        rank: MdsRank,
         (dir, name): (InodeKey, &[u8]),
+        request: &FsRequest,
     ) -> Option<Step> {
         let inode = self.cache.may_remove(dir, name, matches!(request, FsRequest::Rmdir { .. }))?;
-        let rank = self.cache.inode(dir)?.caps().cap()?.auth_rank();
         let caller = attempt.caller();
         let mut message = mds_request::build(self.cache, self.osdmap.epoch, &caller, request).ok()?;
         if !self.sessions.takes_promises(self.cache, rank, &message) {

@@ -35,7 +35,12 @@ impl BufferTotal {
     /// room for the others, so that nobody waits for somebody else's large file.
     pub(crate) fn is_full_for(&self, own: u64) -> bool {
         let is_large = own > self.limit / 16;
-        self.bytes > if is_large { self.limit / 4 * 3 } else { self.limit }
+        self.bytes > if is_large { self.limit_of_large() } else { self.limit }
+    }
+
+    /// The total beyond which writers of large files wait.
+    fn limit_of_large(&self) -> u64 {
+        self.limit / 4 * 3
     }
 
     /// True if every file should write back now.
@@ -46,7 +51,7 @@ impl BufferTotal {
     /// Replaces a file's former count. Returns the writers that may go on.
     pub(crate) fn recount(&mut self, (before, now): (u64, u64)) -> BTreeSet<OpId> {
         self.bytes = self.bytes - before + now;
-        if self.bytes > self.limit / 4 * 3 {
+        if self.bytes > self.limit_of_large() {
             BTreeSet::new()
         } else {
             std::mem::take(&mut self.space_waiters)

@@ -155,13 +155,7 @@ pub const LONER: u32 = cap::PIN
     | cap::LINK_SHARED
     | cap::XATTR_SHARED
     | cap::XATTR_EXCL
-    | cap::FILE_SHARED
-    | cap::FILE_EXCL
-    | cap::FILE_CACHE
-    | cap::FILE_RD
-    | cap::FILE_WR
-    | cap::FILE_BUFFER
-    | cap::FILE_LAZYIO;
+    | ALL_FILE;
 /// Bits that all may have of a file that nobody changes.
 pub const SHARED: u32 = cap::PIN | cap::ANY_RD | cap::FILE_LAZYIO;
 /// Bits that all may have of a file that several have open and one may change.

@@ -56,15 +56,13 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
             Err(need) => return Err(need),
         }
     }
-    if op == MdsOp::MKDIR && reply.target.is_some() {
-        reply.is_assumed = created.0 != 0 && is_async(cx.request);
-    }
+    let makes = matches!(op, MdsOp::CREATE | MdsOp::MKDIR) && created.0 != 0 && reply.target.is_some();
+    reply.is_assumed = makes && is_async(cx.request);
     if let Some(ino) = reply.target
         && matches!(op, MdsOp::CREATE | MdsOp::OPEN)
         && cx.inode(ino)?.data.is_file()
     {
         reply.want = wanted_by_create(cx.request);
-        reply.is_assumed = created.0 != 0 && is_async(cx.request);
     }
     Ok(reply)
 }

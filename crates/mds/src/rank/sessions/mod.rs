@@ -333,7 +333,6 @@ impl Sessions {
         m
     }
 
-    /// Sessions for people.
     /// Who a client is, as its connection told.
     pub fn peer(&self, client: ClientId) -> Option<&ClientPeer> {
         self.peers.get(&client)
@@ -344,6 +343,7 @@ impl Sessions {
         self.map.keys().copied().collect()
     }
 
+    /// Sessions for people.
     pub fn describe(&self) -> Vec<serde_json::Value> {
         self.map.iter().map(|(client, s)| s.describe(*client)).collect()
     }
