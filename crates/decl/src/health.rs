@@ -78,7 +78,7 @@ codes! {
     MdsAllDown = "MDS_ALL_DOWN" Error "start a metadata server: mounts wait for it";
     MdsUpLessThanMax = "MDS_UP_LESS_THAN_MAX" Warn "start another metadata server or lower max_mds";
     FsDegraded = "FS_DEGRADED" Warn "a metadata server is recovering: mounts wait until it is active";
-    MdsDamage = "MDS_DAMAGE" Error "the metadata of a file system is damaged: see the metadata server's log";
+    MdsDamage = "MDS_DAMAGE" Error "see `ceph tell mds.NAME damage ls`; `scrub start / recursive,repair` puts right what it can (docs/damage.md)";
     MdsInsufficientStandby = "MDS_INSUFFICIENT_STANDBY" Warn "start another metadata server: `nacre mds --id NAME`";
     MonDown = "MON_DOWN" Warn "start the missing monitors";
     MonClockSkew = "MON_CLOCK_SKEW" Warn "synchronize the monitors' clocks";

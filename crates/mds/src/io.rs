@@ -113,6 +113,8 @@ pub enum IoWhy {
     Boot,
     /// Loads what an operation lacks.
     Load,
+    /// Reads what a scrub compares.
+    Scrub,
     /// Write-back of a directory.
     Dir(fsfmt::DirFrag),
     /// Write-back of an inode that is stored alone.

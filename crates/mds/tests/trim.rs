@@ -11,17 +11,6 @@ use world::client::{create, getattr, mkdir, readdir, setattr_size, two};
 const A: u64 = 10;
 const OTHERS: usize = 12;
 
-fn give_everything_back(w: &mut World) {
-    let held = std::mem::take(&mut w.clients.get_mut(&A).expect("a").held);
-    let caps = held
-        .into_iter()
-        .filter(|(ino, _)| *ino != 1)
-        .map(|(ino, h)| msgs::CapReleaseItem { ino, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq })
-        .collect();
-    w.send(A, 0, msgs::ClientCapRelease { caps, ..Default::default() });
-    w.quiet();
-}
-
 /// A directory of files and of further names of files that live elsewhere.
 fn tree(w: &mut World) -> Vec<String> {
     let mut names = Vec::new();
@@ -36,7 +25,7 @@ fn tree(w: &mut World) -> Vec<String> {
         }
         assert_eq!(w.call(A, create(&format!("d/f{i}"), 1)).result, 0);
         names.push(format!("f{i}"));
-        give_everything_back(w);
+        w.give_everything_back(A);
     }
     names.sort();
     names
@@ -58,14 +47,14 @@ fn a_listing_that_waits_for_inodes_elsewhere_loses_no_name() {
                 w.quiet();
                 w.reply(A, tid);
             }
-            give_everything_back(&mut w);
+            w.give_everything_back(A);
             let reply = w.call(A, readdir("d", b"", 100));
             let listing: ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
             let mut seen: Vec<String> =
                 listing.entries.iter().map(|e| String::from_utf8_lossy(&e.name).into_owned()).collect();
             seen.sort();
             assert_eq!(seen, names, "seed {seed}");
-            give_everything_back(&mut w);
+            w.give_everything_back(A);
         }
     }
 }
@@ -79,7 +68,7 @@ fn what_the_directory_above_does_not_count_yet_stays_until_it_does() {
     for i in 0..OTHERS {
         assert_eq!(w.call(A, create(&format!("d/f{i}"), 1)).result, 0);
         assert_eq!(w.call(A, setattr_size(&format!("d/f{i}"), 100)).result, 0);
-        give_everything_back(&mut w);
+        w.give_everything_back(A);
     }
     for _ in 0..20 {
         w.advance(Duration::from_secs(1));

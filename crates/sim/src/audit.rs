@@ -3,6 +3,7 @@
 //!
 //! - `statistics_exact`: once everything was looked at and some seconds have passed for each level,
 //!   `ceph.dir.rfiles`, `rsubdirs`, `rentries` and `rbytes` of each directory are what is below it.
+//! - `scrub_finds_nothing`: a scrub of everything by the metadata server finds no damage.
 //! - `quotas_hold`: a tree takes as many files and bytes as its limits allow and not one more, whoever makes
 //!   them, in whatever way and however deep; what moves into or out of it is to be copied; what is outside is
 //!   free; and a limit that is removed limits nothing.
@@ -33,6 +34,7 @@ type Found = (&'static str, String);
 
 const STATISTICS: &str = "statistics_exact";
 const QUOTAS: &str = "quotas_hold";
+const SCRUB: &str = "scrub_finds_nothing";
 
 /// Checks a file system that is mounted and that nobody uses; with `limits` also that trees keep their
 /// limits. Of the files in `linked`, nobody sees where they are counted, if anywhere.
@@ -45,6 +47,7 @@ pub fn check(
     let clients = cluster.clients.clone();
     let mut audit = Audit { cluster, clients, rng, linked };
     audit.statistics()?;
+    audit.scrub()?;
     if limits {
         audit.limits()?;
     }
@@ -183,6 +186,43 @@ impl Audit<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A command for the active metadata server.
+    fn tell(&mut self, command: &str) -> Result<serde_json::Value, Found> {
+        for host in self.cluster.mdss() {
+            let status = self.cluster.world.admin(host, r#"{"prefix":"status"}"#);
+            if !status.is_some_and(|(_, text)| text.contains("up:active")) {
+                continue;
+            }
+            return match self.cluster.world.admin(host, command) {
+                Some((0, text)) => serde_json::from_str(&text).map_err(|e| (SCRUB, format!("{command}: {e}"))),
+                other => Err((SCRUB, format!("{command}: {other:?}"))),
+            };
+        }
+        Err((SCRUB, "no metadata server is active".to_owned()))
+    }
+
+    fn scrub(&mut self) -> Result<(), Found> {
+        self.tell(r#"{"prefix":"scrub start","path":"/","scrubops":["recursive"],"tag":"audit"}"#)?;
+        let until = self.cluster.world.now() + LIMIT;
+        let status = loop {
+            self.rest(Duration::from_millis(500));
+            let status = self.tell(r#"{"prefix":"scrub status"}"#)?;
+            if status["last"]["tag"] == "audit" {
+                break status;
+            }
+            if self.cluster.world.now() > until {
+                return Err((SCRUB, format!("it never ends: {status}")));
+            }
+        };
+        let progress = &status["last"]["progress"];
+        let is_clean = progress["damaged"] == 0 && progress["not_judged"] == 0;
+        if is_clean && progress["directories"].as_u64() > Some(0) {
+            return Ok(());
+        }
+        let damage = self.tell(r#"{"prefix":"damage ls"}"#)?;
+        Err((SCRUB, format!("{status} {damage}")))
     }
 
     fn set(&mut self, dir: u64, name: &str, value: Option<u64>) -> Result<(), Found> {

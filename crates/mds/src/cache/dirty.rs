@@ -1,9 +1,9 @@
 //! Changes of the name space that are not written back: the entries of each write-back, and the oldest
 //! journal segment that is still needed.
 
-use super::{Cache, Commit, IndexChange};
+use super::{Cache, Commit, IndexChange, Inode};
 use crate::types::{Lsn, Origin, Segment};
-use fsfmt::{BackPointer, DentryKey, DirFrag, Ino};
+use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey};
 use std::collections::BTreeSet;
 
 /// The changed entries of a fragment, as its write-back begins.
@@ -152,6 +152,13 @@ impl Cache {
     pub(super) fn change_index(&mut self, ino: Ino, value: Option<BackPointer>, origin: Origin) {
         self.dirty_index.mark(ino, origin.segment);
         self.index.insert(ino, IndexChange { value, lsn: origin.lsn });
+    }
+
+    /// Stores the place of a cached inode in the inode index again: what is stored there is wrong.
+    pub fn index_again(&mut self, inode: InodeKey, origin: Origin) {
+        let Some(Inode { data, place: Some((dir, key)), .. }) = self.inodes.get(&inode).map(|i| &**i) else { return };
+        let (dir, name, version) = (dir.ino, key.name.clone(), data.version);
+        self.change_index(inode.ino, Some(BackPointer { dir, name, version, ancestors: Vec::new() }), origin);
     }
 
     /// Asserts by a walk that the indexes of dirty items are right.

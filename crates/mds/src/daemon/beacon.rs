@@ -4,6 +4,7 @@
 
 use super::aside::Aside;
 use super::{Mds, MdsMap, Now, Out, Output, Rank, RankConfig, Stage};
+use decl::health::Code;
 use maps::{Epoch, Fscid, MdsInfo, MdsRank, MdsState};
 use node::{Event, Level};
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ impl Mds {
             feature_level: 1,
             rank: info.map_or(MdsRank::NONE, |i| i.rank),
             join_fs: Fscid::NONE,
+            health: self.health(),
             metadata: if self.state == MdsState::BOOT {
                 self.config.metadata.clone()
             } else {
@@ -61,6 +63,13 @@ impl Mds {
                 }
             });
         });
+    }
+
+    /// What the monitors are to show in the cluster's health.
+    fn health(&self) -> BTreeMap<String, String> {
+        let has_damage = self.rank.as_ref().is_some_and(|rank| rank.damage_count() > 0);
+        let damage = || (Code::MdsDamage.name().to_owned(), "Metadata damage detected".to_owned());
+        has_damage.then(damage).into_iter().collect()
     }
 
     /// Interval between beacons.

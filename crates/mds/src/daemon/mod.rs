@@ -3,6 +3,7 @@
 
 mod aside;
 mod beacon;
+mod commands;
 mod evict;
 mod lease;
 mod namesake;
@@ -24,7 +25,7 @@ use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
-use wire::{EntityAddr, EntityType, Errno};
+use wire::{EntityAddr, EntityType};
 
 /// This crate's shares of the node's connection numbers.
 const MONC_SPACE: u8 = 1;
@@ -78,6 +79,8 @@ pub struct Mds {
     settings: decl::Settings,
     /// Cache limit at the start.
     first_cache_inodes: usize,
+    /// Scrubs that were asked for.
+    scrubs: u64,
 }
 
 impl Mds {
@@ -122,6 +125,7 @@ impl Mds {
             administrators: BTreeSet::new(),
             settings,
             first_cache_inodes,
+            scrubs: 0,
         }
     }
 
@@ -419,102 +423,5 @@ impl Node for Mds {
         let beacon = self.announced.then_some(self.next_beacon);
         let rank = self.rank.as_ref().map(Rank::deadline);
         [self.cluster.deadline(), beacon, rank, self.aside_until()].into_iter().flatten().min()
-    }
-}
-
-/// Commands other than those on options: signature as `decl::sig` reads it, and help.
-const COMMANDS: &[(&str, &str)] = &[
-    ("client evict filters:str*", "end the sessions of clients, and have OSDs refuse them (id=N, or id=*)"),
-    ("client ls", "same as session ls"),
-    ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
-    ("help", "this list"),
-    ("ops", "same as dump_ops_in_flight"),
-    ("perf dump", "counts of requests"),
-    ("session evict filters:str*", "same as client evict"),
-    ("session ls", "clients"),
-    ("status", "who this is and how far it is"),
-    ("version", "the version of this program"),
-];
-
-fn commands() -> Vec<(&'static str, &'static str)> {
-    COMMANDS.iter().chain(decl::settings::COMMANDS).copied().collect()
-}
-
-impl Mds {
-    /// Runs a command of `ceph tell`, which only administrators may send.
-    fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command, out: &mut Out) {
-        let (code, output) = match self.administrators.contains(&conn) {
-            true => self.admin(&command.cmd.concat()),
-            false => (
-                Errno::EPERM.to_result_code(),
-                "the key must allow all on metadata servers (mds 'allow *')".to_owned(),
-            ),
-        };
-        let mut reply = msgs::CommandReply { r: code, ..Default::default() };
-        match code < 0 {
-            true => reply.rs = output,
-            false => reply.data = output.into_bytes().into(),
-        }
-        out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(reply)) });
-    }
-
-    /// Applies options that may change while it runs.
-    fn apply_settings(&mut self) {
-        let names = ["mds_cache_memory_limit", "mds_cache_max_inodes"];
-        let set =
-            names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
-        let set: BTreeMap<String, String> = set.collect();
-        let cache = match set.is_empty() {
-            true => self.first_cache_inodes,
-            false => crate::config::MdsOptions::from_values(&set).cache_inodes,
-        };
-        self.config.options.cache_inodes = cache;
-        if let Some(rank) = &mut self.rank {
-            rank.set_cache_inodes(cache);
-        }
-    }
-
-    fn admin(&mut self, command: &str) -> (i32, String) {
-        let json: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
-        let text = |value: serde_json::Value| (0, value.to_string());
-        if let Some(answer) = self.settings.command(&json) {
-            self.apply_settings();
-            return answer.map_or_else(|(errno, why)| (errno.to_result_code(), why), text);
-        }
-        match json["prefix"].as_str() {
-            Some("status") => {
-                let stats = self.rank.as_ref().map(Rank::stats).unwrap_or_default();
-                text(serde_json::json!({
-                    "name": self.config.name,
-                    "state": self.state.name(),
-                    "mdsmap_epoch": self.map.epoch.0,
-                    "inodes": stats.inodes,
-                    "entries": stats.entries,
-                    "journal_bytes": self.rank.as_ref().map_or(0, Rank::journal_bytes),
-                }))
-            }
-            Some("session ls" | "client ls") => {
-                text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into())
-            }
-            Some("session evict" | "client evict") => self.evict_named(&json),
-            Some("perf dump") => {
-                let counters = self.rank.as_ref().map(Rank::counters).unwrap_or_default();
-                text(serde_json::json!({ "mds_server": counters }))
-            }
-            Some("ops" | "dump_ops_in_flight") => {
-                let list = self.rank.as_ref().map(Rank::op_list).unwrap_or_default();
-                text(serde_json::json!({ "num_ops": list.len(), "ops": list }))
-            }
-            Some("version") => text(serde_json::json!({
-                "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev",
-            })),
-            Some("help") => text(decl::describe::local_help(&commands())),
-            Some("get_command_descriptions") => {
-                text(decl::describe::local_descriptions(&commands(), "mds", false))
-            }
-            other => {
-                (Errno::EINVAL.to_result_code(), format!("no such command: {}", other.unwrap_or("(none)")))
-            }
-        }
     }
 }

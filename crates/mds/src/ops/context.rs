@@ -13,7 +13,7 @@ use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use maps::SnapId;
 use msgs::{ClientRequest, FilePath, MdsOp, cap};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use wire::Errno;
 use wire::Utime;
 
@@ -36,7 +36,7 @@ pub struct Cx<'a> {
     pub done: Option<Ino>,
     /// Time of the operation.
     pub now: Utime,
-    missing: &'a BTreeSet<InodeKey>,
+    missing: &'a BTreeMap<InodeKey, Errno>,
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
     async_work: AsyncWork,
@@ -77,7 +77,7 @@ impl<'a> Cx<'a> {
         cfg: &'a RankConfig,
         client: ClientId,
         request: &'a ClientRequest,
-        missing: &'a BTreeSet<InodeKey>,
+        missing: &'a BTreeMap<InodeKey, Errno>,
         pages: &'a [Page],
         ino_next: u64,
     ) -> Self {
@@ -205,8 +205,8 @@ impl<'a> Cx<'a> {
 
     /// Looks up an inode.
     pub fn inode(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
-        if self.missing.contains(&ino) && !self.cache.inodes.contains_key(&ino) {
-            return Err(Errno::ESTALE.into());
+        if let Some(errno) = self.missing.get(&ino).filter(|_| !self.cache.inodes.contains_key(&ino)) {
+            return Err((*errno).into());
         }
         let inode = self.cache.inode(ino)?;
         if inode.is_being_purged() {
@@ -380,7 +380,7 @@ impl<'a> Cx<'a> {
 
     fn unless_missing(&self, need: Need) -> Stop {
         match need {
-            Need::Inode(ino) if self.missing.contains(&ino) => Errno::ESTALE.into(),
+            Need::Inode(ino) => self.missing.get(&ino).map_or(Need::Inode(ino).into(), |e| (*e).into()),
             need => need.into(),
         }
     }

@@ -103,8 +103,12 @@ fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Res
             return Ok((entries, false));
         }
         cx.entry(dir, key)?;
-        cx.inode(ino)?;
-        entries.push((key.name.clone(), ino));
+        match cx.inode(ino) {
+            Ok(_) => entries.push((key.name.clone(), ino)),
+            // A further name of an inode that is gone or damaged: the others are listed all the same.
+            Err(Stop::Fail(_)) => {}
+            Err(needs) => return Err(needs),
+        }
     }
     if entries.is_empty()
         && let Some(last) = until

@@ -4,13 +4,14 @@
 //! other owner is queued here as a [`Due`]; the rank routes it before the next input is looked at. So owners
 //! never call one another in a circle, and none sees another half changed.
 
+use super::damage::Damage;
 use super::effect::{Effect, Stage};
 use crate::config::RankConfig;
 use crate::io::{IoRequest, IoWhy, ObjOp, ObjectId};
 use crate::journal::Journal;
 use crate::page::Page;
 use crate::types::{ClientId, IoId, Lsn, Need, OpId, Segment, SnapContext};
-use fsfmt::{Event, InodeKey};
+use fsfmt::{DentryKey, Event, InodeKey};
 use maps::SnapId;
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,6 +35,8 @@ pub(super) enum Due {
     Load(Need, Option<OpId>),
     /// A load has ended.
     Loaded(Loaded),
+    /// Something stored is damaged.
+    Damaged(Damage),
     /// An event used inode numbers below `next`.
     InodeNumbersUsed {
         /// The next free number.
@@ -56,6 +59,10 @@ pub(super) struct Loaded {
     pub ops: BTreeSet<OpId>,
     /// The page that came with it.
     pub page: Option<Page>,
+    /// True if it can't be read: whoever needs it fails.
+    pub is_damaged: bool,
+    /// Entries of the page that can't be read.
+    pub unreadable: Vec<DentryKey>,
 }
 
 /// Time, configuration, journal, object operations, outputs and consequences.

@@ -13,6 +13,7 @@ mod accounting;
 mod caps;
 mod client_replay;
 mod commit;
+mod damage;
 mod effect;
 mod env;
 mod inputs;
@@ -21,6 +22,7 @@ mod ops;
 mod quotas;
 mod reconnect;
 mod replay;
+mod scrub;
 mod sessions;
 mod snaps;
 mod start;
@@ -30,6 +32,7 @@ mod trimming;
 mod write_back;
 
 pub use effect::{Effect, Stage};
+pub use scrub::ScrubOptions;
 pub use sessions::ClientPeer;
 
 use crate::cache::{Cache, Keep, Stats};
@@ -38,6 +41,7 @@ use crate::types::{ClientId, Lsn, Need};
 use accounting::Accounting;
 use caps::Caps;
 use client_replay::ClientReplay;
+use damage::DamageTable;
 use env::{Due, Env, Loaded};
 use fsfmt::{Ino, InodeKey};
 use loader::Loader;
@@ -46,6 +50,7 @@ use ops::Ops;
 use quotas::Quotas;
 use reconnect::Reconnect;
 use replay::Replay;
+use scrub::Scrub;
 use sessions::Sessions;
 use std::collections::BTreeMap;
 use stdx::{Instant, Now};
@@ -68,6 +73,8 @@ pub struct Rank {
     caps: Caps,
     strays: Strays,
     trimming: Trimming,
+    damage: DamageTable,
+    scrub: Scrub,
     accounting: Accounting,
     quotas: Quotas,
     reconnect: Reconnect,
@@ -93,6 +100,8 @@ impl Rank {
             caps: Caps::default(),
             strays: Strays::default(),
             trimming: Trimming::default(),
+            damage: DamageTable::default(),
+            scrub: Scrub::default(),
             accounting: Accounting::new(now.mono),
             quotas: Quotas::default(),
             reconnect: Reconnect::default(),
@@ -186,6 +195,41 @@ impl Rank {
         self.ops.describe()
     }
 
+    /// Queues a scrub.
+    pub fn start_scrub(&mut self, tag: String, path: String, options: ScrubOptions) {
+        self.scrub.start(tag, path, options);
+    }
+
+    /// Ends all scrubs.
+    pub fn abort_scrub(&mut self) {
+        self.scrub.abort();
+    }
+
+    /// Stops scrubs after their present step, or lets them go on.
+    pub fn pause_scrub(&mut self, is_paused: bool) {
+        self.scrub.pause(is_paused);
+    }
+
+    /// Scrubs for people.
+    pub fn scrub_status(&self) -> serde_json::Value {
+        self.scrub.status()
+    }
+
+    /// What was found damaged, for people.
+    pub fn damage_list(&self) -> Vec<serde_json::Value> {
+        self.damage.list()
+    }
+
+    /// Number of damaged items.
+    pub fn damage_count(&self) -> usize {
+        self.damage.len()
+    }
+
+    /// Forgets a damaged item, if there is one of that number.
+    pub fn forget_damage(&mut self, id: u64) {
+        self.damage.remove(id);
+    }
+
     /// Runs everything possible and returns the effects.
     pub fn settle(&mut self, out: &mut Vec<Effect>) {
         loop {
@@ -207,6 +251,7 @@ impl Rank {
             self.strays.advance(env, cache, sessions, has_unclaimed);
             let takes_changes = self.write_back.takes_changes(env);
             self.trimming.advance(env, cache, sessions, takes_changes);
+            self.scrub.advance(env, cache, sessions, takes_changes);
             self.write_back.advance(env, cache, sessions);
             self.quotas.advance(env, cache, sessions);
             self.env.write_journal();
@@ -259,6 +304,7 @@ impl Rank {
             }
             Due::Load(need, op) => self.loader.load(env, cache, need, op),
             Due::Loaded(loaded) => self.loaded(&loaded),
+            Due::Damaged(damage) => self.damage.note(env, cache, damage),
             Due::InodeNumbersUsed { next, segment } => self.write_back.use_inode_numbers(next, segment),
             Due::Answered(client, tid, errno) => self.client_replay.ended(env, client, (tid, errno)),
             Due::JournalHasSpace => {
@@ -293,6 +339,7 @@ impl Rank {
             self.caps.resume_flushes(env, cache, sessions, ino);
         }
         self.trimming.loaded(env, cache, sessions, loaded);
+        self.scrub.loaded(env, cache, sessions, loaded);
         self.ops.loaded(cache, loaded);
     }
 
@@ -332,6 +379,7 @@ impl Rank {
         self.loader.check();
         self.ops.check();
         self.strays.check();
+        self.damage.check();
         self.caps.check();
         self.reconnect.check();
         self.client_replay.check(env.stage() == Stage::Active);

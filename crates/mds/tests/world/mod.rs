@@ -106,6 +106,10 @@ pub struct World {
     pub log: Vec<String>,
     pub io_count: usize,
     pub max_entries: usize,
+    /// Objects of the metadata pool that can't be read.
+    pub unreadable: BTreeSet<String>,
+    /// Whether something stored is damaged, and the rank says so.
+    pub has_damage: bool,
     /// Whether somebody breaks the rules, and is told so.
     pub has_hostile: bool,
     /// Whether what a client was told early may be lost.
@@ -148,6 +152,8 @@ impl World {
             log: Vec::new(),
             io_count: 0,
             max_entries: 0,
+            unreadable: BTreeSet::new(),
+            has_damage: false,
             has_hostile: false,
             loses_requests: false,
         };
@@ -239,6 +245,9 @@ impl World {
             ) if self.has_hostile => {}
             Effect::Event(node::Level::Warn, "unsafe_requests_lost", _)
                 if self.loses_requests || self.has_hostile => {}
+            Effect::Event(_, name @ ("damaged_metadata_seen" | "scrub_ended"), detail) if self.has_damage => {
+                self.log.push(format!("{name}: {detail}"));
+            }
             Effect::Event(node::Level::Error | node::Level::Warn, name, detail) => panic!("{name}: {detail}"),
             Effect::Event(_, name, detail) => self.log.push(format!("{name}: {detail}")),
             Effect::Fail(text) => panic!("the rank failed: {text}"),
@@ -290,6 +299,9 @@ impl World {
         if io.object.pool == self.cfg.data_pool {
             let snaps = io.snaps.snaps.iter().map(|snap| snap.0).collect();
             self.data_snaps.insert(io.object.name.clone(), snaps);
+        }
+        if self.unreadable.contains(&io.object.name) && !io.ops.iter().any(ObjOp::writes) {
+            return Err(Errno::EIO);
         }
         let exists = self.objects.contains_key(&io.object);
         let creates = io
@@ -413,6 +425,35 @@ impl World {
             assert!(self.io_step(), "request {tid} is answered");
         }
         self.reply(client, tid)
+    }
+
+    /// A client gives back all its capabilities but that on the root.
+    pub fn give_everything_back(&mut self, client: u64) {
+        let held = std::mem::take(&mut self.clients.get_mut(&client).expect("a client").held);
+        let caps = held
+            .into_iter()
+            .filter(|(ino, _)| *ino != 1)
+            .map(|(ino, h)| msgs::CapReleaseItem { ino, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq })
+            .collect();
+        self.send(client, 0, msgs::ClientCapRelease { caps, ..Default::default() });
+        self.quiet();
+    }
+
+    /// The names in a directory, by a client that asks for pages.
+    pub fn names(&mut self, client: u64, path: &str) -> Result<BTreeSet<String>, i32> {
+        let (mut names, mut after) = (BTreeSet::new(), Vec::new());
+        loop {
+            let reply = self.call(client, client::readdir(path, &after, 50));
+            if reply.result != 0 {
+                return Err(reply.result);
+            }
+            let listing: msgs::ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
+            names.extend(listing.entries.iter().map(|e| String::from_utf8_lossy(&e.name).into_owned()));
+            if listing.flags & msgs::readdir_flag::FRAG_END != 0 {
+                return Ok(names);
+            }
+            after.clone_from(&listing.entries.last().expect("a page that is not the last").name);
+        }
     }
 
     /// A client gives back its capability on an inode.

@@ -54,12 +54,8 @@ pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
         if up < fs.max_mds {
             short.push(format!("fs {name} has {up} MDS online, but wants {}", fs.max_mds));
         }
-        for rank in &fs.damaged {
-            let detail = vec![format!("fs {name} rank {rank} is damaged")];
-            let summary = format!("{} damaged", plural(1, "mds daemon", "mds daemons"));
-            out.push(Check { code: Code::MdsDamage, summary, count: 1, detail });
-        }
     }
+    damage(view, out);
     insufficient_standbys(view, out);
     let mut add = |code, list: Vec<String>, what: &str| {
         if !list.is_empty() {
@@ -70,6 +66,26 @@ pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
     add(Code::MdsAllDown, offline, "offline");
     add(Code::FsDegraded, degraded, "degraded");
     add(Code::MdsUpLessThanMax, short, "online with fewer MDS than max_mds");
+}
+
+/// Ranks that can't start because of damage, and servers that have found some; the texts are Ceph's.
+fn damage(view: &View<'_>, out: &mut Vec<Check>) {
+    let (mut ranks, mut reports) = (Vec::new(), Vec::new());
+    for fs in view.state.fsmap.filesystems.values().map(|f| &f.mds_map) {
+        let of_rank = |rank: &MdsRank| format!("fs {} rank {rank} is damaged", fs.fs_name);
+        ranks.extend(fs.damaged.iter().map(of_rank));
+        let reporting = fs.mds_info.values().filter(|info| view.mds.has_damage(info.gid));
+        reports.extend(
+            reporting.map(|i| format!("mds.{}(mds.{}): Metadata damage detected", i.name, i.rank)),
+        );
+    }
+    let summary = match (ranks.len(), reports.len()) {
+        (0, 0) => return,
+        (0, count) => format!("{count} MDSs report damaged metadata"),
+        (count, _) => format!("{} damaged", plural(count, "mds daemon", "mds daemons")),
+    };
+    let detail: Vec<String> = ranks.into_iter().chain(reports).collect();
+    out.push(Check { code: Code::MdsDamage, summary, count: detail.len(), detail });
 }
 
 /// Fewer standbys than a file system wants; the codes and texts are Ceph's.

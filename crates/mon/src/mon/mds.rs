@@ -31,7 +31,8 @@ impl<S: Storage> Mon<S> {
             out.push(Output::Event(node::Event::new(node::Level::Warn, "mds_beacon_refused", text)));
             return;
         }
-        self.volatile.mds.heard(now.mono, m.gid, conn);
+        let has_damage = m.health.contains_key(decl::health::Code::MdsDamage.name());
+        self.volatile.mds.heard(now.mono, m.gid, conn, has_damage);
         let (answer, index) = self.edit(now, |edit| beacon(edit, &m));
         if answer == Answer::Gone {
             // It was replaced: it must see the map without itself and stop. If another daemon has its name,

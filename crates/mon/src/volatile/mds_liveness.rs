@@ -31,12 +31,15 @@ struct Heard {
     probe_at: Instant,
     /// Its process refused a connection: it will never come back.
     is_dead: bool,
+    /// Its last beacon says that it has found damaged metadata.
+    has_damage: bool,
 }
 
 impl MdsLiveness {
     /// Notes a beacon.
-    pub fn heard(&mut self, now: Instant, gid: Gid, conn: ConnId) {
-        self.by_gid.insert(gid, Heard { at: now, conn: Some(conn), probe_at: now, is_dead: false });
+    pub fn heard(&mut self, now: Instant, gid: Gid, conn: ConnId, has_damage: bool) {
+        let heard = Heard { at: now, conn: Some(conn), probe_at: now, is_dead: false, has_damage };
+        self.by_gid.insert(gid, heard);
     }
 
     /// Notes the end of a session: if it was an MDS's, that MDS may be dead.
@@ -50,7 +53,7 @@ impl MdsLiveness {
     pub fn follow(&mut self, now: Instant, roles: &BTreeMap<Gid, Fscid>) {
         self.by_gid.retain(|gid, heard| roles.contains_key(gid) || heard.conn.is_some());
         for gid in roles.keys() {
-            let unheard = Heard { at: now, conn: None, probe_at: now, is_dead: false };
+            let unheard = Heard { at: now, conn: None, probe_at: now, is_dead: false, has_damage: false };
             self.by_gid.entry(*gid).or_insert(unheard);
         }
     }
@@ -102,6 +105,11 @@ impl MdsLiveness {
         self.by_gid.get(&gid).is_some_and(|heard| heard.is_dead)
     }
 
+    /// True if an MDS reports damaged metadata.
+    pub fn has_damage(&self, gid: Gid) -> bool {
+        self.by_gid.get(&gid).is_some_and(|heard| heard.has_damage)
+    }
+
     /// True if an MDS has a session and sent a beacon within the grace: as a standby it can take a rank.
     pub fn is_alive(&self, now: Instant, gid: Gid, grace: Duration) -> bool {
         let heard = self.by_gid.get(&gid);
@@ -130,7 +138,7 @@ mod tests {
     fn silence_is_counted_only_while_the_monitor_looks() {
         let mut all = MdsLiveness::default();
         all.look(at(0));
-        all.heard(at(0), A, ConnId(1));
+        all.heard(at(0), A, ConnId(1), false);
         all.look(at(500));
         all.look(at(9_500));
         assert_eq!(all.lost(at(9_500), GRACE, true), [], "the monitor stood still for 8.5 of these 9 s");
@@ -143,13 +151,13 @@ mod tests {
     #[test]
     fn a_server_without_a_session_is_dialled_until_it_refuses_or_comes_back() {
         let mut all = MdsLiveness::default();
-        all.heard(at(0), A, ConnId(1));
+        all.heard(at(0), A, ConnId(1), false);
         assert_eq!((all.deadline(), all.take_due_probes(at(10))), (None, vec![]));
         all.session_closed(at(20), ConnId(1));
         assert_eq!(all.deadline(), Some(at(20)));
         assert_eq!(all.take_due_probes(at(20)), [A]);
         assert_eq!((all.deadline(), all.take_due_probes(at(119))), (Some(at(120)), vec![]));
-        all.heard(at(130), A, ConnId(2));
+        all.heard(at(130), A, ConnId(2), false);
         assert!(!all.refused(A), "it has come back meanwhile");
         all.session_closed(at(200), ConnId(2));
         assert!(all.refused(A));

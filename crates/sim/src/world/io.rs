@@ -3,7 +3,7 @@
 use super::{At, HostId, LONGEST_OPERATION, Seen, What, World};
 use crate::disk::Crash;
 use crate::trace::Trace;
-use node::{ConnId, DiskOp, DiskOpId, Input, Level, Output, RequestId};
+use node::{AdminId, ConnId, DiskOp, DiskOpId, Input, Level, Output, RequestId};
 use std::time::Duration;
 
 impl<Req, Rep> World<Req, Rep> {
@@ -19,6 +19,14 @@ impl<Req, Rep> World<Req, Rep> {
         );
         self.feed(host, Input::Request { id, request });
         id
+    }
+
+    /// Gives a host's node a command of its admin socket; `None` if it is down.
+    pub fn admin(&mut self, host: HostId, command: &str) -> Option<(i32, String)> {
+        let id = AdminId(self.next_request);
+        self.next_request += 1;
+        self.feed(host, Input::Admin { id, command: command.to_owned() });
+        self.admin_reply.take()
     }
 
     /// Takes the replies since the last call, in order.
@@ -123,7 +131,7 @@ impl<Req, Rep> World<Req, Rep> {
             Output::Renew { .. } => {}
             Output::Rebind => self.rebind(host),
             Output::Disk { id, op } => self.issue(host, id, op),
-            Output::AdminReply { .. } => {}
+            Output::AdminReply { code, output, .. } => self.admin_reply = Some((code, output)),
             Output::Reply { id, reply } => {
                 self.trace.note(self.now, &[5, host.0 as u64, id.0], format_args!("{id} answered"));
                 self.replies.push((host, id, reply));

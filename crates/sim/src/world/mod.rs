@@ -196,6 +196,8 @@ pub struct World<Req, Rep> {
     pub trace: Trace,
     next_request: u64,
     replies: Vec<(HostId, RequestId, Rep)>,
+    /// The answer to the last command of an administrator.
+    admin_reply: Option<(i32, String)>,
     /// Events of level WARN and ERROR, with the node's name.
     pub complaints: Vec<(String, Event)>,
     /// Names of the events that the run follows.
@@ -237,6 +239,7 @@ impl<Req, Rep> World<Req, Rep> {
             trace: Trace::default(),
             next_request: 1,
             replies: Vec::new(),
+            admin_reply: None,
             complaints: Vec::new(),
             follows: &[],
             followed: Vec::new(),

@@ -1,14 +1,17 @@
-//! Loading what operations lack: entries, pages of directories, inodes by number.
+//! Loading what operations lack: entries, pages of directories, inodes by number. What can't be read is noted
+//! as damaged, and whoever waits for it fails; it is read again for the next one.
 
 mod take_in;
 
+use super::damage::Damage;
 use super::env::{Due, Env, Loaded};
 use crate::cache::Cache;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
+use crate::page::Page;
 use crate::types::{IoId, Need, OpId};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, names};
-use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
+use wire::Errno;
 
 /// Entries of a page. A smaller directory is loaded whole with its first entry.
 const PAGE_ENTRIES: u64 = 512;
@@ -37,6 +40,47 @@ enum Step {
     Index,
     /// Fetches a base inode.
     Base,
+}
+
+/// The answer to a step's object operation.
+enum Answer {
+    /// What was read.
+    Found(ObjReply),
+    /// There is no such object.
+    NoObject,
+    /// It can't be read.
+    Unreadable,
+}
+
+impl Answer {
+    /// The part of the answer for one of several keys.
+    fn of_key(&self, key: Vec<u8>) -> Self {
+        match self {
+            Self::Found(ObjReply::Omap(found, _)) => {
+                let entry = found.get(&key).cloned().map(|value| (key, value));
+                Self::Found(ObjReply::Omap(entry.into_iter().collect(), false))
+            }
+            Self::NoObject => Self::NoObject,
+            Self::Found(_) | Self::Unreadable => Self::Unreadable,
+        }
+    }
+}
+
+/// How a load ended.
+#[derive(Default)]
+struct End {
+    /// The page that was read.
+    page: Option<Page>,
+    /// Entries of the page that can't be read.
+    unreadable: Vec<DentryKey>,
+    /// True if the item can't be read.
+    is_damaged: bool,
+}
+
+impl End {
+    fn damaged() -> Self {
+        Self { is_damaged: true, ..Self::default() }
+    }
 }
 
 /// An object operation in flight.
@@ -168,7 +212,13 @@ impl Loader {
                 // The directory's inode says in which fragment the name is.
                 return self.start(env, cache, Need::Inode(dir), None, Some(need));
             }
-            Err(_) => return self.finish(env, cache, &need),
+            Err(_) => {
+                if let Need::Inode(ino) = need {
+                    let why = "the inode index leads in a circle".to_owned();
+                    env.due(Due::Damaged(Damage::BackTrace(ino, why)));
+                }
+                return self.finish_with(env, cache, &need, End::damaged());
+            }
         };
         if cache.entry(dir, &key).is_ok() {
             return self.finish(env, cache, &need);
@@ -191,52 +241,34 @@ impl Loader {
     /// Handles the completion of a load's object operation.
     pub fn io_done(&mut self, env: &mut Env, cache: &mut Cache, id: IoId, result: IoResult) {
         let fetch = self.io.remove(&id).expect("an operation of a load");
-        let reply = result.ok().and_then(|mut replies| (!replies.is_empty()).then(|| replies.remove(0)));
-        match (fetch, reply) {
-            (Fetch::One(need, step), reply) => self.end_step(env, cache, (need, step), reply),
-            (Fetch::Keys(keys), Some(ObjReply::Omap(mut found, more))) => {
-                for (key, need, step) in keys {
-                    let entry = found.remove(&key).map(|value| (key, value));
-                    let reply = ObjReply::Omap(entry.into_iter().collect(), more);
-                    self.end_step(env, cache, (need, step), Some(reply));
-                }
-            }
-            (Fetch::Keys(keys), _) => {
-                keys.into_iter().for_each(|(_, need, step)| self.end_step(env, cache, (need, step), None));
-            }
-        }
-    }
-
-    fn end_step(
-        &mut self,
-        env: &mut Env,
-        cache: &mut Cache,
-        (need, step): (Need, Step),
-        reply: Option<ObjReply>,
-    ) {
-        if let Err(e) = self.take_in(env, cache, &need, &step, reply) {
-            let detail = format!("{need:?}: {e}; operations on it fail");
-            env.log(Level::Error, "damaged_metadata_seen", detail);
-            self.finish(env, cache, &need);
+        let answer = match result {
+            Ok(mut replies) if !replies.is_empty() => Answer::Found(replies.remove(0)),
+            Err(Errno::ENOENT) => Answer::NoObject,
+            // An OSD that answers without an answer is no better.
+            Ok(_) | Err(_) => Answer::Unreadable,
+        };
+        let keys = match fetch {
+            Fetch::One(need, step) => return self.take_in(env, cache, need, &step, answer),
+            Fetch::Keys(keys) => keys,
+        };
+        for (key, need, step) in keys {
+            let answer = answer.of_key(key);
+            self.take_in(env, cache, need, &step, answer);
         }
     }
 
     /// Ends a load; operations that waited for it go on.
     fn finish(&mut self, env: &mut Env, cache: &mut Cache, need: &Need) {
-        self.finish_with(env, cache, need, None);
+        self.finish_with(env, cache, need, End::default());
     }
 
-    fn finish_with(
-        &mut self,
-        env: &mut Env,
-        cache: &mut Cache,
-        need: &Need,
-        page: Option<crate::page::Page>,
-    ) {
+    fn finish_with(&mut self, env: &mut Env, cache: &mut Cache, need: &Need, end: End) {
         let Some(load) = self.loads.remove(need) else { return };
-        env.due(Due::Loaded(Loaded { need: need.clone(), ops: load.ops, page }));
+        let End { page, unreadable, is_damaged } = end;
+        env.due(Due::Loaded(Loaded { need: need.clone(), ops: load.ops, page, is_damaged, unreadable }));
         for parent in load.parents {
             match (&parent, need) {
+                _ if is_damaged => self.finish_with(env, cache, &parent, End::damaged()),
                 // Now the fragment that it is in is known.
                 (Need::Inode(ino), Need::Inode(dir)) if cache.inodes.contains_key(dir) => {
                     self.load_inode(env, cache, *ino, parent);

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
 use under_way::UnderWay;
+use wire::Errno;
 
 /// Operations under way.
 ///
@@ -82,10 +83,12 @@ impl Ops {
         for id in &loaded.ops {
             let Some(op) = self.ops.get_mut(id) else { continue };
             op.pages.extend(loaded.page.clone());
-            if let Need::Inode(ino) = &loaded.need
-                && !cache.inodes.contains_key(ino)
-            {
-                op.nonexistent.insert(*ino);
+            match &loaded.need {
+                Need::Inode(ino) if loaded.is_damaged => drop(op.missing.insert(*ino, Errno::EIO)),
+                Need::Inode(ino) if !cache.inodes.contains_key(ino) => {
+                    op.missing.insert(*ino, Errno::ESTALE);
+                }
+                _ => op.is_on_damage |= loaded.is_damaged,
             }
             self.satisfy(*id, |need| *need == loaded.need);
         }

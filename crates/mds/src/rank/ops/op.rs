@@ -4,7 +4,8 @@ use crate::page::Page;
 use crate::types::{ClientId, Need, OpId};
 use fsfmt::InodeKey;
 use msgs::{ClientRequest, FileLockArgs, FilePath, MdsOp, lock_kind, lock_rule};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::Errno;
 
 /// A client's request until it is answered. It is in the table of operations, or taken out of it for a step.
 pub(super) struct Op {
@@ -16,8 +17,10 @@ pub(super) struct Op {
     pub needs: BTreeSet<Need>,
     /// Inodes that it revokes bits of or waits on.
     pub touched: BTreeSet<InodeKey>,
-    /// Inodes that turned out not to exist.
-    pub nonexistent: BTreeSet<InodeKey>,
+    /// Inodes that turned out not to exist (`ESTALE`), or can't be read.
+    pub missing: BTreeMap<InodeKey, Errno>,
+    /// True if an entry or a page that it needs can't be read.
+    pub is_on_damage: bool,
     /// Parts of directories that are cached without gaps since its last run.
     pub pages: Vec<Page>,
     /// Its last run.
@@ -33,7 +36,8 @@ impl Op {
             request,
             needs: BTreeSet::new(),
             touched: BTreeSet::new(),
-            nonexistent: BTreeSet::new(),
+            missing: BTreeMap::new(),
+            is_on_damage: false,
             pages: Vec::new(),
             last_run: 0,
         }

@@ -43,11 +43,15 @@ impl Ops {
         cache.tick += 1;
         op.last_run = cache.tick;
         cache.locks.end_wait(op.id);
+        if op.is_on_damage {
+            self.fail(env, cache, sessions, caps, op, (Errno::EIO, 0));
+            return true;
+        }
         let done = session.completed(op.tid);
         let snap_id = env.snap_id(cache.snaps.last());
         let number = number_for(session, &op.request, ino_next);
         let earlier = |dir| self.under_way.newest_before(op.client, dir, op.id);
-        let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, number)
+        let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.missing, &op.pages, number)
             .with_session(session.auth(), done)
             .with_async(session.async_work(), &earlier)
             .with_snapshots(snap_id, has_absent)

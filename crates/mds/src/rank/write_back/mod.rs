@@ -148,7 +148,9 @@ impl WriteBack {
             IoWhy::Sessions => sessions.end_commit(),
             IoWhy::Snaps => cache.snaps.end_commit(),
             IoWhy::InoTable => self.ino_commit = None,
-            IoWhy::Journal | IoWhy::Boot | IoWhy::Load | IoWhy::Data(_) => unreachable!("no write-backs"),
+            IoWhy::Journal | IoWhy::Boot | IoWhy::Load | IoWhy::Scrub | IoWhy::Data(_) => {
+                unreachable!("no write-backs")
+            }
         }
         self.in_flight -= 1;
     }

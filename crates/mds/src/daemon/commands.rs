@@ -1,0 +1,166 @@
+//! Commands of `ceph tell mds.NAME` and of the admin socket.
+
+use super::{Mds, Out};
+use crate::rank::{Rank, ScrubOptions, Stage};
+use msgs::Body;
+use node::{ConnId, Msg, Output};
+use std::collections::BTreeMap;
+use wire::Errno;
+
+/// Commands other than those on options: signature as `decl::sig` reads it, and help.
+const COMMANDS: &[(&str, &str)] = &[
+    ("client evict filters:str*", "end the sessions of clients, and have OSDs refuse them (id=N, or id=*)"),
+    ("client ls", "same as session ls"),
+    ("damage ls", "what was found damaged in the stored metadata; operations on it fail with EIO"),
+    ("damage rm damage_id:int", "forget a damaged item: it is read again when it is next needed"),
+    ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
+    ("help", "this list"),
+    ("ops", "same as dump_ops_in_flight"),
+    ("perf dump", "counts of requests"),
+    ("scrub abort", "end all scrubs"),
+    ("scrub pause", "stop scrubs after their present step"),
+    ("scrub resume", "let paused scrubs go on"),
+    ("scrub start path:str scrubops:str*", "compare what is stored below a path (recursive, repair, force)"),
+    ("scrub status", "scrubs that are under way, and how the last one ended"),
+    ("session evict filters:str*", "same as client evict"),
+    ("session ls", "clients"),
+    ("status", "who this is and how far it is"),
+    ("version", "the version of this program"),
+];
+
+fn commands() -> Vec<(&'static str, &'static str)> {
+    COMMANDS.iter().chain(decl::settings::COMMANDS).copied().collect()
+}
+
+impl Mds {
+    /// Runs a command of `ceph tell`, which only administrators may send.
+    pub(super) fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command, out: &mut Out) {
+        let (code, output) = match self.administrators.contains(&conn) {
+            true => self.admin(&command.cmd.concat()),
+            false => (
+                Errno::EPERM.to_result_code(),
+                "the key must allow all on metadata servers (mds 'allow *')".to_owned(),
+            ),
+        };
+        let mut reply = msgs::CommandReply { r: code, ..Default::default() };
+        match code < 0 {
+            true => reply.rs = output,
+            false => reply.data = output.into_bytes().into(),
+        }
+        out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(reply)) });
+    }
+
+    /// Applies options that may change while it runs.
+    pub(super) fn apply_settings(&mut self) {
+        let names = ["mds_cache_memory_limit", "mds_cache_max_inodes"];
+        let set =
+            names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
+        let set: BTreeMap<String, String> = set.collect();
+        let cache = match set.is_empty() {
+            true => self.first_cache_inodes,
+            false => crate::config::MdsOptions::from_values(&set).cache_inodes,
+        };
+        self.config.options.cache_inodes = cache;
+        if let Some(rank) = &mut self.rank {
+            rank.set_cache_inodes(cache);
+        }
+    }
+
+    pub(super) fn admin(&mut self, command: &str) -> (i32, String) {
+        let json: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
+        let text = |value: serde_json::Value| (0, value.to_string());
+        if let Some(answer) = self.settings.command(&json) {
+            self.apply_settings();
+            return answer.map_or_else(|(errno, why)| (errno.to_result_code(), why), text);
+        }
+        match json["prefix"].as_str() {
+            Some("status") => {
+                let stats = self.rank.as_ref().map(Rank::stats).unwrap_or_default();
+                text(serde_json::json!({
+                    "name": self.config.name,
+                    "state": self.state.name(),
+                    "mdsmap_epoch": self.map.epoch.0,
+                    "inodes": stats.inodes,
+                    "entries": stats.entries,
+                    "journal_bytes": self.rank.as_ref().map_or(0, Rank::journal_bytes),
+                }))
+            }
+            Some("session ls" | "client ls") => {
+                text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into())
+            }
+            Some("session evict" | "client evict") => self.evict_named(&json),
+            Some("damage ls") => {
+                text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into())
+            }
+            Some("damage rm") => self.forget_damage(&json),
+            Some(prefix) if prefix.starts_with("scrub ") => self.scrub(prefix, &json),
+            Some("perf dump") => {
+                let counters = self.rank.as_ref().map(Rank::counters).unwrap_or_default();
+                text(serde_json::json!({ "mds_server": counters }))
+            }
+            Some("ops" | "dump_ops_in_flight") => {
+                let list = self.rank.as_ref().map(Rank::op_list).unwrap_or_default();
+                text(serde_json::json!({ "num_ops": list.len(), "ops": list }))
+            }
+            Some("version") => text(serde_json::json!({
+                "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev",
+            })),
+            Some("help") => text(decl::describe::local_help(&commands())),
+            Some("get_command_descriptions") => {
+                text(decl::describe::local_descriptions(&commands(), "mds", false))
+            }
+            other => {
+                (Errno::EINVAL.to_result_code(), format!("no such command: {}", other.unwrap_or("(none)")))
+            }
+        }
+    }
+
+    /// `damage rm`; as in Ceph, it is no error if there is no such item.
+    fn forget_damage(&mut self, json: &serde_json::Value) -> (i32, String) {
+        let Some(id) = json["damage_id"].as_u64() else {
+            return (Errno::EINVAL.to_result_code(), "damage_id is a number that `damage ls` shows".to_owned());
+        };
+        if let Some(rank) = &mut self.rank {
+            rank.forget_damage(id);
+        }
+        (0, String::new())
+    }
+
+    /// The commands on scrubs.
+    fn scrub(&mut self, prefix: &str, json: &serde_json::Value) -> (i32, String) {
+        let Some(rank) = self.rank.as_mut().filter(|rank| rank.stage() == Stage::Active) else {
+            return (Errno::EAGAIN.to_result_code(), "this server is not active".to_owned());
+        };
+        let done = || (0, serde_json::json!({ "return_code": 0 }).to_string());
+        match prefix {
+            "scrub start" => {
+                let words = json["scrubops"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let words: Vec<&str> = words.iter().filter_map(serde_json::Value::as_str).collect();
+                let options = match ScrubOptions::parse(&words.join(",")) {
+                    Ok(options) => options,
+                    Err(word) => {
+                        let why = format!("`{word}` is no option: use recursive, repair, force");
+                        return (Errno::EINVAL.to_result_code(), why);
+                    }
+                };
+                self.scrubs += 1;
+                let given = json["tag"].as_str().map(str::to_owned);
+                let tag = given.unwrap_or_else(|| format!("{}-{}", self.cluster.monc().global_id(), self.scrubs));
+                rank.start_scrub(tag.clone(), json["path"].as_str().unwrap_or("/").to_owned(), options);
+                let answer =
+                    serde_json::json!({ "return_code": 0, "scrub_tag": tag, "mode": "asynchronous" });
+                (0, answer.to_string())
+            }
+            "scrub abort" => {
+                rank.abort_scrub();
+                done()
+            }
+            "scrub pause" | "scrub resume" => {
+                rank.pause_scrub(prefix == "scrub pause");
+                done()
+            }
+            "scrub status" => (0, rank.scrub_status().to_string()),
+            other => (Errno::EINVAL.to_result_code(), format!("no such command: {other}")),
+        }
+    }
+}
