@@ -151,6 +151,15 @@ impl Journal {
         last
     }
 
+    /// Ends the segment that is being filled, if it has an event: returns the last one that has.
+    pub fn end_segment(&mut self) -> Segment {
+        let current = self.current();
+        if self.segments[&current].0 > 0 {
+            self.segments.insert(current + 1, (0, self.last + 1));
+        }
+        self.current() - 1
+    }
+
     /// Appends an event; returns its number and segment.
     pub fn append(&mut self, event: &Event, now: Instant) -> (Lsn, Segment) {
         let (used, _) = self.segments[&self.current()];

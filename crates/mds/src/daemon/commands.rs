@@ -3,9 +3,36 @@
 use super::{Mds, Out};
 use crate::rank::{Rank, ScrubOptions, Stage};
 use msgs::Body;
-use node::{ConnId, Msg, Output};
+use node::{AdminId, ConnId, Msg, Output};
 use std::collections::BTreeMap;
 use wire::Errno;
+
+const NOT_ACTIVE: &str = "this server is not active";
+
+/// Who asked for a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Asker {
+    /// `ceph tell`: the connection, and the request's tid.
+    Tell(ConnId, u64),
+    /// The admin socket.
+    Admin(AdminId),
+}
+
+impl Asker {
+    fn answer(self, (code, output): (i32, String), out: &mut Out) {
+        match self {
+            Self::Admin(id) => out.push(Output::AdminReply { id, code, output }),
+            Self::Tell(conn, tid) => {
+                let mut reply = msgs::CommandReply { r: code, ..Default::default() };
+                match code < 0 {
+                    true => reply.rs = output,
+                    false => reply.data = output.into_bytes().into(),
+                }
+                out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(reply)) });
+            }
+        }
+    }
+}
 
 /// Commands other than those on options: signature as `decl::sig` reads it, and help.
 const COMMANDS: &[(&str, &str)] = &[
@@ -14,6 +41,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("damage ls", "what was found damaged in the stored metadata; operations on it fail with EIO"),
     ("damage rm damage_id:int", "forget a damaged item: it is read again when it is next needed"),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
+    ("flush journal", "write back everything that is journaled so far, and wait for it"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
     ("perf dump", "counts of requests"),
@@ -35,19 +63,33 @@ fn commands() -> Vec<(&'static str, &'static str)> {
 impl Mds {
     /// Runs a command of `ceph tell`, which only administrators may send.
     pub(super) fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command, out: &mut Out) {
-        let (code, output) = match self.administrators.contains(&conn) {
-            true => self.admin(&command.cmd.concat()),
-            false => (
-                Errno::EPERM.to_result_code(),
-                "the key must allow all on metadata servers (mds 'allow *')".to_owned(),
-            ),
-        };
-        let mut reply = msgs::CommandReply { r: code, ..Default::default() };
-        match code < 0 {
-            true => reply.rs = output,
-            false => reply.data = output.into_bytes().into(),
+        let asker = Asker::Tell(conn, tid);
+        if self.administrators.contains(&conn) {
+            return self.command(asker, &command.cmd.concat(), out);
         }
-        out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(reply)) });
+        let why = "the key must allow all on metadata servers (mds 'allow *')".to_owned();
+        asker.answer((Errno::EPERM.to_result_code(), why), out);
+    }
+
+    /// Runs a command and answers it, perhaps later.
+    pub(super) fn command(&mut self, asker: Asker, command: &str, out: &mut Out) {
+        let json: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
+        if json["prefix"] == "flush journal"
+            && let Some(rank) = self.rank.as_mut().filter(|rank| rank.stage() == Stage::Active)
+        {
+            rank.flush_journal();
+            return self.flushes.push(asker);
+        }
+        asker.answer(self.run_command(&json), out);
+    }
+
+    /// Answers those who wait for a flush that has ended.
+    pub(super) fn answer_flushes(&mut self, out: &mut Out) {
+        if self.flushes.is_empty() || !self.rank.as_ref().is_some_and(Rank::is_flushed) {
+            return;
+        }
+        let done = serde_json::json!({ "message": "", "return_code": 0 }).to_string();
+        self.flushes.drain(..).for_each(|asker| asker.answer((0, done.clone()), out));
     }
 
     /// Applies options that may change while it runs.
@@ -66,10 +108,9 @@ impl Mds {
         }
     }
 
-    pub(super) fn admin(&mut self, command: &str) -> (i32, String) {
-        let json: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
+    fn run_command(&mut self, json: &serde_json::Value) -> (i32, String) {
         let text = |value: serde_json::Value| (0, value.to_string());
-        if let Some(answer) = self.settings.command(&json) {
+        if let Some(answer) = self.settings.command(json) {
             self.apply_settings();
             return answer.map_or_else(|(errno, why)| (errno.to_result_code(), why), text);
         }
@@ -88,12 +129,12 @@ impl Mds {
             Some("session ls" | "client ls") => {
                 text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into())
             }
-            Some("session evict" | "client evict") => self.evict_named(&json),
+            Some("session evict" | "client evict") => self.evict_named(json),
             Some("damage ls") => {
                 text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into())
             }
-            Some("damage rm") => self.forget_damage(&json),
-            Some(prefix) if prefix.starts_with("scrub ") => self.scrub(prefix, &json),
+            Some("damage rm") => self.forget_damage(json),
+            Some(prefix) if prefix.starts_with("scrub ") => self.scrub(prefix, json),
             Some("perf dump") => {
                 let counters = self.rank.as_ref().map(Rank::counters).unwrap_or_default();
                 text(serde_json::json!({ "mds_server": counters }))
@@ -102,6 +143,7 @@ impl Mds {
                 let list = self.rank.as_ref().map(Rank::op_list).unwrap_or_default();
                 text(serde_json::json!({ "num_ops": list.len(), "ops": list }))
             }
+            Some("flush journal") => (Errno::EAGAIN.to_result_code(), NOT_ACTIVE.to_owned()),
             Some("version") => text(serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev",
             })),
@@ -129,7 +171,7 @@ impl Mds {
     /// The commands on scrubs.
     fn scrub(&mut self, prefix: &str, json: &serde_json::Value) -> (i32, String) {
         let Some(rank) = self.rank.as_mut().filter(|rank| rank.stage() == Stage::Active) else {
-            return (Errno::EAGAIN.to_result_code(), "this server is not active".to_owned());
+            return (Errno::EAGAIN.to_result_code(), NOT_ACTIVE.to_owned());
         };
         let done = || (0, serde_json::json!({ "return_code": 0 }).to_string());
         match prefix {

@@ -15,6 +15,7 @@ use crate::config::RankConfig;
 use crate::rank::{ClientPeer, Effect, Rank, Stage};
 use crate::types::{ClientId, IoId, RankPeer};
 use aside::Aside;
+use commands::Asker;
 use auth::{MdsCap, ServerKeys};
 use lease::Lease;
 use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState, SnapId};
@@ -81,6 +82,8 @@ pub struct Mds {
     first_cache_inodes: usize,
     /// Scrubs that were asked for.
     scrubs: u64,
+    /// Who waits for a flush of the journal.
+    flushes: Vec<Asker>,
 }
 
 impl Mds {
@@ -126,6 +129,7 @@ impl Mds {
             settings,
             first_cache_inodes,
             scrubs: 0,
+            flushes: Vec::new(),
         }
     }
 
@@ -410,13 +414,11 @@ impl Node for Mds {
             Input::Connected { conn, peer } => self.connected(now, conn, &peer, out),
             Input::Message { conn, msg } => self.message(now, conn, msg, out),
             Input::Closed { conn, reason } => self.closed(now, conn, reason),
-            Input::Admin { id, command } => {
-                let (code, output) = self.admin(&command);
-                out.push(Output::AdminReply { id, code, output });
-            }
+            Input::Admin { id, command } => self.command(Asker::Admin(id), &command, out),
             Input::Disk { .. } | Input::Request { .. } => {}
         }
         self.settle(now, out);
+        self.answer_flushes(out);
     }
 
     fn deadline(&self) -> Option<Instant> {

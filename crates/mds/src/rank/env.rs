@@ -205,6 +205,11 @@ impl Env {
         self.journal.append(event, self.now.mono)
     }
 
+    /// Ends the journal's present segment; returns the last one that has an event.
+    pub fn end_segment(&mut self) -> Segment {
+        self.journal.end_segment()
+    }
+
     /// Somebody waits until the events up to `lsn` are durable.
     pub fn want_durable(&mut self, lsn: Lsn) {
         self.journal.want(lsn);

@@ -195,6 +195,16 @@ impl Rank {
         self.ops.describe()
     }
 
+    /// Writes back everything that is journaled so far; [`Self::is_flushed`] tells when that is done.
+    pub fn flush_journal(&mut self) {
+        self.write_back.flush(&mut self.env);
+    }
+
+    /// True if everything up to the last [`Self::flush_journal`] is written back.
+    pub fn is_flushed(&self) -> bool {
+        self.write_back.is_flushed(&self.env)
+    }
+
     /// Queues a scrub.
     pub fn start_scrub(&mut self, tag: String, path: String, options: ScrubOptions) {
         self.scrub.start(tag, path, options);

@@ -29,7 +29,7 @@ impl WriteBack {
     /// Moves the journal's tail, if it is too long and something can go.
     pub(super) fn expire(&mut self, env: &mut Env, cache: &Cache, sessions: &Sessions) {
         let oldest = env.journal().oldest();
-        let Some(wanted) = env.journal().wants_expired().filter(|wanted| *wanted >= oldest) else { return };
+        let Some(wanted) = self.wanted(env).filter(|wanted| *wanted >= oldest) else { return };
         if self.header_in_flight.is_some() {
             return;
         }

@@ -38,6 +38,8 @@ pub(super) struct WriteBack {
     /// The first segment that the stored header names.
     header_written: Segment,
     header_in_flight: Option<Segment>,
+    /// The last segment that an administrator wants to be written back.
+    flush_to: Segment,
 }
 
 impl WriteBack {
@@ -52,6 +54,7 @@ impl WriteBack {
             ino_commit: None,
             header_written: 0,
             header_in_flight: None,
+            flush_to: 0,
         }
     }
 
@@ -76,6 +79,22 @@ impl WriteBack {
         self.ino_dirty = self.ino_dirty.map(|dirty| dirty.max(segment));
     }
 
+    /// Writes back everything that is journaled so far.
+    pub fn flush(&mut self, env: &mut Env) {
+        self.flush_to = env.end_segment();
+    }
+
+    /// True if everything up to the last flush is written back, and its segments have expired.
+    pub fn is_flushed(&self, env: &Env) -> bool {
+        env.journal().oldest() > self.flush_to
+    }
+
+    /// The last segment that should expire now.
+    fn wanted(&self, env: &Env) -> Option<Segment> {
+        let flush = (!self.is_flushed(env)).then_some(self.flush_to);
+        flush.max(env.journal().wants_expired())
+    }
+
     /// True if operations may journal changes now.
     pub fn takes_changes(&self, env: &Env) -> bool {
         !self.draining && !env.journal().is_full()
@@ -87,7 +106,7 @@ impl WriteBack {
             return;
         }
         let current = env.journal().current();
-        let up_to = if is_crowded(env, cache) { Some(current) } else { env.journal().wants_expired() };
+        let up_to = if is_crowded(env, cache) { Some(current) } else { self.wanted(env) };
         if let Some(up_to) = up_to
             && self.in_flight == 0
         {
