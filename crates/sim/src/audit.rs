@@ -196,7 +196,9 @@ impl Audit<'_> {
                 continue;
             }
             return match self.cluster.world.admin(host, command) {
-                Some((0, text)) => serde_json::from_str(&text).map_err(|e| (SCRUB, format!("{command}: {e}"))),
+                Some((0, text)) => {
+                    serde_json::from_str(&text).map_err(|e| (SCRUB, format!("{command}: {e}")))
+                }
                 other => Err((SCRUB, format!("{command}: {other:?}"))),
             };
         }

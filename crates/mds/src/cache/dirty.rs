@@ -156,7 +156,9 @@ impl Cache {
 
     /// Stores the place of a cached inode in the inode index again: what is stored there is wrong.
     pub fn index_again(&mut self, inode: InodeKey, origin: Origin) {
-        let Some(Inode { data, place: Some((dir, key)), .. }) = self.inodes.get(&inode).map(|i| &**i) else { return };
+        let Some(Inode { data, place: Some((dir, key)), .. }) = self.inodes.get(&inode).map(|i| &**i) else {
+            return;
+        };
         let (dir, name, version) = (dir.ino, key.name.clone(), data.version);
         self.change_index(inode.ino, Some(BackPointer { dir, name, version, ancestors: Vec::new() }), origin);
     }

@@ -130,9 +130,7 @@ impl Mds {
                 text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into())
             }
             Some("session evict" | "client evict") => self.evict_named(json),
-            Some("damage ls") => {
-                text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into())
-            }
+            Some("damage ls") => text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into()),
             Some("damage rm") => self.forget_damage(json),
             Some(prefix) if prefix.starts_with("scrub ") => self.scrub(prefix, json),
             Some("perf dump") => {
@@ -160,7 +158,10 @@ impl Mds {
     /// `damage rm`; as in Ceph, it is no error if there is no such item.
     fn forget_damage(&mut self, json: &serde_json::Value) -> (i32, String) {
         let Some(id) = json["damage_id"].as_u64() else {
-            return (Errno::EINVAL.to_result_code(), "damage_id is a number that `damage ls` shows".to_owned());
+            return (
+                Errno::EINVAL.to_result_code(),
+                "damage_id is a number that `damage ls` shows".to_owned(),
+            );
         };
         if let Some(rank) = &mut self.rank {
             rank.forget_damage(id);
@@ -187,7 +188,8 @@ impl Mds {
                 };
                 self.scrubs += 1;
                 let given = json["tag"].as_str().map(str::to_owned);
-                let tag = given.unwrap_or_else(|| format!("{}-{}", self.cluster.monc().global_id(), self.scrubs));
+                let tag =
+                    given.unwrap_or_else(|| format!("{}-{}", self.cluster.monc().global_id(), self.scrubs));
                 rank.start_scrub(tag.clone(), json["path"].as_str().unwrap_or("/").to_owned(), options);
                 let answer =
                     serde_json::json!({ "return_code": 0, "scrub_tag": tag, "mode": "asynchronous" });

@@ -98,7 +98,11 @@ impl DamageTable {
         }
         let path = cache.path_of(item.inode()).ok().flatten();
         let path = path.map(|path| format!("/{}", String::from_utf8_lossy(&path))).unwrap_or_default();
-        env.log(Level::Error, "damaged_metadata_seen", format!("{item:?} {path}: {why}; operations on it fail"));
+        env.log(
+            Level::Error,
+            "damaged_metadata_seen",
+            format!("{item:?} {path}: {why}; operations on it fail"),
+        );
         self.last_id += 1;
         self.ids.insert(item.clone(), self.last_id);
         self.records.insert(self.last_id, Record { item, why, path });

@@ -75,9 +75,8 @@ fn damage(view: &View<'_>, out: &mut Vec<Check>) {
         let of_rank = |rank: &MdsRank| format!("fs {} rank {rank} is damaged", fs.fs_name);
         ranks.extend(fs.damaged.iter().map(of_rank));
         let reporting = fs.mds_info.values().filter(|info| view.mds.has_damage(info.gid));
-        reports.extend(
-            reporting.map(|i| format!("mds.{}(mds.{}): Metadata damage detected", i.name, i.rank)),
-        );
+        reports
+            .extend(reporting.map(|i| format!("mds.{}(mds.{}): Metadata damage detected", i.name, i.rank)));
     }
     let summary = match (ranks.len(), reports.len()) {
         (0, 0) => return,

@@ -6,7 +6,7 @@ use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
-pub static FAULTS: [&Fault; 29] = [
+pub static FAULTS: [&Fault; 30] = [
     &processes::OSD_KILLED,
     &processes::OSD_POWER_LOST,
     &processes::MON_KILLED,
@@ -36,6 +36,7 @@ pub static FAULTS: [&Fault; 29] = [
     &network::OSDS_PARTITIONED,
     &disks::DISK_ERRORS,
     &processes::MDS_PAUSED,
+    &processes::CLIENT_EVICTED,
 ];
 
 /// Draws the faults of a run. `decays` says if the first OSD's disk rots.

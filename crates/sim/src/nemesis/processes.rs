@@ -74,6 +74,27 @@ pub static CLIENT_KILLED: Fault = Fault {
     },
 };
 
+/// An administrator evicts a client, which lives on and comes back as a new one.
+pub static CLIENT_EVICTED: Fault = Fault {
+    name: "client_evicted",
+    profiles: &[],
+    also_in: &[(Files, 3), (Any, 6)],
+    inject: |nemesis, _, cluster| {
+        let clients = |(_, list): (i32, String)| {
+            let list: Vec<serde_json::Value> = serde_json::from_str(&list).unwrap_or_default();
+            list.iter().filter_map(|session| session["id"].as_u64()).collect::<Vec<u64>>()
+        };
+        for server in cluster.mdss() {
+            let list = cluster.world.admin(server, r#"{"prefix":"session ls"}"#).map(clients);
+            let Some(list) = list.filter(|list| !list.is_empty()) else { continue };
+            let id = nemesis.rng.pick(&list);
+            let command = format!(r#"{{"prefix":"client evict","filters":["id={id}"]}}"#);
+            return cluster.world.admin(server, &command).filter(|(code, _)| *code == 0).map(drop);
+        }
+        None
+    },
+};
+
 /// All daemons' machines lose their power at once.
 pub static ALL_POWER_LOST: Fault = Fault {
     name: "all_power_lost",

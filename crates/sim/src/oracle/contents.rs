@@ -8,7 +8,7 @@
 
 use super::linear::{Entry, Judgement, Model, Step};
 use super::objects::{filled, runs};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use wire::Errno;
 
@@ -207,6 +207,8 @@ impl Model for File {
 pub struct History {
     files: BTreeMap<u64, Vec<Entry<Call>>>,
     moment: u64,
+    /// Clients that hold nothing any more, and may not know it yet.
+    evicted: BTreeSet<usize>,
 }
 
 impl History {
@@ -246,8 +248,22 @@ impl History {
     /// Records the answer to a call, whose effect others could see at a time before it.
     pub fn returned_at(&mut self, ino: u64, number: usize, answer: Answer, at: u64) {
         let entry = &mut self.files.get_mut(&ino).expect("called before")[number];
+        let what = Call { answer: Some(answer.clone()), ..entry.what.clone() };
+        // It may come from a cache that others have written behind.
+        let is_in_doubt = File::is_read(&what) && self.evicted.contains(&what.client);
+        let answer = if is_in_doubt { Answer::Error(Errno::EBLOCKLISTED) } else { answer };
         entry.ret = (!matches!(answer, Answer::Error(_))).then_some(at);
         entry.what.answer = Some(answer);
+    }
+
+    /// A client is evicted: until it knows, what it reads counts for nothing.
+    pub fn evicted(&mut self, client: usize) {
+        self.evicted.insert(client);
+    }
+
+    /// A client knows that it was evicted, or has ended: what it reads from now on is the present.
+    pub fn began_anew(&mut self, client: usize) {
+        self.evicted.remove(&client);
     }
 
     /// The number of answered calls.

@@ -54,12 +54,21 @@ mod tests {
     }
 
     #[test]
-    fn only_a_client_that_was_missing_may_lose_what_it_had_not_synced() {
+    fn only_a_client_that_was_missing_or_evicted_may_lose_what_it_had_not_synced() {
         let refused = Event::new(Level::Warn, "unsafe_requests_lost", "client.4102 repeats a request that");
         let lost = event(Level::Error, "change_lost");
         let missing = "not back yet: client.4102, client.4103";
         let missing = Event::new(Level::Info, "clients_missing", missing);
         let returned = Event::new(Level::Info, "client_returned", "client.4102 has come back");
+        let evicted = Event::new(Level::Info, "client_evicted", "client.4102: an administrator says so");
+        let lost_all = event(Level::Error, "evicted");
+        let mut late = Late::default();
+        assert!(check("client.2", &lost_all, false, &late).is_some());
+        late.note(&told(&evicted).expect("it says something"), |client| {
+            Some(format!("client.{}", client - 4100))
+        });
+        assert_eq!(check("client.2", &lost_all, false, &late), None);
+        assert!(check("client.3", &lost_all, false, &late).is_some());
         let passes = |events: &[&Event]| {
             let mut late = Late::default();
             for told in events.iter().filter_map(|event| told(event)) {

@@ -59,6 +59,8 @@ pub struct Late {
     refused: BTreeSet<u64>,
     /// The names of their nodes.
     losers: BTreeSet<String>,
+    /// The names of the nodes that a server has given up: these lose what they had not saved.
+    evicted: BTreeSet<String>,
 }
 
 impl Late {
@@ -71,15 +73,17 @@ impl Late {
                 self.refused.insert(*client);
                 self.losers.extend(node(*client));
             }
-            Told::Refused(_) | Told::Evicted(_) | Told::SessionLost => {}
+            Told::Evicted(client) => self.evicted.extend(node(*client)),
+            Told::Refused(_) | Told::SessionLost => {}
         }
     }
 
-    /// Reports whether an event is about a client that came too late, or its own.
+    /// Reports whether an event is about a client that came too late or was evicted, or its own.
     pub fn explains(&self, node: &str, event: &Event) -> bool {
         match event.name {
             "unsafe_requests_lost" => named(&event.detail).first().is_some_and(|c| self.refused.contains(c)),
             "change_lost" => self.losers.contains(node),
+            "evicted" => self.evicted.contains(node),
             _ => false,
         }
     }

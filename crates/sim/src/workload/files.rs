@@ -646,6 +646,7 @@ impl Load for FileLoad {
         self.believed.remove(&host);
         for client in (0..self.clients.len()).filter(|client| self.clients[*client].host == host) {
             self.names.lost(client);
+            self.contents.began_anew(client);
         }
         self.clients.iter_mut().filter(|c| c.host == host).for_each(ClientState::forget);
     }
@@ -662,10 +663,14 @@ impl Load for FileLoad {
                 Told::Missing(_) => self.names.missing(client),
                 Told::Returned(_) => self.names.came_back(client),
                 Told::Refused(_) => self.names.cut(client),
-                Told::Evicted(_) => {}
+                Told::Evicted(_) => {
+                    self.names.missing(client);
+                    self.contents.evicted(client);
+                }
                 Told::SessionLost => {
                     self.names.cut(client);
                     self.names.came_back(client);
+                    self.contents.began_anew(client);
                 }
             }
         }

@@ -26,17 +26,12 @@ pub(super) struct Seen {
 
 impl Sum {
     /// Adds the cached live entries of a fragment after an omap key, up to `last`.
-    pub fn add_page(
-        &mut self,
-        cache: &Cache,
-        dir: DirFrag,
-        after: &[u8],
-        last: Option<&DentryKey>,
-    ) -> Seen {
+    pub fn add_page(&mut self, cache: &Cache, dir: DirFrag, after: &[u8], last: Option<&DentryKey>) -> Seen {
         let mut seen = Seen::default();
         let Some(d) = cache.dirs.get(&dir) else { return seen };
         let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Excluded);
-        let page = d.slots.range((start, Bound::Unbounded)).take_while(|(key, _)| last.is_none_or(|l| *key <= l));
+        let page =
+            d.slots.range((start, Bound::Unbounded)).take_while(|(key, _)| last.is_none_or(|l| *key <= l));
         for (key, slot) in page.filter(|(key, _)| key.is_head()) {
             match slot.link {
                 SlotLink::Null => {}

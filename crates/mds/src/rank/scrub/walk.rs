@@ -223,7 +223,10 @@ impl Walk {
             },
             Some(Step::Remote(dir, key, ino)) => {
                 if !loaded.is_damaged && !cache.inodes.contains_key(&ino) {
-                    self.report(env, Damage::Entry(dir, key, format!("it leads to {}, which is gone", ino.ino)));
+                    self.report(
+                        env,
+                        Damage::Entry(dir, key, format!("it leads to {}, which is gone", ino.ino)),
+                    );
                 }
             }
             // What was just looked for and is not there is damaged, or has been removed meanwhile.
