@@ -166,6 +166,37 @@ fn a_directory_is_mounted_without_a_configuration_file() {
 }
 
 #[test]
+fn df_counts_the_files_of_the_directory_that_is_mounted() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (whole, program) = (Mount::new(&cluster, "whole"), helper(&cluster));
+    fs::create_dir_all(whole.point().join("a/b")).expect("makes");
+    fs::create_dir(whole.point().join("c")).expect("makes");
+    for n in 0..40 {
+        fs::write(whole.point().join(format!("c/f{n}")), "").expect("writes");
+    }
+    let at = cluster.dir().join("at");
+    fs::create_dir(&at).expect("makes");
+    let _unmount = Unmount(at.clone());
+    let options = format!("conf={}", cluster.conf().display());
+    run(Command::new(&program).arg(":/a").arg(&at).args(["-o", &options])).ok();
+    for n in 0..5 {
+        fs::write(at.join(format!("b/f{n}")), "").expect("writes");
+    }
+    // Statistics move up a level in some seconds.
+    let used = |dir: &Path| rustix::fs::statfs(dir).map(|s| s.f_files - s.f_ffree).expect("statfs");
+    let began = Instant::now();
+    while (used(&at), used(whole.point())) != (6, 48) {
+        assert!(began.elapsed() < PATIENCE, "{} {}", used(&at), used(whole.point()));
+        std::thread::yield_now();
+    }
+    let blocks = |dir: &Path| rustix::fs::statfs(dir).map(|s| s.f_blocks).expect("statfs");
+    assert_eq!(blocks(&at), blocks(whole.point()), "without a quota it has all the space");
+}
+
+#[test]
 fn what_cannot_be_mounted_says_why_with_the_exit_status_of_mount() {
     if !Mount::is_possible() {
         return;

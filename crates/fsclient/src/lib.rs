@@ -51,6 +51,7 @@ mod session;
 mod sessions;
 mod settle;
 mod snapshots;
+mod statfs;
 mod sync;
 mod transfer;
 mod window;
