@@ -11,6 +11,7 @@ use crate::data::FileData;
 use crate::directories::Directories;
 use crate::handles::Handles;
 use crate::key::OpId;
+use crate::layout_json;
 use crate::locks::Locks;
 use crate::namespace::Namespace;
 use crate::objects::{self, Objects};
@@ -151,6 +152,9 @@ impl Client {
                 let client = services.cluster().monc().global_id();
                 let world = xattrs::World { osdmap: services.osdmap(), client };
                 Snapshots { cache, handles, sessions, snapdir, world }.step(attempt, request)
+            }
+            R::Getxattr { ino, name } if name == layout_json::OF_DIR => {
+                layout_json::of_dir((cache, sessions), attempt, cache.key(*ino), services.osdmap())
             }
             _ => {
                 let (osdmap, client) = (services.osdmap(), services.cluster().monc().global_id());

@@ -29,6 +29,7 @@ mod file_locks;
 mod handles;
 mod inode;
 mod key;
+mod layout_json;
 mod locks;
 mod mds_request;
 mod mode;
