@@ -8,12 +8,15 @@
 
 mod abi;
 mod handshake;
+mod options;
 mod reply;
 mod request;
 mod root;
 
+pub use options::{Flags, Options};
+
 use client::{Answer, Cluster, FileClock, Found, FsRequest, Invalidate};
-use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
+use fuser::{INodeNo, Notifier, Session};
 use handshake::{Handshake, MAX_IO};
 use reply::Device;
 use request::{Form, Request, RequestForm, What};
@@ -34,72 +37,6 @@ const MAX_REQUEST: usize = MAX_IO as usize + (64 << 10);
 pub struct Mount {
     ended: mpsc::Receiver<io::Result<()>>,
     _session: Session<Handshake>,
-}
-
-/// Mount options.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// The name of what is mounted, for `/proc/mounts`.
-    pub source: String,
-    /// The directory of the file system that is mounted.
-    pub root: String,
-    /// Refuse writes.
-    pub read_only: bool,
-    /// Admit other users (needs root or `user_allow_other`).
-    pub allow_other: bool,
-    /// Heed the bits set-user-ID and set-group-ID, and capabilities of files.
-    pub suid: bool,
-    /// Heed device files.
-    pub dev: bool,
-    /// Let programs be run.
-    pub exec: bool,
-    /// Every write waits until it is durable.
-    pub sync: bool,
-    /// Every change of a directory waits until it is durable.
-    pub dirsync: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            source: "nacre".into(),
-            root: "/".into(),
-            read_only: false,
-            allow_other: false,
-            suid: true,
-            dev: true,
-            exec: true,
-            sync: false,
-            dirsync: false,
-        }
-    }
-}
-
-impl Options {
-    fn config(&self) -> Config {
-        use MountOption as M;
-        let mut config = Config::default();
-        let mut source = self.source.clone();
-        if !rustix::process::geteuid().is_root() {
-            // `fusermount3` mounts, whose options are separated by commas.
-            source = source.replace('\\', "\\\\").replace(',', "\\,");
-        }
-        config.mount_options = vec![
-            M::FSName(source),
-            // Not `Subtype`: the kernel does not get that one where this process mounts by itself.
-            M::CUSTOM("subtype=nacre".into()),
-            M::DefaultPermissions,
-            M::NoAtime,
-            if self.suid { M::Suid } else { M::NoSuid },
-            if self.dev { M::Dev } else { M::NoDev },
-            if self.exec { M::Exec } else { M::NoExec },
-            if self.read_only { M::RO } else { M::RW },
-        ];
-        config.mount_options.extend(self.sync.then_some(M::Sync));
-        config.mount_options.extend(self.dirsync.then_some(M::DirSync));
-        config.acl = if self.allow_other { SessionACL::All } else { SessionACL::Owner };
-        config
-    }
 }
 
 impl Mount {

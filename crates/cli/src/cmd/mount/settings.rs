@@ -50,18 +50,13 @@ impl Settings {
 
     /// The options of the mount itself.
     pub(super) fn fuse(&self) -> fuse::Options {
-        let parsed = &self.parsed;
-        let root = rustix::process::geteuid().is_root();
+        let mut flags = self.parsed.flags;
+        flags.read_only |= self.args.read_only;
+        flags.allow_other |= self.args.allow_other || rustix::process::geteuid().is_root();
         fuse::Options {
             source: self.source.clone().unwrap_or_else(|| "nacre".into()),
-            root: parsed.root.clone().unwrap_or_else(|| "/".into()),
-            read_only: parsed.read_only || self.args.read_only,
-            allow_other: parsed.allow_other || self.args.allow_other || root,
-            suid: parsed.suid,
-            dev: parsed.dev,
-            exec: parsed.exec,
-            sync: parsed.sync,
-            dirsync: parsed.dirsync,
+            root: self.parsed.root.clone().unwrap_or_else(|| "/".into()),
+            flags,
         }
     }
 
@@ -179,18 +174,20 @@ mod tests {
         let wanted = fuse::Options {
             source: "me@.fs=/a".into(),
             root: "/a".into(),
-            read_only: true,
-            allow_other: true,
-            suid: false,
-            dev: false,
-            exec: false,
-            sync: true,
-            dirsync: false,
+            flags: fuse::Flags {
+                read_only: true,
+                allow_other: true,
+                suid: false,
+                dev: false,
+                exec: false,
+                sync: true,
+                dirsync: false,
+            },
         };
         assert_eq!(fuse, wanted);
         let settings = settings(&["mnt", "-o", "mount_timeout=3,log=/l"]);
         let plain = settings.fuse();
-        assert_eq!((&plain.source[..], &plain.root[..], plain.read_only), ("nacre", "/", false));
+        assert_eq!((&plain.source[..], &plain.root[..], plain.flags.read_only), ("nacre", "/", false));
         assert!(settings.point.is_absolute() && settings.timeout == 3);
         assert_eq!(settings.log.as_deref(), Some(Path::new("/l")));
     }
