@@ -230,6 +230,7 @@ fn what_cannot_be_mounted_says_why_with_the_exit_status_of_mount() {
         ("none", &nosuch, &conf, 32, "is no directory"),
         ("none", &at, &other_fsid, 32, "another fsid"),
         ("none", &at, nobody, 32, "/dev/null is no key"),
+        ("none", &at, &format!("{conf},secret=nonsense"), 32, "the value of `secret` is no key"),
     ] {
         let ran = call(source, dir, &["-o", options]);
         assert!(ran.code == code && ran.stderr.contains(says), "{source} {options}: {ran:?}");

@@ -8,11 +8,14 @@
 
 mod abi;
 mod handshake;
+mod identity;
 mod options;
 mod reply;
 mod request;
 mod root;
+mod syncs;
 
+pub use identity::ServerProcess;
 pub use options::{Flags, Options};
 
 use client::{Answer, Cluster, FileClock, Found, FsRequest, Invalidate};
@@ -25,6 +28,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
+use syncs::Syncs;
 
 /// Requests that are read before the client gets its turn.
 const BATCH: usize = 16;
@@ -52,8 +56,14 @@ impl Mount {
         rustix::io::ioctl_fionbio(&fd, true)?;
         let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs, expires_names, root });
         forget_on_notice(&device, session.notifier())?;
-        let form = handshake.request_form(root);
-        let mut server = Server { device, form, clock: FileClock::new()?, buffer: vec![0; MAX_REQUEST] };
+        let mut server = Server {
+            device,
+            form: handshake.request_form(root),
+            clock: FileClock::new()?,
+            identity: identity::of_this_process()?,
+            syncs: Syncs::default(),
+            buffer: vec![0; MAX_REQUEST],
+        };
         let (tx, ended) = mpsc::channel();
         cluster.watch(fd, move |fd| {
             server.serve(fd).unwrap_or_else(|end| {
@@ -127,6 +137,9 @@ struct Server {
     device: Arc<Device>,
     form: RequestForm,
     clock: FileClock,
+    /// The value of [`identity::XATTR`].
+    identity: Vec<u8>,
+    syncs: Syncs,
     buffer: Vec<u8>,
 }
 
@@ -152,6 +165,16 @@ impl Server {
             return Err(Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's request is cut off")));
         };
         match what {
+            What::Ask(FsRequest::Sync, form) => {
+                self.syncs.begin(unique);
+                let (device, syncs) = (self.device.clone(), self.syncs.clone());
+                let answer = move |answer| {
+                    if syncs.end(unique) {
+                        device.answer(unique, form, answer);
+                    }
+                };
+                self.device.fs.submit(caller, FsRequest::Sync, answer);
+            }
             What::Ask(request, form) => {
                 if matches!(request, FsRequest::Write { .. } | FsRequest::CopyRange { .. }) {
                     // The kernel has just given the file its time, and will compare it with ours.
@@ -164,9 +187,14 @@ impl Server {
             What::Forget(items) => {
                 items.into_iter().for_each(|(ino, count)| self.device.forget(ino, count));
             }
-            // Only a lock is waited for without an end.
+            What::Interrupt(token) if self.syncs.end(token) => self.device.refuse(token, libc::EINTR),
+            // Else only a lock is waited for without an end.
             What::Interrupt(token) => {
                 self.device.fs.submit(caller, FsRequest::Interrupt { token }, |_| {});
+            }
+            What::WhoServes { size } => {
+                let identity = Answer::Data(self.identity.clone().into());
+                self.device.answer(unique, Form::Xattr(size), Ok(identity));
             }
             What::Refuse(errno) => self.device.refuse(unique, errno),
             What::Destroy => {

@@ -2,6 +2,7 @@
 //! counts more.
 
 use super::args::MountArgs;
+use super::daemon::KEY_INPUT;
 use super::options::{Options, Secret};
 use super::source;
 use anyhow::{Context, Result};
@@ -10,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// Where the configuration is looked for if a source is given. Not in the working directory, as without one:
 /// root may mount what fstab says while in somebody else's directory.
 const CONF: &str = "/etc/ceph/ceph.conf";
+
+/// The option that gives a key as text.
+const SECRET: &str = "the value of `secret`";
 
 /// What a mount needs to know.
 pub(super) struct Settings {
@@ -105,7 +109,10 @@ impl Settings {
     fn key(&self) -> Result<Option<auth::Key>> {
         let (text, from) = match &self.parsed.secret {
             None => return Ok(None),
-            Some(Secret::Text(text)) => (text.clone(), "secret".to_owned()),
+            Some(Secret::Text(text)) => (text.clone(), SECRET.to_owned()),
+            Some(Secret::File(path)) if self.args.detached && path == Path::new(KEY_INPUT) => {
+                (read(path)?, SECRET.to_owned())
+            }
             Some(Secret::File(path)) => (read(path)?, path.display().to_string()),
         };
         let key = auth::Key::from_base64(&text).with_context(|| format!("{from} is no key"))?;
