@@ -3,7 +3,7 @@
 use crate::abi::{self, Body, ENTRY_OUT, OUT_HEADER};
 use crate::request::Form;
 use crate::root::Root;
-use client::{Answer, Attr, Caller, DirEntry, Entry, Fs, FsRequest};
+use client::{Answer, Caller, DirEntry, Fs, FsRequest};
 use rustix::io::{IoSlice, writev};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -162,9 +162,9 @@ fn put_entries(body: &mut Body, size: usize, plus: bool, entries: &[DirEntry], u
             continue;
         }
         if plus {
-            // `.` and `..` have no entry: the kernel takes inode number and type and counts no reference.
-            let attr = Attr { ino: e.ino, mode: e.kind, ..Attr::default() };
-            body.entry(&e.entry.unwrap_or(Entry { attr, ..Entry::default() }));
+            // Without an entry (`.`, `..`, and what is not ours to tell) its inode is 0 here: the kernel takes
+            // the number and the type that follow, and counts no reference.
+            body.entry(&e.entry.unwrap_or_default());
         }
         body.dirent(e.ino, e.next_offset, e.kind, &e.name);
     }
@@ -173,6 +173,7 @@ fn put_entries(body: &mut Body, size: usize, plus: bool, entries: &[DirEntry], u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use client::{Attr, Entry};
 
     fn entry(ino: u64, name: &str, has_reference: bool) -> DirEntry {
         let attr = Attr { ino, mode: 0o100_644, ..Attr::default() };
@@ -187,6 +188,16 @@ mod tests {
         let (mut body, mut unseen) = (Body::default(), Vec::new());
         put_entries(&mut body, 2 * each + 5, true, &entries, &mut unseen);
         assert_eq!((body.0.len(), unseen), (2 * each, vec![8, 9]));
+    }
+
+    #[test]
+    fn the_kernel_counts_references_to_what_has_an_entry_only() {
+        let entries = [entry(7, "a", true), entry(8, "b", false)];
+        let mut body = Body::default();
+        put_entries(&mut body, 1000, true, &entries, &mut Vec::new());
+        let each = abi::dirent_len(b"a") + ENTRY_OUT;
+        let number = |at: usize| u64::from_ne_bytes(body.0[at..at + 8].try_into().expect("eight bytes"));
+        assert_eq!([0, ENTRY_OUT, each, each + ENTRY_OUT].map(number), [7, 7, 0, 8], "references and names");
     }
 
     #[test]
