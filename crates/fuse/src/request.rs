@@ -3,7 +3,7 @@
 use crate::abi::{self, Fields, opcode, setattr};
 use crate::identity::XATTR;
 use crate::root::Root;
-use client::{Caller, FileLock, FsRequest, SetAttr};
+use client::{Caller, FileLock, FsRequest, Ino, SetAttr};
 use std::time::SystemTime;
 use stdx::{Buf, Wall};
 
@@ -51,8 +51,8 @@ pub(crate) enum Form {
     Xattr(u32),
     /// Attributes with the birth time.
     Statx,
-    /// Directory entries in so many bytes, with attributes or without.
-    Entries { size: usize, plus: bool },
+    /// Entries of a directory in so many bytes, with attributes or without.
+    Entries { dir: Ino, size: usize, plus: bool },
 }
 
 impl Request {
@@ -86,7 +86,7 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::DESTROY => return Some(What::Destroy),
         opcode::INTERRUPT => return Some(What::Interrupt(f.u64()?)),
         opcode::GETXATTR | opcode::LISTXATTR => return xattr(op, node, f),
-        opcode::READDIR | opcode::READDIRPLUS => return readdir(op, f),
+        opcode::READDIR | opcode::READDIRPLUS => return readdir(op, node, f),
         opcode::LSEEK => return lseek(f),
         opcode::STATX => return Some(What::Ask(FsRequest::Getattr { ino: node }, Form::Statx)),
         opcode::LOOKUP => FsRequest::Lookup { parent: node, name: f.name()? },
@@ -225,11 +225,11 @@ fn xattr(op: u32, ino: u64, f: &mut Fields<'_>) -> Option<What> {
     Some(What::Ask(request, Form::Xattr(size)))
 }
 
-fn readdir(op: u32, f: &mut Fields<'_>) -> Option<What> {
+fn readdir(op: u32, dir: Ino, f: &mut Fields<'_>) -> Option<What> {
     let (fh, offset, size) = (f.u64()?, f.u64()?, f.u32()? as usize);
     let plus = op == opcode::READDIRPLUS;
     let request = FsRequest::Readdir { fh, offset, max_bytes: size, plus };
-    Some(What::Ask(request, Form::Entries { size, plus }))
+    Some(What::Ask(request, Form::Entries { dir, size, plus }))
 }
 
 fn set_attr(f: &mut Fields<'_>) -> Option<SetAttr> {
