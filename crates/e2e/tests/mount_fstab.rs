@@ -76,6 +76,7 @@ mkdir kept sbin
 mount --bind "$(realpath /sbin)" kept
 ln -s "$PWD"/kept/* sbin/
 ln -s "$1" sbin/mount.nacre
+ln -s "$1" sbin/umount.fuse.nacre
 mount --bind sbin "$(realpath /sbin)"
 mount -T fstab -a
 mount -T fstab -a
@@ -84,6 +85,7 @@ cat at/file
 echo written > at/new
 umount at
 ! grep "$PWD/at" /proc/self/mounts
+! grep "$PWD/at" /run/mount/utab
 "#;
 
 #[test]
@@ -111,7 +113,7 @@ fn mount_mounts_what_fstab_says_once() {
     assert!(["rw", "nosuid", "noatime"].iter().all(|option| set.contains(option)), "{mounted}");
     assert!(!set.contains(&"nodev"), "{mounted}");
     assert_eq!(content, "content");
-    wait_until_nobody_serves(&at);
+    assert_eq!(servers(&at), [], "umount has waited");
     assert_eq!(fs::read_to_string(mount.point().join("dir/new")).expect("reads"), "written\n");
 }
 

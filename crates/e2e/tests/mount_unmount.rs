@@ -1,5 +1,5 @@
-//! What was written to a mount outlives its end: umount(8) with our helper, `nacre umount`, SIGTERM, and sync(1)
-//! of the mounted directory.
+//! What was written to a mount outlives its end: umount(8) with our helper, `nacre umount`, SIGTERM, and
+//! sync(1) of the mounted directory.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -68,8 +68,8 @@ fn start(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>)
     (child, BufReader::new(stderr).lines().map_while(Result::ok))
 }
 
-/// In a mount namespace in which umount(8) finds our helper: `$1` is the program, `$2` the mount point, `$3` the
-/// configuration.
+/// In a mount namespace in which umount(8) finds our helper: `$1` is the program, `$2` the mount point, `$3`
+/// the configuration.
 const WITH_HELPER: &str = r#"
 mkdir kept sbin
 mount --bind "$(realpath /sbin)" kept
@@ -172,6 +172,26 @@ fn what_cannot_be_unmounted_is_told() {
     dead.kill();
     run(Command::new(nacre_bin()).arg("umount").arg(dead.point())).ok();
     assert!(!is_mounted(dead.point()));
+}
+
+#[test]
+fn a_process_that_serves_another_mount_is_not_waited_for() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (at, bound) = (mount_at(&cluster, "at"), cluster.dir().join("bound"));
+    let _unmount = Unmount(at.clone());
+    fs::create_dir(&bound).expect("makes");
+    run(Command::new("mount").arg("--bind").arg(&at).arg(&bound)).ok();
+    let _unbind = Unmount(bound.clone());
+    fs::write(at.join("file"), "written").expect("writes");
+    let ran = run(Command::new(nacre_bin()).arg("umount").arg(&at));
+    assert!(ran.code == 0 && ran.stderr.contains("mounted elsewhere"), "{ran:?}");
+    assert!(!is_mounted(&at) && is_served(&at));
+    assert_eq!(fs::read_to_string(bound.join("file")).expect("reads"), "written");
+    run(Command::new(nacre_bin()).arg("umount").arg(&bound)).ok();
+    assert!(!is_served(&at), "this was the last");
 }
 
 #[test]

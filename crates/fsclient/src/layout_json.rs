@@ -1,5 +1,6 @@
-//! Layouts as JSON, for the xattrs `ceph.file.layout.json` and `ceph.dir.layout.json`. The latter tells of every
-//! directory which layout new files get there: its own, or that of the closest directory above that has one.
+//! Layouts as JSON, for the xattrs `ceph.file.layout.json` and `ceph.dir.layout.json`. The latter tells of
+//! every directory which layout new files get there: its own, or that of the closest directory above that has
+//! one.
 
 use crate::api::Answer;
 use crate::cache::Cache;

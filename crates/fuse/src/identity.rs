@@ -38,8 +38,8 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// The process that serves the mount of which `root` is the mounted directory. `None` if it cannot be seen
-    /// from here. Fails if this is no mount of ours, or if it does not answer.
+    /// The process that serves the mount of which `root` is the mounted directory. `None` if it cannot be
+    /// seen from here. Fails if this is no mount of ours, or if it does not answer.
     pub fn of(root: impl AsFd) -> io::Result<Option<Self>> {
         let mut value = [0; 64];
         let len = match rustix::fs::fgetxattr(root, XATTR, &mut value) {
@@ -64,10 +64,10 @@ impl ServerProcess {
         self.pid
     }
 
-    /// Waits until it has ended, for at most `patience` if that is given. Returns false if it still runs.
-    pub fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
-        let patience = patience.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
-        let ended = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], patience.as_ref())?;
+    /// Waits until it has ended, for at most `patience`. Returns false if it still runs.
+    pub fn wait(&self, patience: Duration) -> io::Result<bool> {
+        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+        let ended = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&patience))?;
         Ok(ended > 0)
     }
 }

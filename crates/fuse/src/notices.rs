@@ -1,10 +1,10 @@
-//! What the kernel is to forget. Such a notice may block on locks that requests hold, so they leave from threads
-//! of their own: names from several, since a request that holds a directory may take long.
+//! What the kernel is to forget. Such a notice may block on locks that requests hold, so they leave from
+//! threads of their own: names from several, since a request that holds a directory may take long.
 
 use crate::places::Place;
 use crate::reply::Device;
 use crate::request::Form;
-use client::{Invalidate, Reply};
+use client::{Answer, Entry, Invalidate, Reply};
 use fuser::{INodeNo, Notifier};
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -103,10 +103,20 @@ fn hold(device: &Arc<Device>, names: NameThreads) -> io::Result<mpsc::Sender<Hel
             names.send(former.0, Names::Drop(former, done));
             // Nothing is ever sent: this ends with the sender, or by the clock.
             let _ = dropped.recv_timeout(PATIENCE);
-            device.answer(unique, form, answer);
+            device.answer(unique, form, answer.map(believed_for_no_time));
         }
     })?;
     Ok(tx)
+}
+
+/// An answer that was held: the rights that it rests on may be lost since.
+fn believed_for_no_time(answer: Answer) -> Answer {
+    match answer {
+        Answer::Entry(Entry { attr, .. }) => {
+            Answer::Entry(Entry { attr, entry_valid: Duration::ZERO, attr_valid: Duration::ZERO })
+        }
+        other => other,
+    }
 }
 
 /// A thread that has the kernel forget inodes.

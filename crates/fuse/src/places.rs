@@ -1,9 +1,9 @@
 //! The names under which the kernel knows directories: it has one for each.
 //!
-//! Another client may move a directory. The kernel, which finds it under its new name then, moves it too, unless
-//! the lookup is a part of rename(2) between two directories: that one holds the lock that this would need, and
-//! fails with ESTALE, again and again, until somebody looks at the old name. So the old name is dropped before a
-//! lookup is answered with a directory that the kernel has elsewhere.
+//! Another client may move a directory. The kernel, which finds it under its new name then, moves it too,
+//! unless the lookup is a part of rename(2) between two directories: that one holds the lock that this would
+//! need, and fails with ESTALE, again and again, until somebody looks at the old name. So the old name is
+//! dropped before a lookup is answered with a directory that the kernel has elsewhere.
 
 use client::{Answer, FsRequest, Ino, Reply};
 use std::collections::BTreeMap;

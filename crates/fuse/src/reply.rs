@@ -187,8 +187,8 @@ fn put_entries(body: &mut Body, size: usize, plus: bool, entries: &[DirEntry], u
             continue;
         }
         if plus {
-            // Without an entry (`.`, `..`, and what is not ours to tell) its inode is 0 here: the kernel takes
-            // the number and the type that follow, and counts no reference.
+            // Without an entry (`.`, `..`, and what is not ours to tell) its inode is 0 here: the kernel
+            // takes the number and the type that follow, and counts no reference.
             body.entry(&e.entry.unwrap_or_default());
         }
         body.dirent(e.ino, e.next_offset, e.kind, &e.name);

@@ -1,8 +1,9 @@
-//! `nacre mount`: the file system through FUSE; `nacre umount`; and `mount.nacre` and `umount.nacre`, by which
-//! mount(8) and umount(8) call them.
+//! `nacre mount`: the file system through FUSE; `nacre umount`; and `mount.nacre` and `umount.nacre`, by
+//! which mount(8) and umount(8) call them.
 
 mod args;
 mod daemon;
+mod elsewhere;
 mod helper;
 mod options;
 mod serve;

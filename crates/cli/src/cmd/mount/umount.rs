@@ -2,7 +2,7 @@
 //! serves the mount still writes back what it has buffered, since Linux tells it of the end only afterwards.
 //! This one returns when it is saved.
 
-use super::helper;
+use super::{elsewhere, helper};
 use anyhow::{Context, Result};
 use clap::{Args, Parser};
 use fuse::ServerProcess;
@@ -88,57 +88,89 @@ pub(super) fn main() -> ExitCode {
 /// Saves everything, unmounts, and waits for the process that has served the mount.
 fn carry_out(args: &UmountArgs, who: &str) -> Result<()> {
     let UmountArgs { point, force, lazy } = args;
-    let fails = || format!("cannot unmount {}", point.display());
-    let mut flags = if *lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    if *force {
-        return unmount(point, flags | UnmountFlags::FORCE).map_err(explained).with_context(fails);
-    }
-    let Some((root, server)) = ask(point, who)? else {
-        // Nobody serves it. What had been open there stays so until it is closed.
-        flags |= UnmountFlags::DETACH;
-        return unmount(point, flags).map_err(explained).with_context(fails);
+    let unmount = |flags| {
+        let done = unmount(point, flags).map_err(explained);
+        done.with_context(|| format!("cannot unmount {}", point.display()))
     };
     let say = |what: String| eprintln!("{who}: {}: {what}", point.display());
+    let flags = if *lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    if *force {
+        return unmount(flags | UnmountFlags::FORCE);
+    }
+    let Served { root, device, server } = match ask(point)? {
+        Asked::Answers(served) => served,
+        // What had been open there stays so until it is closed.
+        Asked::Dead => return unmount(UnmountFlags::DETACH),
+        Asked::Refuses => {
+            say("only its owner may look there, so it is not waited for until everything is saved".into());
+            return unmount(flags);
+        }
+    };
     if *lazy {
         // Others may go on for long, so their process is not waited for.
-        unmount(point, flags).map_err(explained).with_context(fails)?;
+        unmount(flags)?;
         return save(root, say);
     }
     save(root, say).with_context(|| format!("{} stays mounted", point.display()))?;
-    unmount(point, flags).map_err(explained).with_context(fails)?;
-    // What was written since, and the capabilities, which others would otherwise wait for.
-    if let Some(server) = server
-        && !server.wait(Some(SILENCE))?
-    {
-        say(format!(
-            "waits for process {}, which saves what was written and leaves the cluster",
-            server.pid()
-        ));
-        server.wait(None)?;
+    unmount(flags)?;
+    match server {
+        // For what was written since, and for its capabilities: others would wait for these.
+        Some(server) => wait(&server, device, say),
+        None => {
+            say("its process cannot be seen from here, so its end is not waited for".into());
+            Ok(())
+        }
     }
-    Ok(())
 }
 
-/// The mounted directory, and the process that serves it if that can be seen from here. `None` if it has
-/// ended.
-fn ask(point: &Path, who: &str) -> Result<Option<(OwnedFd, Option<ServerProcess>)>> {
+/// A mount that is served.
+struct Served {
+    root: OwnedFd,
+    device: u64,
+    /// Its process, if that can be seen from here.
+    server: Option<ServerProcess>,
+}
+
+/// What is known of a mount.
+enum Asked {
+    Answers(Served),
+    /// It is another user's, who admits nobody else.
+    Refuses,
+    /// Its process has ended.
+    Dead,
+}
+
+fn ask(point: &Path) -> Result<Asked> {
     let shown = point.display();
-    let root =
-        match rustix::fs::open(point, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(root) => root,
-            Err(Errno::NOTCONN) => return Ok(None),
-            other => other.with_context(|| format!("cannot open {shown}; -f unmounts it all the same"))?,
-        };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = match rustix::fs::open(point, flags, Mode::empty()) {
+        Ok(root) => root,
+        Err(Errno::NOTCONN) => return Ok(Asked::Dead),
+        Err(Errno::ACCESS) => return Ok(Asked::Refuses),
+        other => other.with_context(|| format!("cannot open {shown}"))?,
+    };
     let server = match ServerProcess::of(&root) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTCONN) => return Ok(None),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTCONN) => return Ok(Asked::Dead),
         server => server.with_context(|| shown.to_string())?,
     };
-    if server.is_none() {
-        eprintln!(
-            "{who}: {shown}: the process that serves it cannot be seen from here, so its end is not waited for"
-        );
+    let device = rustix::fs::fstat(&root).with_context(|| shown.to_string())?.st_dev;
+    Ok(Asked::Answers(Served { root, device, server }))
+}
+
+/// Waits for the end of a process, unless it serves other mounts of the file system too.
+fn wait(server: &ServerProcess, device: u64, say: impl Fn(String)) -> Result<()> {
+    let mut is_told = false;
+    while !server.wait(SILENCE)? {
+        let pid = server.pid();
+        if elsewhere::is_mounted(device) {
+            say(format!("it is mounted elsewhere too, where process {pid} goes on to serve it"));
+            return Ok(());
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            say(format!("waits for process {pid}, which saves the rest and leaves the cluster"));
+        }
     }
-    Ok(Some((root, server)))
+    Ok(())
 }
 
 /// Has everything written back, and tells if that takes long.

@@ -1,6 +1,6 @@
-//! Has umount(8) find its helper. Unless libmount knows options of a mount that the kernel does not (it keeps them in
-//! `/run/mount/utab`), umount(8) takes the type from statfs(2), which is `fuse` for all file systems of FUSE, and
-//! looks for no helper of ours.
+//! Has umount(8) find its helper. Unless libmount knows options of a mount that the kernel does not (it keeps
+//! them in `/run/mount/utab`), umount(8) takes the type from statfs(2), which is `fuse` for all file systems
+//! of FUSE, and looks for no helper of ours.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -18,7 +18,8 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Has libmount note an option of a mount. `None` if there is no helper, or no privilege to note anything.
+    /// Has libmount note an option of a mount. `None` if there is no helper, or no privilege to note
+    /// anything.
     pub(super) fn new(source: &str, point: &Path) -> Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() || !Path::new(HELPER).exists() {
             return Ok(None);
