@@ -34,8 +34,8 @@ fn main() -> ExitCode {
     unsafe { mi_option_set_default(PURGE_DELAY, 10) };
     // SAFETY: it is thread-safe, and concerns only memory that is free.
     runtime::give_back_by(|| unsafe { mi_collect(false) });
-    if cmd::mount::is_called() {
-        return cmd::mount::main();
+    if let Some(helper) = cmd::mount::called_helper() {
+        return helper();
     }
     let args = match cmd::Args::try_parse() {
         Ok(args) => args,

@@ -39,6 +39,8 @@ impl Cluster {
         let spec = NodeSpec { limits, ..NodeSpec::client(options.name.clone()) };
         let handle = event_loop.spawn(spec, move || Client::new(config, runtime::rng()), tx);
         let cluster = Self { handle, notices, event_loop };
+        // A program that caches nothing has nothing to forget.
+        cluster.fs().on_invalidate(|_, done| drop(done));
         match cluster.notices.recv_timeout(patience) {
             Ok(Notice::Ready(_)) => Ok(cluster),
             Ok(Notice::Ended(_, Err(why))) => Err(Error::Connect(why)),

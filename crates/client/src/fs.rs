@@ -28,10 +28,7 @@ impl Drop for Invalidated {
 
 impl Fs {
     pub(crate) fn new(handle: Handle<Request, Reply>) -> Self {
-        let fs = Self { handle };
-        // A program that caches nothing has nothing to forget.
-        fs.on_invalidate(|_, done| drop(done));
-        fs
+        Self { handle }
     }
 
     /// Sends a request; `done` is called once, on the client's event loop: it must not block.

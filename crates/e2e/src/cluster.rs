@@ -213,6 +213,24 @@ impl Cluster {
         Some(format!("mds.{}", active["name"].as_str()?))
     }
 
+    /// The ids of the clients whose mount point ends in this name.
+    pub fn clients_at(&self, name: &str) -> Vec<u64> {
+        let mds = self.active_mds().expect("one serves");
+        let list = self.client("ceph", &["tell", &mds, "session", "ls"]).ok();
+        let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+        let sessions = list.as_array().expect("a list").iter();
+        let is_its = |s: &&serde_json::Value| {
+            s["client_metadata"]["mount_point"].as_str().is_some_and(|at| at.ends_with(name))
+        };
+        sessions.filter(is_its).map(|s| s["id"].as_u64().expect("a number")).collect()
+    }
+
+    /// Ends the session of a client, and what it had: nobody has to wait for one that was killed.
+    pub fn evict(&self, id: u64) {
+        let mds = self.active_mds().expect("one serves");
+        self.client("ceph", &["tell", &mds, "client", "evict", &format!("id={id}")]).ok();
+    }
+
     /// Waits until `ceph -s` satisfies `wanted`; panics with the last status after a minute.
     pub fn wait_for(&self, what: &str, wanted: impl Fn(&serde_json::Value) -> bool) {
         let began = Instant::now();

@@ -17,33 +17,19 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 const EIO: i32 = 5;
 
-/// The ids of the clients whose mount point has this name.
-fn ids(cluster: &Cluster, name: &str) -> Vec<u64> {
-    let mds = cluster.active_mds().expect("one serves");
-    let list = cluster.client("ceph", &["tell", &mds, "session", "ls"]).ok();
-    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
-    let sessions = list.as_array().expect("a list").iter();
-    let is_its = |s: &&serde_json::Value| {
-        s["client_metadata"]["mount_point"].as_str().is_some_and(|at| at.ends_with(name))
-    };
-    sessions.filter(is_its).map(|s| s["id"].as_u64().expect("a number")).collect()
-}
-
 /// Evicts a mount while something goes on there, and waits until it is back under another id.
 fn evict(cluster: &Cluster, meanwhile: impl Fn()) {
-    let before = ids(cluster, "mount");
+    let before = cluster.clients_at("mount");
     assert_eq!(before.len(), 1);
-    let mds = cluster.active_mds().expect("one serves");
-    let filter = format!("id={}", before[0]);
     std::thread::scope(|scope| {
-        let evicts = scope.spawn(|| cluster.client("ceph", &["tell", &mds, "client", "evict", &filter]).ok());
+        let evicts = scope.spawn(|| cluster.evict(before[0]));
         while !evicts.is_finished() {
             meanwhile();
         }
     });
     let began = Instant::now();
     loop {
-        let now = ids(cluster, "mount");
+        let now = cluster.clients_at("mount");
         if now.len() == 1 && now != before {
             return;
         }
@@ -113,17 +99,17 @@ fn a_mount_whose_address_is_put_on_the_blocklist_comes_back() {
     let mount = Mount::new(&cluster, "mount");
     fs::write(mount.point().join("f"), "content").expect("writes");
     File::open(mount.point().join("f")).expect("opens").sync_all().expect("syncs");
-    let before = ids(&cluster, "mount");
+    let before = cluster.clients_at("mount");
     let mds = cluster.active_mds().expect("one serves");
     let list = cluster.client("ceph", &["tell", &mds, "session", "ls"]).ok();
     let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
     let addr = list[0]["addrs"][0].as_str().expect("an address").trim_start_matches("any:").to_owned();
     cluster.client("ceph", &["osd", "blocklist", "add", &addr]).ok();
     let began = Instant::now();
-    while ids(&cluster, "mount").iter().all(|id| before.contains(id)) {
+    while cluster.clients_at("mount").iter().all(|id| before.contains(id)) {
         assert!(began.elapsed() < PATIENCE, "it is not back");
     }
     assert_eq!(content(&mount.point().join("f")), "content");
     fs::write(mount.point().join("f"), "more").expect("writes");
-    assert_eq!(ids(&cluster, "mount").len(), 1, "the former session is gone");
+    assert_eq!(cluster.clients_at("mount").len(), 1, "the former session is gone");
 }

@@ -76,6 +76,7 @@ mkdir kept sbin
 mount --bind "$(realpath /sbin)" kept
 ln -s "$PWD"/kept/* sbin/
 ln -s "$1" sbin/mount.nacre
+ln -s "$1" sbin/umount.fuse.nacre
 mount --bind sbin "$(realpath /sbin)"
 mount -T fstab -a
 mount -T fstab -a
@@ -84,6 +85,7 @@ cat at/file
 echo written > at/new
 umount at
 ! grep "$PWD/at" /proc/self/mounts
+! grep "$PWD/at" /run/mount/utab
 "#;
 
 #[test]
@@ -111,7 +113,7 @@ fn mount_mounts_what_fstab_says_once() {
     assert!(["rw", "nosuid", "noatime"].iter().all(|option| set.contains(option)), "{mounted}");
     assert!(!set.contains(&"nodev"), "{mounted}");
     assert_eq!(content, "content");
-    wait_until_nobody_serves(&at);
+    assert_eq!(servers(&at), [], "umount has waited");
     assert_eq!(fs::read_to_string(mount.point().join("dir/new")).expect("reads"), "written\n");
 }
 
@@ -166,6 +168,37 @@ fn a_directory_is_mounted_without_a_configuration_file() {
 }
 
 #[test]
+fn df_counts_the_files_of_the_directory_that_is_mounted() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (whole, program) = (Mount::new(&cluster, "whole"), helper(&cluster));
+    fs::create_dir_all(whole.point().join("a/b")).expect("makes");
+    fs::create_dir(whole.point().join("c")).expect("makes");
+    for n in 0..40 {
+        fs::write(whole.point().join(format!("c/f{n}")), "").expect("writes");
+    }
+    let at = cluster.dir().join("at");
+    fs::create_dir(&at).expect("makes");
+    let _unmount = Unmount(at.clone());
+    let options = format!("conf={}", cluster.conf().display());
+    run(Command::new(&program).arg(":/a").arg(&at).args(["-o", &options])).ok();
+    for n in 0..5 {
+        fs::write(at.join(format!("b/f{n}")), "").expect("writes");
+    }
+    // Statistics move up a level in some seconds. A directory counts itself, as other file systems do.
+    let used = |dir: &Path| rustix::fs::statfs(dir).map(|s| s.f_files - s.f_ffree).expect("statfs");
+    let began = Instant::now();
+    while (used(&at), used(whole.point())) != (7, 49) {
+        assert!(began.elapsed() < PATIENCE, "{} {}", used(&at), used(whole.point()));
+        std::thread::yield_now();
+    }
+    let blocks = |dir: &Path| rustix::fs::statfs(dir).map(|s| s.f_blocks).expect("statfs");
+    assert_eq!(blocks(&at), blocks(whole.point()), "without a quota it has all the space");
+}
+
+#[test]
 fn what_cannot_be_mounted_says_why_with_the_exit_status_of_mount() {
     if !Mount::is_possible() {
         return;
@@ -199,6 +232,7 @@ fn what_cannot_be_mounted_says_why_with_the_exit_status_of_mount() {
         ("none", &nosuch, &conf, 32, "is no directory"),
         ("none", &at, &other_fsid, 32, "another fsid"),
         ("none", &at, nobody, 32, "/dev/null is no key"),
+        ("none", &at, &format!("{conf},secret=nonsense"), 32, "the value of `secret` is no key"),
     ] {
         let ran = call(source, dir, &["-o", options]);
         assert!(ran.code == code && ran.stderr.contains(says), "{source} {options}: {ran:?}");

@@ -44,12 +44,33 @@ fn layouts_are_set_on_empty_files_and_directories_and_data_go_where_they_say() {
         assert_eq!(get(&seen.join(name), "ceph.file.layout"), Ok(text.clone()), "{name}");
         assert!(fs::read(seen.join(name)).expect("reads") == content, "{name}");
     }
+    let json = |path: &Path, kind: &str| -> serde_json::Value {
+        let text = get(path, &format!("ceph.{kind}.layout.json")).expect("JSON");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let top = json(one.point(), "dir");
+    assert_eq!((&top["stripe_unit"], &top["inheritance"]), (&(4 << 20).into(), &"@default".into()));
+    let own = json(&seen, "dir");
+    let fields = ["stripe_unit", "stripe_count", "object_size", "pool_name", "pool_namespace", "inheritance"];
+    let wanted: Vec<serde_json::Value> =
+        vec![65536.into(), 3.into(), 131_072.into(), pool.clone().into(), "ns".into(), "@set".into()];
+    assert_eq!(fields.map(|field| own[field].clone()).to_vec(), wanted);
+    assert_eq!((&own["pool_id"], own.as_object().map(|o| o.len())), (&top["pool_id"], Some(7)));
+    for path in [dir.join("e"), seen.join("e")] {
+        let inherited = json(&path, "dir");
+        assert_eq!(
+            (&inherited["stripe_unit"], &inherited["inheritance"]),
+            (&65536.into(), &"@inherited".into())
+        );
+    }
+    assert_eq!(json(&seen.join("e/f"), "file"), own, "a file has one of its own");
     assert_eq!(set(&dir.join("f"), "ceph.file.layout.stripe_count", "1"), Err(Errno::NOTEMPTY));
     assert_eq!(set(&dir, "ceph.dir.layout.pool", "none of these"), Err(Errno::INVAL));
     assert_eq!(set(&dir, "ceph.dir.layout.stripe_unit", "5"), Err(Errno::INVAL));
     assert_eq!(set(&dir, "ceph.dir.rbytes", "5"), Err(Errno::OPNOTSUPP));
     removexattr(&dir, "ceph.dir.layout").expect("removes");
     assert_eq!(get(&seen, "ceph.dir.layout"), Err(Errno::NODATA));
+    assert_eq!(json(&seen.join("e"), "dir"), top, "it hears of changes above");
     // A file that both have open changes its layout before anybody writes.
     let path = dir.join("g");
     let mut file = fs::File::create(&path).expect("makes a file");

@@ -306,7 +306,7 @@ pub struct Statfs {
     pub blocks: u64,
     /// Free blocks.
     pub free: u64,
-    /// Files and directories: those below the root, and the free ones.
+    /// Files and directories: the root, those below it, and the free ones.
     pub files: u64,
     /// Files that can still be made: as many as the quota allows, else one for each free 4 KiB.
     pub free_files: u64,

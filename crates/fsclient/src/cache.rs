@@ -24,6 +24,7 @@ use rados::SnapContext;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{FastMap, Instant, Now};
+use wire::Errno;
 
 /// Names that are kept for each inode that is kept: they are smaller, and to know all names of a directory
 /// saves a request for each name that is not in it.
@@ -55,6 +56,8 @@ pub(crate) struct Cache {
     releases: Vec<(MdsRank, CapReleaseItem)>,
     /// Directories that were forgotten while listings of them may be under way.
     forgotten_dirs: Vec<InodeKey>,
+    /// The error of a write to an inode that is not here any more, if nobody was told of it.
+    untold_error: Option<Errno>,
     /// Invalidations under way.
     invalidations: BTreeMap<u64, InodeKey>,
     last_invalidation: u64,
@@ -89,6 +92,7 @@ impl Cache {
             woken: Vec::new(),
             releases: Vec::new(),
             forgotten_dirs: Vec::new(),
+            untold_error: None,
             invalidations: BTreeMap::new(),
             last_invalidation: 0,
             overdue_at: Deadlines::default(),
@@ -475,7 +479,10 @@ impl Cache {
     /// Drops an inode that may go and gives its capability back. If callers refer to it, its directory still
     /// knows its name.
     pub(crate) fn drop_inode(&mut self, key: InodeKey) {
-        let Some(inode) = self.inodes.remove(&key) else { return };
+        let Some(mut inode) = self.inodes.remove(&key) else { return };
+        if inode.attrs().nlink() > 0 {
+            self.untold_error = inode.take_untold_error().or(self.untold_error);
+        }
         assert!(inode.may_go(), "inode {key:?} is dropped while it is in use");
         self.numbers.take_back(inode.number());
         self.references.dropped(&inode);
@@ -590,6 +597,12 @@ impl Cache {
             waits = true;
         }
         waits
+    }
+
+    /// The error of a write that failed, if nobody was told of it.
+    pub(crate) fn take_untold_error(&mut self) -> Option<Errno> {
+        let errors = self.inodes.values_mut().filter_map(Inode::take_untold_error);
+        errors.fold(self.untold_error.take(), |first, error| first.or(Some(error)))
     }
 
     /// Composes the message about the inode's capability that is due, with the tid of its flush or 0.

@@ -11,16 +11,17 @@ use crate::data::FileData;
 use crate::directories::Directories;
 use crate::handles::Handles;
 use crate::key::OpId;
+use crate::layout_json;
 use crate::locks::Locks;
 use crate::namespace::Namespace;
 use crate::objects::{self, Objects};
-use crate::op::{Attempt, Ops, Outs, Stage, Step, fail};
-use crate::quotas;
+use crate::op::{Attempt, Ops, Outs, Step, fail};
 use crate::services::{ServiceEvent, Services};
 use crate::session::State;
 use crate::sessions::{Env, SessionEvent, Sessions};
 use crate::settle::Settling;
 use crate::snapshots::{self, Snapshots};
+use crate::statfs;
 use crate::sync;
 use crate::window::Window;
 use crate::xattrs;
@@ -145,18 +146,15 @@ impl Client {
                 Directories { cache, handles, sessions }.step(attempt, request)
             }
             R::Sync => sync::sync_all(cache, sessions, attempt),
-            R::Statfs { root } => quotas::statfs(cache, sessions, attempt, *root).unwrap_or_else(|| {
-                let data_pool = sessions.map().data_pools.first().copied();
-                match attempt.take_stage() {
-                    Stage::Elsewhere => attempt.wait_at(Stage::Elsewhere),
-                    _ => objects::statfs(services, attempt, data_pool),
-                }
-            }),
+            R::Statfs { root } => statfs::statfs(cache, (sessions, services), attempt, *root),
             _ if snapshots::concerns(cache, &config.options.snapdir, request) => {
                 let snapdir = config.options.snapdir.as_bytes();
                 let client = services.cluster().monc().global_id();
                 let world = xattrs::World { osdmap: services.osdmap(), client };
                 Snapshots { cache, handles, sessions, snapdir, world }.step(attempt, request)
+            }
+            R::Getxattr { ino, name } if name == layout_json::OF_DIR => {
+                layout_json::of_dir((cache, sessions), attempt, cache.key(*ino), services.osdmap())
             }
             _ => {
                 let (osdmap, client) = (services.osdmap(), services.cluster().monc().global_id());
@@ -209,7 +207,13 @@ impl Client {
             }
             ServiceEvent::Answered { op, reply } => self.ops.resolve(op, reply),
             ServiceEvent::MonAnswered { op, body } => {
-                self.ops.resolve(op, objects::mon_reply(&self.cache, *body));
+                let reply = match *body {
+                    msgs::Body::StatfsReply(reply) => {
+                        statfs::of_pool(&self.cache, self.ops.statfs_root(op), &reply)
+                    }
+                    body => objects::mon_reply(body),
+                };
+                self.ops.resolve(op, reply);
             }
             ServiceEvent::Unasked(answer) => {
                 out.push(Output::Reply { id: RequestId(0), reply: Ok(answer) });

@@ -62,6 +62,19 @@ fn a_sync_tells_size_and_times_beside_the_data() {
 }
 
 #[test]
+fn a_sync_of_everything_tells_once_what_closed_files_have_lost() {
+    let mut rig = rig_with_due_pages(1);
+    rig.forget_file();
+    assert_eq!(rig.client.services.end_flights(Err(Errno::ENOSPC)), 1);
+    let out = rig.ask(FsRequest::Sync);
+    let told = cap_messages(&out);
+    assert!(answers(&out).is_empty(), "the time of the write is not told yet");
+    let ack = msgs::ClientCaps { op: cap_op::FLUSH_ACK, ..told[0].clone() };
+    assert_eq!(answers(&rig.mds_says(told[0].oldest_flush_tid, ack)), [&Err(Errno::ENOSPC)]);
+    assert_eq!(answers(&rig.ask(FsRequest::Sync)), [&Ok(Answer::Done)], "once");
+}
+
+#[test]
 fn neighbours_leave_in_one_write_and_not_across_an_object() {
     let mut rig = Rig::new();
     for page in [3, 1, 2, 0, 1023, 1024] {

@@ -53,6 +53,60 @@ fn layouts_are_told_by_field_and_only_where_they_are_set() {
 }
 
 #[test]
+fn directories_tell_as_json_which_layout_they_inherit() {
+    let known = cap::PIN | cap::ANY_SHARED;
+    let mut rig = Rig::with_dir(known);
+    let json = |unit: u32, pool: u32, from: &str| {
+        format!(
+            "{{\"stripe_unit\": {unit}, \"stripe_count\": 1, \"object_size\": 4194304, \"pool_name\": \"\", \
+             \"pool_id\": {pool}, \"pool_namespace\": \"\", \"inheritance\": \"{from}\"}}"
+        )
+    };
+    assert_eq!(rig.value(INO, "ceph.file.layout.json"), Ok(json(4 << 20, 0, "@set")));
+    assert_eq!(rig.value(INO, "ceph.dir.layout.json"), Err(Errno::ENODATA));
+    assert_eq!(rig.value(DIR, "ceph.file.layout.json"), Err(Errno::ENODATA));
+    let with_layout = |ino, unit: u32, bits: u32| {
+        let mut stat = InodeStat { ino, version: 2, ..dir_stat(1, bits) };
+        (stat.layout.stripe_unit, stat.layout.stripe_count, stat.layout.object_size) = (unit, 1, 4 << 20);
+        stat.layout.pool = 7;
+        stat
+    };
+    let (root, dir) = (InodeKey::ROOT, InodeKey::head(DIR));
+    rig.client.cache.learn_inode(MdsRank(0), &with_layout(1, 1 << 20, known));
+    rig.client.cache.open_inode(dir).set_parent(root, b"d");
+    assert_eq!(rig.value(DIR, "ceph.dir.layout.json"), Ok(json(1 << 20, 7, "@inherited")));
+    rig.client.cache.learn_inode(MdsRank(0), &with_layout(DIR, 65536, known));
+    assert_eq!(rig.value(DIR, "ceph.dir.layout.json"), Ok(json(65536, 7, "@set")));
+    assert_eq!(rig.value(1, "ceph.dir.layout.json"), Ok(json(1 << 20, 7, "@set")));
+    assert_eq!(
+        rig.value(DIR, "ceph.dir.layout"),
+        Ok("stripe_unit=65536 stripe_count=1 object_size=4194304 pool=7".into())
+    );
+}
+
+#[test]
+fn what_others_may_have_changed_above_a_directory_is_asked_for() {
+    let mut rig = Rig::with_dir(cap::PIN | cap::ANY_SHARED);
+    rig.client.cache.learn_inode(MdsRank(0), &InodeStat { ino: 1, ..dir_stat(1, cap::PIN) });
+    rig.client.cache.open_inode(InodeKey::head(DIR)).set_parent(InodeKey::ROOT, b"d");
+    let out = rig.xattr(DIR, "ceph.dir.layout.json");
+    let (tid, asked) = requests(&out).pop().expect("the MDS is asked");
+    assert_eq!((asked.op, asked.path.ino), (MdsOp::GETATTR, 1));
+    // It tells, but without a right for later.
+    let mut stat = InodeStat { ino: 1, version: 2, ..dir_stat(1, cap::PIN) };
+    (stat.layout.stripe_unit, stat.layout.stripe_count, stat.layout.object_size) = (65536, 1, 65536);
+    let mut reply = ClientReply { op: MdsOp::GETATTR, safe: true, ..ClientReply::default() };
+    reply.trace.target = Some(Box::new(stat));
+    let out = rig.mds_says(tid, reply);
+    let [Ok(Answer::Data(data))] = &answers(&out)[..] else { panic!("{out:?}") };
+    let text = String::from_utf8(data.to_vec()).expect("text");
+    assert!(
+        text.contains("\"stripe_unit\": 65536") && text.ends_with("\"inheritance\": \"@inherited\"}"),
+        "{text}"
+    );
+}
+
+#[test]
 fn recursive_statistics_are_asked_for_each_time() {
     let mut rig = Rig::with_dir(cap::PIN | cap::ANY_SHARED);
     assert_eq!(rig.value(DIR, "ceph.dir.entries"), Ok("0".into()));

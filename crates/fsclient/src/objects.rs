@@ -1,18 +1,13 @@
 //! Operations beside the file system: whole objects, listings, watches, monitor commands, statistics.
 
-use crate::api::{Answer, ObjectRequest, Reply, Request, Statfs};
-use crate::cache::Cache;
-use crate::key::{InodeKey, OpId};
+use crate::api::{Answer, ObjectRequest, Reply, Request};
+use crate::key::OpId;
 use crate::op::{Attempt, Stage, Step, fail};
-use crate::quotas;
 use crate::services::{Services, Token};
 use maps::{HObject, ObjectLocator, SnapId};
-use msgs::{Body, Paxos, pool_op};
+use msgs::{Body, pool_op};
 use rados::cursor_start;
 use wire::{Errno, Reader};
-
-/// The unit of statfs, as Ceph's clients report.
-const STATFS_BLOCK: u32 = 4 << 20;
 
 /// The owners that these operations need.
 pub(crate) struct Objects<'a> {
@@ -116,19 +111,8 @@ impl Objects<'_> {
     }
 }
 
-/// statfs(2) of the mount: that of its data pool.
-pub(crate) fn statfs(services: &mut Services, attempt: &mut Attempt<'_>, data_pool: Option<i64>) -> Step {
-    let fsid = services.cluster().monc().fsid();
-    let (now, op) = (attempt.now(), attempt.op());
-    services.ask_mon(now, op, attempt.out(), |monc, token, outs| {
-        let body = |_tid| Body::from(msgs::Statfs { paxos: Paxos::default(), fsid, data_pool });
-        monc.request(token, body, outs);
-    });
-    attempt.wait_at(Stage::Elsewhere)
-}
-
 /// A monitor's message as the answer to an operation.
-pub(crate) fn mon_reply(cache: &Cache, body: Body) -> Reply {
+pub(crate) fn mon_reply(body: Body) -> Reply {
     match body {
         Body::MonCommandAck(ack) => {
             let result = Errno::check(ack.r).map(drop);
@@ -137,19 +121,6 @@ pub(crate) fn mon_reply(cache: &Cache, body: Body) -> Reply {
         Body::PoolOpReply(reply) => {
             let snap = reply.data.and_then(|data| Reader::new(&data).get().ok());
             Ok(Answer::PoolSnap { result: Errno::check(reply.code).map(drop), snap })
-        }
-        Body::StatfsReply(reply) => {
-            let blocks = |kb: u64| kb * 1024 / u64::from(STATFS_BLOCK);
-            let (free, root) = (reply.st.kb_avail, cache.inode(InodeKey::ROOT));
-            let (files, free_files) =
-                root.map_or((0, 0), |root| quotas::files_of(root.attrs(), free.saturating_mul(1024)));
-            Ok(Answer::Statfs(Statfs {
-                block: STATFS_BLOCK,
-                blocks: blocks(reply.st.kb),
-                free: blocks(free),
-                files,
-                free_files,
-            }))
         }
         _ => Err(Errno::EIO),
     }

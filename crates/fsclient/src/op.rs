@@ -1,6 +1,6 @@
 //! Operations in progress: the table of them, and one attempt at one of them.
 
-use crate::api::{Answer, Caller, FsRequest, Reply, Request};
+use crate::api::{Answer, Caller, FsRequest, Ino, Reply, Request};
 use crate::key::OpId;
 use crate::search::Search;
 use crate::transfer::Transfer;
@@ -239,6 +239,14 @@ impl Ops {
                 let left = Op { id, request, stage, copied, answered_by, is_repeat, is_interrupted };
                 self.ops.insert(op, left);
             }
+        }
+    }
+
+    /// The directory that an operation is the statfs(2) of.
+    pub(crate) fn statfs_root(&self, op: OpId) -> Option<Ino> {
+        match &self.ops.get(&op)?.request {
+            Request::Fs(_, FsRequest::Statfs { root }) => Some(*root),
+            _ => None,
         }
     }
 

@@ -267,12 +267,15 @@ impl Services {
 
     /// All buffered extents on their way arrive. Returns their number.
     pub(crate) fn land_all(&mut self) -> usize {
+        self.end_flights(Ok(()))
+    }
+
+    /// All buffered extents on their way end with this result. Returns their number.
+    pub(crate) fn end_flights(&mut self, result: Result<(), Errno>) -> usize {
         let count = self.flights();
         let flights = self.tokens.extract_if(|_, token| matches!(token, Token::Flight { .. }));
         let landed = flights.filter_map(|(_, token)| match token {
-            Token::Flight { key, offset, bytes } => {
-                Some(ServiceEvent::Landed { key, offset, bytes, result: Ok(()) })
-            }
+            Token::Flight { key, offset, bytes } => Some(ServiceEvent::Landed { key, offset, bytes, result }),
             Token::Piece { .. } | Token::Whole { .. } => None,
         });
         self.events.extend(landed);

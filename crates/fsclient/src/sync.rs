@@ -48,9 +48,19 @@ pub(crate) fn fsync(
     }
 }
 
-/// Waits until everything is durable.
+/// Waits until everything is durable. Fails if something was lost that nobody was told of, such as data of a
+/// file that was closed before they were written back.
 pub(crate) fn sync_all(cache: &mut Cache, sessions: &mut Sessions, attempt: &mut Attempt<'_>) -> Step {
-    if cache.wait_for_all(attempt.op()) { Step::Wait } else { wait_for_journal(sessions, attempt) }
+    if cache.wait_for_all(attempt.op()) {
+        return Step::Wait;
+    }
+    match wait_for_journal(sessions, attempt) {
+        Step::Done(reply) => {
+            let untold = cache.take_untold_error();
+            Step::Done(reply.and_then(|answer| untold.map_or(Ok(answer), Err)))
+        }
+        Step::Wait => Step::Wait,
+    }
 }
 
 /// Writes everything back, then closes the sessions; the operation is answered when they are closed.

@@ -3,6 +3,7 @@
 use crate::acl;
 use crate::api::Answer;
 use crate::inode::{Attributes, Inode};
+use crate::layout_json;
 use crate::op::{Step, done, fail};
 use maps::OsdMap;
 use msgs::cap;
@@ -82,7 +83,12 @@ fn of_layout(attrs: &Attributes, name: &[u8], osdmap: &OsdMap) -> Option<String>
         false => return None,
     };
     let field = std::str::from_utf8(name.strip_prefix(prefix)?).ok()?;
-    layout.text(field, osdmap.pool_name(layout.pool))
+    let pool = osdmap.pool_name(layout.pool);
+    if field == ".json" {
+        Some(layout_json::text(layout, layout_json::SET, pool))
+    } else {
+        layout.text(field, pool)
+    }
 }
 
 /// Statistics, limits and times.

@@ -183,8 +183,8 @@ impl Body {
     }
 
     /// `struct fuse_notify_inval_entry_out` with its name.
-    pub(crate) fn expire(&mut self, parent: u64, name: &[u8]) -> &mut Self {
-        self.u64(parent).u32(name.len() as u32).u32(EXPIRE_ONLY);
+    pub(crate) fn inval_entry(&mut self, parent: u64, name: &[u8], flags: u32) -> &mut Self {
+        self.u64(parent).u32(name.len() as u32).u32(flags);
         self.0.extend_from_slice(name);
         self.0.push(0);
         self

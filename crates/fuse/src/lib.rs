@@ -8,25 +8,34 @@
 
 mod abi;
 mod handshake;
+mod identity;
+mod notices;
+mod options;
+mod places;
 mod reply;
 mod request;
 mod root;
+mod syncs;
 
-use client::{Answer, Cluster, FileClock, Found, FsRequest, Invalidate};
-use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
+pub use identity::ServerProcess;
+pub use options::{Flags, Options};
+
+use client::{Answer, Cluster, FileClock, Found, FsRequest};
+use fuser::Session;
 use handshake::{Handshake, MAX_IO};
+use notices::Held;
+use places::{Naming, Places};
 use reply::Device;
 use request::{Form, Request, RequestForm, What};
 use root::Root;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use syncs::Syncs;
 
 /// Requests that are read before the client gets its turn.
 const BATCH: usize = 16;
-/// Threads that have the kernel ask for names again; those of one directory leave from one thread.
-const NAME_THREADS: usize = 8;
 /// Bytes of the largest request.
 const MAX_REQUEST: usize = MAX_IO as usize + (64 << 10);
 
@@ -34,72 +43,6 @@ const MAX_REQUEST: usize = MAX_IO as usize + (64 << 10);
 pub struct Mount {
     ended: mpsc::Receiver<io::Result<()>>,
     _session: Session<Handshake>,
-}
-
-/// Mount options.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// The name of what is mounted, for `/proc/mounts`.
-    pub source: String,
-    /// The directory of the file system that is mounted.
-    pub root: String,
-    /// Refuse writes.
-    pub read_only: bool,
-    /// Admit other users (needs root or `user_allow_other`).
-    pub allow_other: bool,
-    /// Heed the bits set-user-ID and set-group-ID, and capabilities of files.
-    pub suid: bool,
-    /// Heed device files.
-    pub dev: bool,
-    /// Let programs be run.
-    pub exec: bool,
-    /// Every write waits until it is durable.
-    pub sync: bool,
-    /// Every change of a directory waits until it is durable.
-    pub dirsync: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            source: "nacre".into(),
-            root: "/".into(),
-            read_only: false,
-            allow_other: false,
-            suid: true,
-            dev: true,
-            exec: true,
-            sync: false,
-            dirsync: false,
-        }
-    }
-}
-
-impl Options {
-    fn config(&self) -> Config {
-        use MountOption as M;
-        let mut config = Config::default();
-        let mut source = self.source.clone();
-        if !rustix::process::geteuid().is_root() {
-            // `fusermount3` mounts, whose options are separated by commas.
-            source = source.replace('\\', "\\\\").replace(',', "\\,");
-        }
-        config.mount_options = vec![
-            M::FSName(source),
-            // Not `Subtype`: the kernel does not get that one where this process mounts by itself.
-            M::CUSTOM("subtype=nacre".into()),
-            M::DefaultPermissions,
-            M::NoAtime,
-            if self.suid { M::Suid } else { M::NoSuid },
-            if self.dev { M::Dev } else { M::NoDev },
-            if self.exec { M::Exec } else { M::NoExec },
-            if self.read_only { M::RO } else { M::RW },
-        ];
-        config.mount_options.extend(self.sync.then_some(M::Sync));
-        config.mount_options.extend(self.dirsync.then_some(M::DirSync));
-        config.acl = if self.allow_other { SessionACL::All } else { SessionACL::Owner };
-        config
-    }
 }
 
 impl Mount {
@@ -113,10 +56,22 @@ impl Mount {
         let expires_names = handshake.expires_names();
         let fd = session.as_fd().try_clone_to_owned()?;
         rustix::io::ioctl_fionbio(&fd, true)?;
-        let device = Arc::new(Device { fd: session.as_fd().try_clone_to_owned()?, fs, expires_names, root });
-        forget_on_notice(&device, session.notifier())?;
-        let form = handshake.request_form(root);
-        let mut server = Server { device, form, clock: FileClock::new()?, buffer: vec![0; MAX_REQUEST] };
+        let device = Arc::new(Device {
+            fd: session.as_fd().try_clone_to_owned()?,
+            fs,
+            expires_names,
+            root,
+            places: Mutex::new(Places::default()),
+        });
+        let mut server = Server {
+            held: notices::forward(&device, session.notifier())?,
+            device,
+            form: handshake.request_form(root),
+            clock: FileClock::new()?,
+            identity: identity::of_this_process()?,
+            syncs: Syncs::default(),
+            buffer: vec![0; MAX_REQUEST],
+        };
         let (tx, ended) = mpsc::channel();
         cluster.watch(fd, move |fd| {
             server.serve(fd).unwrap_or_else(|end| {
@@ -135,61 +90,16 @@ impl Mount {
     }
 }
 
-/// Hands the client's notices to the kernel. These may block on locks that requests hold, so they leave from
-/// threads of their own: names from several, since a request that holds a directory may take long.
-fn forget_on_notice(device: &Arc<Device>, notifier: Notifier) -> io::Result<()> {
-    let pages = forget_inodes("fuse-notify", notifier.clone())?;
-    // Dropping pages waits for writes to them, and a write may wait for attributes to be forgotten.
-    let attributes = forget_inodes("fuse-attrs", notifier)?;
-    let root = device.root;
-    let mut names = Vec::new();
-    for n in 0..NAME_THREADS {
-        let (tx, to_expire) = mpsc::channel::<(u64, Vec<Vec<u8>>, client::Invalidated)>();
-        let expiring = device.clone();
-        std::thread::Builder::new().name(format!("fuse-names-{n}")).spawn(move || {
-            for (parent, names, done) in to_expire {
-                expiring.expire(parent, &names);
-                drop(done);
-            }
-        })?;
-        names.push(tx);
-    }
-    device.fs.on_invalidate(move |what, done| {
-        // The threads live as long as the session; after that there is nothing to forget.
-        let _ = match what {
-            Invalidate::Inode { ino, offset, len } => {
-                pages.send((root.outer(ino), offset as i64, len as i64, done)).is_ok()
-            }
-            Invalidate::Attributes { ino } => attributes.send((root.outer(ino), -1, 0, done)).is_ok(),
-            Invalidate::Names { parent, names: gone } => {
-                names[parent as usize % names.len()].send((parent, gone, done)).is_ok()
-            }
-        };
-    });
-    Ok(())
-}
-
-/// An inode, the first byte and the number of bytes that are to be forgotten of it.
-type Forgotten = (u64, i64, i64, client::Invalidated);
-
-/// A thread that has the kernel forget inodes.
-fn forget_inodes(name: &str, notifier: Notifier) -> io::Result<mpsc::Sender<Forgotten>> {
-    let (tx, to_forget) = mpsc::channel::<Forgotten>();
-    std::thread::Builder::new().name(name.into()).spawn(move || {
-        for (ino, offset, len, done) in to_forget {
-            // The kernel refuses what it does not know: then there is nothing to forget.
-            let _ = notifier.inval_inode(INodeNo(ino), offset, len);
-            drop(done);
-        }
-    })?;
-    Ok(tx)
-}
-
 /// Serves the kernel's requests.
 struct Server {
     device: Arc<Device>,
+    /// Takes answers that wait for a notice.
+    held: mpsc::Sender<Held>,
     form: RequestForm,
     clock: FileClock,
+    /// The value of [`identity::XATTR`].
+    identity: Vec<u8>,
+    syncs: Syncs,
     buffer: Vec<u8>,
 }
 
@@ -215,21 +125,46 @@ impl Server {
             return Err(Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's request is cut off")));
         };
         match what {
+            What::Ask(FsRequest::Sync, form) => {
+                self.syncs.begin(unique);
+                let (device, syncs) = (self.device.clone(), self.syncs.clone());
+                let answer = move |answer| {
+                    if syncs.end(unique) {
+                        device.answer(unique, form, answer);
+                    }
+                };
+                self.device.fs.submit(caller, FsRequest::Sync, answer);
+            }
             What::Ask(request, form) => {
                 if matches!(request, FsRequest::Write { .. } | FsRequest::CopyRange { .. }) {
                     // The kernel has just given the file its time, and will compare it with ours.
                     self.clock.look();
                 }
-                let device = self.device.clone();
-                let answer = move |answer| device.answer(unique, form, answer);
+                let (device, held) = (self.device.clone(), self.held.clone());
+                let naming = Naming::of(&request);
+                let answer = move |answer| {
+                    match naming.and_then(|naming| device.places().take(naming, &answer)) {
+                        None => device.answer(unique, form, answer),
+                        // The thread lives as long as this mount; after that nobody waits for an answer.
+                        Some(former) => drop(held.send(Held { former, unique, form, answer })),
+                    }
+                };
                 self.device.fs.submit(caller, request, answer);
             }
             What::Forget(items) => {
-                items.into_iter().for_each(|(ino, count)| self.device.forget(ino, count));
+                for (ino, count) in items {
+                    self.device.places().forget(ino);
+                    self.device.forget(ino, count);
+                }
             }
-            // Only a lock is waited for without an end.
+            What::Interrupt(token) if self.syncs.end(token) => self.device.refuse(token, libc::EINTR),
+            // Else only a lock is waited for without an end.
             What::Interrupt(token) => {
                 self.device.fs.submit(caller, FsRequest::Interrupt { token }, |_| {});
+            }
+            What::WhoServes { size } => {
+                let identity = Answer::Data(self.identity.clone().into());
+                self.device.answer(unique, Form::Xattr(size), Ok(identity));
             }
             What::Refuse(errno) => self.device.refuse(unique, errno),
             What::Destroy => {

@@ -1,11 +1,13 @@
 //! Answers, as the kernel takes them.
 
 use crate::abi::{self, Body, ENTRY_OUT, OUT_HEADER};
+use crate::places::{Places, is_dir};
 use crate::request::Form;
 use crate::root::Root;
-use client::{Answer, Attr, Caller, DirEntry, Entry, Fs, FsRequest};
+use client::{Answer, Caller, DirEntry, Fs, FsRequest};
 use rustix::io::{IoSlice, writev};
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stdx::Bufs;
 
@@ -19,13 +21,26 @@ pub(crate) struct Device {
     pub(crate) expires_names: bool,
     /// The directory that the kernel calls 1.
     pub(crate) root: Root,
+    /// Where the kernel has directories.
+    pub(crate) places: Mutex<Places>,
 }
 
 impl Device {
+    /// Where the kernel has directories.
+    pub(crate) fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Answers a request.
     pub(crate) fn answer(&self, unique: u64, form: Form, answer: Result<Answer, client::Errno>) {
         let mut unseen = Vec::new();
         let answer = if self.expires_names { answer } else { answer.and_then(told_no_names) };
+        if let (Form::Entries { dir, plus: true, .. }, Ok(Answer::Entries(entries))) = (form, &answer) {
+            let mut places = self.places();
+            for e in entries.iter().filter(|e| e.entry.is_some() && is_dir(e.kind)) {
+                places.listed(dir, &e.name, e.ino);
+            }
+        }
         match answer.map(|answer| encode(form, answer, &mut unseen)) {
             Ok(Ok(Content::Body(body))) => self.send(unique, 0, &[&body.0]),
             Ok(Ok(Content::Data(data))) => {
@@ -58,9 +73,19 @@ impl Device {
         }
         let parent = self.root.outer(parent);
         for name in names {
-            // A notice is an answer to no request, with its kind in place of an error.
-            self.send(0, abi::NOTIFY_INVAL_ENTRY, &[&Body::default().expire(parent, name).0]);
+            self.forget_name(parent, name, abi::EXPIRE_ONLY);
         }
+    }
+
+    /// Has the kernel drop a name that leads to nothing any more, with what it knows below. It waits for
+    /// operations that hold the directory.
+    pub(crate) fn drop_name(&self, parent: u64, name: &[u8]) {
+        self.forget_name(self.root.outer(parent), name, 0);
+    }
+
+    fn forget_name(&self, parent: u64, name: &[u8], flags: u32) {
+        // A notice is an answer to no request, with its kind in place of an error.
+        self.send(0, abi::NOTIFY_INVAL_ENTRY, &[&Body::default().inval_entry(parent, name, flags).0]);
     }
 
     fn send(&self, unique: u64, error: i32, parts: &[&[u8]]) {
@@ -104,7 +129,7 @@ fn encode(form: Form, answer: Answer, unseen: &mut Vec<u64>) -> Result<Content, 
             let list: Vec<u8> = names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect();
             return xattr(size, list.into());
         }
-        (Form::Entries { size, plus }, Answer::Entries(entries)) => {
+        (Form::Entries { size, plus, .. }, Answer::Entries(entries)) => {
             put_entries(&mut body, size, plus, &entries, unseen);
         }
         (Form::Statx, Answer::Attr(attr, valid)) => {
@@ -162,9 +187,9 @@ fn put_entries(body: &mut Body, size: usize, plus: bool, entries: &[DirEntry], u
             continue;
         }
         if plus {
-            // `.` and `..` have no entry: the kernel takes inode number and type and counts no reference.
-            let attr = Attr { ino: e.ino, mode: e.kind, ..Attr::default() };
-            body.entry(&e.entry.unwrap_or(Entry { attr, ..Entry::default() }));
+            // Without an entry (`.`, `..`, and what is not ours to tell) its inode is 0 here: the kernel
+            // takes the number and the type that follow, and counts no reference.
+            body.entry(&e.entry.unwrap_or_default());
         }
         body.dirent(e.ino, e.next_offset, e.kind, &e.name);
     }
@@ -173,6 +198,7 @@ fn put_entries(body: &mut Body, size: usize, plus: bool, entries: &[DirEntry], u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use client::{Attr, Entry};
 
     fn entry(ino: u64, name: &str, has_reference: bool) -> DirEntry {
         let attr = Attr { ino, mode: 0o100_644, ..Attr::default() };
@@ -187,6 +213,16 @@ mod tests {
         let (mut body, mut unseen) = (Body::default(), Vec::new());
         put_entries(&mut body, 2 * each + 5, true, &entries, &mut unseen);
         assert_eq!((body.0.len(), unseen), (2 * each, vec![8, 9]));
+    }
+
+    #[test]
+    fn the_kernel_counts_references_to_what_has_an_entry_only() {
+        let entries = [entry(7, "a", true), entry(8, "b", false)];
+        let mut body = Body::default();
+        put_entries(&mut body, 1000, true, &entries, &mut Vec::new());
+        let each = abi::dirent_len(b"a") + ENTRY_OUT;
+        let number = |at: usize| u64::from_ne_bytes(body.0[at..at + 8].try_into().expect("eight bytes"));
+        assert_eq!([0, ENTRY_OUT, each, each + ENTRY_OUT].map(number), [7, 7, 0, 8], "references and names");
     }
 
     #[test]

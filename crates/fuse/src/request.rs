@@ -1,8 +1,9 @@
 //! The kernel's requests, as requests to the client.
 
 use crate::abi::{self, Fields, opcode, setattr};
+use crate::identity::XATTR;
 use crate::root::Root;
-use client::{Caller, FileLock, FsRequest, SetAttr};
+use client::{Caller, FileLock, FsRequest, Ino, SetAttr};
 use std::time::SystemTime;
 use stdx::{Buf, Wall};
 
@@ -26,6 +27,8 @@ pub(crate) enum What {
     Destroy,
     /// The caller of this request does not want to wait for its answer any longer. There is no answer.
     Interrupt(u64),
+    /// Which process serves this mount? The answer is an xattr, in so many bytes; 0 asks for the size.
+    WhoServes { size: u32 },
     /// Not known, or refused here: the error.
     Refuse(i32),
 }
@@ -48,8 +51,8 @@ pub(crate) enum Form {
     Xattr(u32),
     /// Attributes with the birth time.
     Statx,
-    /// Directory entries in so many bytes, with attributes or without.
-    Entries { size: usize, plus: bool },
+    /// Entries of a directory in so many bytes, with attributes or without.
+    Entries { dir: Ino, size: usize, plus: bool },
 }
 
 impl Request {
@@ -67,6 +70,9 @@ impl Request {
             opcode::SETXATTR => set_xattr(node, form, &mut f)?,
             opcode::RENAME | opcode::RENAME2 => rename(op, node, form, &mut f)?,
             opcode::STATFS => What::Ask(FsRequest::Statfs { root: form.root.ino() }, Form::Plain),
+            // Linux tells nothing of syncfs(2): fsync(2) of the mounted directory is what a program has in
+            // its place.
+            opcode::FSYNCDIR if node == form.root.ino() => What::Ask(FsRequest::Sync, Form::Plain),
             _ => what(op, (unique, node), &mut f)?,
         };
         Some(Self { unique, caller, what })
@@ -80,7 +86,7 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::DESTROY => return Some(What::Destroy),
         opcode::INTERRUPT => return Some(What::Interrupt(f.u64()?)),
         opcode::GETXATTR | opcode::LISTXATTR => return xattr(op, node, f),
-        opcode::READDIR | opcode::READDIRPLUS => return readdir(op, f),
+        opcode::READDIR | opcode::READDIRPLUS => return readdir(op, node, f),
         opcode::LSEEK => return lseek(f),
         opcode::STATX => return Some(What::Ask(FsRequest::Getattr { ino: node }, Form::Statx)),
         opcode::LOOKUP => FsRequest::Lookup { parent: node, name: f.name()? },
@@ -210,17 +216,20 @@ fn forget_many(f: &mut Fields<'_>) -> Option<What> {
 fn xattr(op: u32, ino: u64, f: &mut Fields<'_>) -> Option<What> {
     let (size, _) = (f.u32()?, f.u32()?);
     let request = match op {
-        opcode::GETXATTR => FsRequest::Getxattr { ino, name: f.name()? },
+        opcode::GETXATTR => match f.name()? {
+            name if name == XATTR.as_bytes() => return Some(What::WhoServes { size }),
+            name => FsRequest::Getxattr { ino, name },
+        },
         _ => FsRequest::Listxattr { ino },
     };
     Some(What::Ask(request, Form::Xattr(size)))
 }
 
-fn readdir(op: u32, f: &mut Fields<'_>) -> Option<What> {
+fn readdir(op: u32, dir: Ino, f: &mut Fields<'_>) -> Option<What> {
     let (fh, offset, size) = (f.u64()?, f.u64()?, f.u32()? as usize);
     let plus = op == opcode::READDIRPLUS;
     let request = FsRequest::Readdir { fh, offset, max_bytes: size, plus };
-    Some(What::Ask(request, Form::Entries { size, plus }))
+    Some(What::Ask(request, Form::Entries { dir, size, plus }))
 }
 
 fn set_attr(f: &mut Fields<'_>) -> Option<SetAttr> {
@@ -322,6 +331,24 @@ mod tests {
         let FsRequest::Statfs { root: 0x100 } = asked(opcode::STATFS, 0x200, b"") else {
             panic!("of the root");
         };
+        let fsync = [&7_u64.to_ne_bytes()[..], &[0; 8]].concat();
+        let FsRequest::Sync = asked(opcode::FSYNCDIR, 1, &fsync) else {
+            panic!("of everything");
+        };
+        let FsRequest::Fsyncdir { fh: 7 } = asked(opcode::FSYNCDIR, 0x200, &fsync) else {
+            panic!("of one directory");
+        };
+    }
+
+    #[test]
+    fn the_process_that_serves_is_asked_for_by_an_xattr() {
+        let body = |name: &str| [&64_u32.to_ne_bytes()[..], &[0; 4], name.as_bytes(), b"\0"].concat();
+        let what = |name| {
+            let request = request(opcode::GETXATTR, 1, &body(name));
+            Request::decode(&request, RequestForm::default()).expect("whole").what
+        };
+        assert!(matches!(what(XATTR), What::WhoServes { size: 64 }));
+        assert!(matches!(what("user.a"), What::Ask(FsRequest::Getxattr { ino: 1, .. }, Form::Xattr(64))));
     }
 
     #[test]

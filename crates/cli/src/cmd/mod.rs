@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Mds(daemon::DaemonArgs),
     /// Mount the file system of a cluster, in the foreground.
     Mount(mount::MountArgs),
+    /// Unmount it, and return when everything that was written there is saved.
+    Umount(mount::UmountArgs),
     /// Measure a mounted file system.
     Fs(fs_bench::FsArgs),
     /// Put, get, list and remove objects.
@@ -68,6 +70,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Osd(args) => osd::run(&args),
         Command::Mds(args) => daemon::run(wire::EntityType::MDS, &args),
         Command::Mount(args) => mount::run(&args),
+        Command::Umount(args) => mount::umount(&args),
         Command::Fs(args) => fs_bench::run(&args),
         Command::Rados(args) => rados::run(&args),
         Command::Crush(args) => crush::run(&args),

@@ -549,6 +549,11 @@ impl Inode {
         self.data.take_error(seen)
     }
 
+    /// The same, if nobody was told of it.
+    pub(crate) fn take_untold_error(&mut self) -> Option<Errno> {
+        self.data.take_untold_error()
+    }
+
     /// True if somebody waits for buffered data to arrive: a local caller, or whoever revokes the right to
     /// keep them.
     pub(crate) fn has_urgent_data(&self) -> bool {

@@ -108,6 +108,13 @@ impl WriteBack {
         Some(error)
     }
 
+    /// The last failure, if nobody was told of it: whoever asks is.
+    pub(super) fn take_untold_error(&mut self) -> Option<Errno> {
+        let error = self.error.filter(|_| self.told < self.failures);
+        self.told = self.failures;
+        error
+    }
+
     #[cfg(test)]
     pub(crate) fn error(&self) -> Option<Errno> {
         self.error.filter(|_| self.told < self.failures)

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitStatus, Stdio};
 
+/// Where the process reads the key that `secret=` gives.
+pub(super) const KEY_INPUT: &str = "/dev/stdin";
 /// This program. Unlike its path, this also works in another mount namespace.
 const OWN: &str = "/proc/self/exe";
 
@@ -37,9 +39,9 @@ fn command_line(args: &MountArgs) -> (Vec<OsString>, Option<String>) {
             match item.trim().strip_prefix("secret=") {
                 Some(key) => {
                     secret = Some(key.to_owned());
-                    kept.push("secretfile=/dev/stdin");
+                    kept.push(format!("secretfile={KEY_INPUT}"));
                 }
-                None => kept.push(item),
+                None => kept.push(item.to_owned()),
             }
         }
         out.extend(["-o".into(), kept.join(",").into()]);

@@ -11,24 +11,16 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The names by which mount(8) calls helpers: for the type of fstab, and for that of `/proc/mounts`.
-const NAMES: [&str; 2] = ["mount.nacre", "mount.fuse.nacre"];
 const USAGE: &str = "usage: mount.nacre SOURCE DIR [-sfnvrw] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]; \
                      see docs/mount.md";
 
-/// Exit statuses of mount(8).
-const INCORRECT: u8 = 1;
-const SYSTEM: u8 = 2;
-const FAILED: u8 = 32;
-
-/// True if this process is called as a helper of mount(8).
-pub(crate) fn is_called() -> bool {
-    let called = std::env::args_os().next().map(PathBuf::from);
-    called.is_some_and(|path| path.file_name().is_some_and(|name| NAMES.iter().any(|n| name == *n)))
-}
+/// Exit statuses of mount(8) and umount(8): wrong arguments; no process, or no namespace; it is not done.
+pub(super) const INCORRECT: u8 = 1;
+pub(super) const SYSTEM: u8 = 2;
+pub(super) const FAILED: u8 = 32;
 
 /// Carries a call by mount(8) out.
-pub(crate) fn main() -> ExitCode {
+pub(super) fn main() -> ExitCode {
     let fails = |status: u8, why: &str| {
         eprintln!("mount.nacre: {why}");
         ExitCode::from(status)
@@ -121,11 +113,7 @@ impl Call {
     fn take_value(&mut self, letter: char, value: OsString) -> Result<(), String> {
         match letter {
             'o' => self.options.push(value.into_string().map_err(|v| format!("{} is no text", v.display()))?),
-            'N' => {
-                let is_pid = value.to_str().is_some_and(|v| v.chars().all(|c| c.is_ascii_digit()));
-                let pid = || PathBuf::from(format!("/proc/{}/ns/mnt", value.display()));
-                self.namespace = Some(if is_pid { pid() } else { value.into() });
-            }
+            'N' => self.namespace = Some(namespace(value)),
             // The type is known.
             _ => {}
         }
@@ -150,8 +138,15 @@ struct Mount {
     args: MountArgs,
 }
 
+/// The file of a mount namespace, which is given by that or by a process.
+pub(super) fn namespace(given: OsString) -> PathBuf {
+    let is_pid = given.to_str().is_some_and(|text| text.chars().all(|c| c.is_ascii_digit()));
+    let file_of_pid = || PathBuf::from(format!("/proc/{}/ns/mnt", given.display()));
+    if is_pid { file_of_pid() } else { given.into() }
+}
+
 /// Makes the mounts of another mount namespace those of this process and its children.
-fn enter(namespace: &Path) -> Result<()> {
+pub(super) fn enter(namespace: &Path) -> Result<()> {
     let file = std::fs::File::open(namespace)
         .with_context(|| format!("cannot open the namespace {}", namespace.display()))?;
     let kind = Some(rustix::thread::LinkNameSpaceType::Mount);

@@ -2,6 +2,7 @@
 //! that are taken and do nothing here; docs/mount.md says why.
 
 use auth::ConMode;
+use fuse::Flags;
 use std::path::PathBuf;
 use wire::{EntityName, EntityType, Uuid};
 
@@ -36,13 +37,7 @@ pub(super) struct Options {
     pub(super) log: Option<PathBuf>,
     /// Creates and unlinks may be answered before a metadata server has done them.
     pub(super) asynchronous: bool,
-    pub(super) read_only: bool,
-    pub(super) allow_other: bool,
-    pub(super) suid: bool,
-    pub(super) dev: bool,
-    pub(super) exec: bool,
-    pub(super) sync: bool,
-    pub(super) dirsync: bool,
+    pub(super) flags: Flags,
     /// Options that are taken, though what they ask for is not done.
     pub(super) notes: Vec<String>,
 }
@@ -64,13 +59,7 @@ impl Default for Options {
             dirty: None,
             log: None,
             asynchronous: true,
-            read_only: false,
-            allow_other: false,
-            suid: true,
-            dev: true,
-            exec: true,
-            sync: false,
-            dirsync: false,
+            flags: Flags::default(),
             notes: Vec::new(),
         }
     }
@@ -99,22 +88,23 @@ impl Options {
 
     /// Takes an option that is only set or not. Returns false if it is none.
     fn take_flag(&mut self, name: &str) -> bool {
+        let Flags { read_only, allow_other, suid, dev, exec, sync, dirsync } = &mut self.flags;
         match name {
-            "ro" => self.read_only = true,
-            "rw" => self.read_only = false,
-            "suid" | "nosuid" => self.suid = name == "suid",
-            "dev" | "nodev" => self.dev = name == "dev",
-            "exec" | "noexec" => self.exec = name == "exec",
-            "sync" | "async" => self.sync = name == "sync",
-            "dirsync" => self.dirsync = true,
+            "ro" => *read_only = true,
+            "rw" => *read_only = false,
+            "suid" | "nosuid" => *suid = name == "suid",
+            "dev" | "nodev" => *dev = name == "dev",
+            "exec" | "noexec" => *exec = name == "exec",
+            "sync" | "async" => *sync = name == "sync",
+            "dirsync" => *dirsync = true,
             "defaults" => {
-                (self.suid, self.dev, self.exec) = (true, true, true);
-                (self.read_only, self.sync) = (false, false);
+                (*suid, *dev, *exec) = (true, true, true);
+                (*read_only, *sync) = (false, false);
             }
             // Whoever mounts it is not root, and must not become root by what is in it.
-            "user" | "users" => (self.suid, self.dev, self.exec) = (false, false, false),
-            "owner" | "group" => (self.suid, self.dev) = (false, false),
-            "allow_other" => self.allow_other = true,
+            "user" | "users" => (*suid, *dev, *exec) = (false, false, false),
+            "owner" | "group" => (*suid, *dev) = (false, false),
+            "allow_other" => *allow_other = true,
             "wsync" | "nowsync" => self.asynchronous = name == "nowsync",
             _ => return false,
         }

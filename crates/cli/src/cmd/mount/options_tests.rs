@@ -36,15 +36,15 @@ fn options_that_mean_something() {
     check("dirty=1M,log=/l", |o| (o.dirty, o.log) = (Some(1 << 20), Some("/l".into())));
     check("wsync", |o| o.asynchronous = false);
     check("wsync,nowsync", |_| {});
-    check("ro", |o| o.read_only = true);
+    check("ro", |o| o.flags.read_only = true);
     check("ro,rw", |_| {});
-    check("nosuid,nodev,noexec", |o| (o.suid, o.dev, o.exec) = (false, false, false));
-    check("user", |o| (o.suid, o.dev, o.exec) = (false, false, false));
-    check("user=me,exec", |o| (o.suid, o.dev) = (false, false));
-    check("owner", |o| (o.suid, o.dev) = (false, false));
+    check("nosuid,nodev,noexec", |o| (o.flags.suid, o.flags.dev, o.flags.exec) = (false, false, false));
+    check("user", |o| (o.flags.suid, o.flags.dev, o.flags.exec) = (false, false, false));
+    check("user=me,exec", |o| (o.flags.suid, o.flags.dev) = (false, false));
+    check("owner", |o| (o.flags.suid, o.flags.dev) = (false, false));
     check("nosuid,defaults", |_| {});
-    check("sync,dirsync", |o| (o.sync, o.dirsync) = (true, true));
-    check("allow_other", |o| o.allow_other = true);
+    check("sync,dirsync", |o| (o.flags.sync, o.flags.dirsync) = (true, true));
+    check("allow_other", |o| o.flags.allow_other = true);
     check("fsid=07fe3187-00d9-42a3-814b-72a4d5e7d5be", |o| {
         o.fsid = Uuid::parse("07fe3187-00d9-42a3-814b-72a4d5e7d5be");
     });
@@ -108,6 +108,6 @@ fn what_is_unknown_or_wrong_is_refused_by_name() {
 fn sloppy_mounts_ignore_what_is_unknown_only() {
     let mut options = Options::default();
     assert_eq!(options.take("nosuch,ro", true), Ok(()));
-    assert!(options.read_only);
+    assert!(options.flags.read_only);
     assert!(options.take("fsid=1", true).is_err());
 }

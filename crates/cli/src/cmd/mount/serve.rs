@@ -1,13 +1,16 @@
 //! The process of a mount: connects, mounts, and serves until somebody unmounts it.
 
 use super::settings::Settings;
+use super::umount;
+use super::utab::Registered;
 use crate::{logging, signals};
 use anyhow::{Context, Result, bail};
-use client::Cluster;
+use client::{Caller, Cluster, Fs, FsRequest};
 use runtime::Notice;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -31,17 +34,30 @@ pub(super) fn run(settings: &Settings, detached: bool) -> Result<()> {
         eprintln!("nacre: {note}");
     }
     let cluster = Cluster::connect(&settings.client()?, Duration::from_secs(settings.timeout))?;
-    let mount = fuse::Mount::new(&cluster, point, &settings.fuse())
+    let options = settings.fuse();
+    let mount = fuse::Mount::new(&cluster, point, &options)
         .with_context(|| format!("cannot mount at {}", point.display()))?;
+    let registered = Registered::new(&options.source, point).unwrap_or_else(|error| {
+        eprintln!("nacre: {error:#}");
+        None
+    });
     let told = tell(point);
     if detached {
         // Who waited for the mount and gave up does not want it any more.
         told.context("nobody waits for the mount")?;
         leave_terminal()?;
     }
-    wait_and_unmount(mount, point, &signals)?;
+    let fs = cluster.fs();
+    wait_and_unmount(mount, &fs, point, &signals)?;
+    drop(registered);
+    let saved = fs.call(Caller::default(), FsRequest::Sync);
     cluster.shut_down()?;
-    Ok(())
+    saved.map(drop).map_err(lost)
+}
+
+fn lost(errno: client::Errno) -> anyhow::Error {
+    let error = std::io::Error::from_raw_os_error(errno.get());
+    anyhow::Error::new(error).context("some of what was written is lost")
 }
 
 /// Tells whoever started this process that the file system can be used.
@@ -62,7 +78,12 @@ fn leave_terminal() -> Result<()> {
 }
 
 /// Serves until somebody unmounts it; a signal unmounts it too.
-fn wait_and_unmount(mount: fuse::Mount, point: &Path, signals: &mpsc::Receiver<Notice>) -> Result<()> {
+fn wait_and_unmount(
+    mount: fuse::Mount,
+    fs: &Fs,
+    point: &Path,
+    signals: &mpsc::Receiver<Notice>,
+) -> Result<()> {
     let (tx, done) = mpsc::channel();
     let thread = std::thread::Builder::new().name("fuse-wait".into()).spawn(move || {
         let result = mount.wait();
@@ -79,37 +100,35 @@ fn wait_and_unmount(mount: fuse::Mount, point: &Path, signals: &mpsc::Receiver<N
             Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
         }
         if signals.try_recv().is_ok() {
-            unmount(point)?;
+            unmount(fs, point)?;
         }
     }
 }
 
-/// Unmounts at once, or when nobody uses the mount any more.
-fn unmount(path: &Path) -> Result<()> {
-    use rustix::mount::{UnmountFlags, unmount};
+/// Unmounts at once, or when nobody uses the mount any more. That may be too late if the host shuts down: so
+/// what was written until now is saved now.
+fn unmount(fs: &Fs, path: &Path) -> Result<()> {
     let shown = path.display();
-    match unmount(path, UnmountFlags::empty()) {
-        Err(rustix::io::Errno::BUSY) => {
-            eprintln!("nacre: {shown} is in use: it ends when nobody uses it any more");
-            unmount(path, UnmountFlags::DETACH).with_context(|| format!("cannot unmount {shown}"))
-        }
-        Err(rustix::io::Errno::PERM) => {
-            // Without privileges the helper that mounted it has to unmount it.
-            let status = Command::new("fusermount3").args(["-u", "-z"]).arg(path).status();
-            let done = status.context("cannot run fusermount3")?.success();
-            if done { Ok(()) } else { bail!("fusermount3 cannot unmount {shown}") }
-        }
+    match umount::unmount(path, UnmountFlags::empty()) {
+        Ok(()) => return Ok(()),
         // It is unmounted already.
-        Err(rustix::io::Errno::INVAL) => Ok(()),
-        other => other.with_context(|| format!("cannot unmount {shown}")),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => return Ok(()),
+        Err(error) => eprintln!("nacre: {shown}: {error}; it ends when nobody uses it any more"),
     }
+    umount::unmount(path, UnmountFlags::DETACH).with_context(|| format!("cannot unmount {shown}"))?;
+    let point = path.to_owned();
+    fs.submit(Caller::default(), FsRequest::Sync, move |saved| {
+        let saved = saved.map_or_else(|e| format!("{:#}", lost(e)), |_| "what was written is saved".into());
+        eprintln!("nacre: {}: {saved}", point.display());
+    });
+    Ok(())
 }
 
 /// Unmounts a mount point whose process was killed: it answers ENOTCONN to everything.
 fn clean_up_dead_mount(path: &Path) -> Result<()> {
     // Attributes would come from Linux's cache for a while. It never answers this by itself.
     match rustix::fs::statfs(path) {
-        Err(rustix::io::Errno::NOTCONN) => rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH)
+        Err(Errno::NOTCONN) => rustix::mount::unmount(path, UnmountFlags::DETACH)
             .with_context(|| format!("{} is a dead mount and cannot be unmounted", path.display())),
         _ => Ok(()),
     }

@@ -2,6 +2,7 @@
 //! counts more.
 
 use super::args::MountArgs;
+use super::daemon::KEY_INPUT;
 use super::options::{Options, Secret};
 use super::source;
 use anyhow::{Context, Result};
@@ -10,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// Where the configuration is looked for if a source is given. Not in the working directory, as without one:
 /// root may mount what fstab says while in somebody else's directory.
 const CONF: &str = "/etc/ceph/ceph.conf";
+
+/// The option that gives a key as text.
+const SECRET: &str = "the value of `secret`";
 
 /// What a mount needs to know.
 pub(super) struct Settings {
@@ -50,18 +54,13 @@ impl Settings {
 
     /// The options of the mount itself.
     pub(super) fn fuse(&self) -> fuse::Options {
-        let parsed = &self.parsed;
-        let root = rustix::process::geteuid().is_root();
+        let mut flags = self.parsed.flags;
+        flags.read_only |= self.args.read_only;
+        flags.allow_other |= self.args.allow_other || rustix::process::geteuid().is_root();
         fuse::Options {
             source: self.source.clone().unwrap_or_else(|| "nacre".into()),
-            root: parsed.root.clone().unwrap_or_else(|| "/".into()),
-            read_only: parsed.read_only || self.args.read_only,
-            allow_other: parsed.allow_other || self.args.allow_other || root,
-            suid: parsed.suid,
-            dev: parsed.dev,
-            exec: parsed.exec,
-            sync: parsed.sync,
-            dirsync: parsed.dirsync,
+            root: self.parsed.root.clone().unwrap_or_else(|| "/".into()),
+            flags,
         }
     }
 
@@ -110,7 +109,10 @@ impl Settings {
     fn key(&self) -> Result<Option<auth::Key>> {
         let (text, from) = match &self.parsed.secret {
             None => return Ok(None),
-            Some(Secret::Text(text)) => (text.clone(), "secret".to_owned()),
+            Some(Secret::Text(text)) => (text.clone(), SECRET.to_owned()),
+            Some(Secret::File(path)) if self.args.detached && path == Path::new(KEY_INPUT) => {
+                (read(path)?, SECRET.to_owned())
+            }
             Some(Secret::File(path)) => (read(path)?, path.display().to_string()),
         };
         let key = auth::Key::from_base64(&text).with_context(|| format!("{from} is no key"))?;
@@ -179,18 +181,20 @@ mod tests {
         let wanted = fuse::Options {
             source: "me@.fs=/a".into(),
             root: "/a".into(),
-            read_only: true,
-            allow_other: true,
-            suid: false,
-            dev: false,
-            exec: false,
-            sync: true,
-            dirsync: false,
+            flags: fuse::Flags {
+                read_only: true,
+                allow_other: true,
+                suid: false,
+                dev: false,
+                exec: false,
+                sync: true,
+                dirsync: false,
+            },
         };
         assert_eq!(fuse, wanted);
         let settings = settings(&["mnt", "-o", "mount_timeout=3,log=/l"]);
         let plain = settings.fuse();
-        assert_eq!((&plain.source[..], &plain.root[..], plain.read_only), ("nacre", "/", false));
+        assert_eq!((&plain.source[..], &plain.root[..], plain.flags.read_only), ("nacre", "/", false));
         assert!(settings.point.is_absolute() && settings.timeout == 3);
         assert_eq!(settings.log.as_deref(), Some(Path::new("/l")));
     }
