@@ -184,6 +184,8 @@ impl LockLoad {
                 this.file = Some((*fh, entry.attr.ino));
                 this.has_lost = false;
             }
+            // A limit of the root may forbid the file for good. It is not looked whether the file exists.
+            (Doing::Opening, Err(Errno::EDQUOT)) if self.finishing => this.looked = CELLS,
             (Doing::Locking { cell, exclusive, .. }, Ok(_)) => self.grant(actor, cell, exclusive),
             (Doing::Locking { .. }, Err(Errno::EAGAIN | Errno::EINTR | Errno::EDEADLK)) => {}
             // The file was made, but that was lost.
