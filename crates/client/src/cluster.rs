@@ -7,6 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 use stdx::Bufs;
+use wire::{EntityName, EntityType};
 
 /// The answer to a monitor command.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,7 +37,9 @@ impl Cluster {
         let event_loop = EventLoop::start("client").map_err(start)?;
         let (tx, notices) = mpsc::channel();
         let limits = runtime::Limits { mode: options.mode, ..runtime::Limits::default() };
-        let spec = NodeSpec { limits, ..NodeSpec::client(options.name.clone()) };
+        // Whatever the key's name, this is a client.
+        let name = EntityName::new(EntityType::CLIENT, options.name.id.clone());
+        let spec = NodeSpec { limits, ..NodeSpec::client(name) };
         let handle = event_loop.spawn(spec, move || Client::new(config, runtime::rng()), tx);
         let cluster = Self { handle, notices, event_loop };
         match cluster.notices.recv_timeout(patience) {

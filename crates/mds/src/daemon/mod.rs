@@ -87,7 +87,7 @@ impl Mds {
             credentials: config.credentials.clone(),
             mons: config.monitors.clone(),
             services: vec![EntityType::OSD, EntityType::MDS],
-            rotating_keys: true,
+            rotating_keys: Some(EntityType::MDS),
             space: MONC_SPACE,
             hostname: config.hostname.clone(),
         };
@@ -161,7 +161,7 @@ impl Mds {
         if self.aside.is_some() {
             return out.push(Output::Close { conn });
         }
-        match peer.name.ty {
+        match peer.role() {
             EntityType::CLIENT => self.client_connected(conn, peer),
             EntityType::MDS => drop(self.peers.insert(conn, Gid(peer.global_id))),
             _ => {}
