@@ -280,6 +280,24 @@ wire::messages! {
         pub term: u64,
     }
 
+    /// Manager to monitor, every few seconds: it would serve, or serves. The answer is the `mgrmap`.
+    pub struct MgrBeacon = 0xe119 "mgr_beacon" [v 1/1] {
+        /// Id of the cluster.
+        pub fsid: Uuid,
+        /// Identity of this run: its global id.
+        pub gid: Gid,
+        /// Name: that of the metadata server whose process it shares.
+        pub name: String,
+        /// Addresses for clients; their nonce is the incarnation.
+        pub addrs: AddrVec,
+        /// Its feature bits.
+        pub features: u64,
+        /// True once it has the keys that let clients in.
+        pub available: bool,
+        /// `ceph mgr metadata`.
+        pub metadata: BTreeMap<String, String>,
+    }
+
     /// Monitor to OSD: scrub these PGs, as an administrator has ordered.
     pub struct OsdScrub = 0xe118 "osd_scrub" [v 1/1] {
         /// PGs that it is the primary of.
