@@ -25,6 +25,7 @@ pub struct CommandReply {
 pub struct Cluster {
     handle: Handle<Request, Reply>,
     notices: Receiver<Notice>,
+    nonce: u32,
     // Dropped after the handle, so that the node ends before its loop is waited for.
     event_loop: EventLoop,
 }
@@ -40,8 +41,9 @@ impl Cluster {
         // Whatever the key's name, this is a client.
         let name = EntityName::new(EntityType::CLIENT, options.name.id.clone());
         let spec = NodeSpec { limits, ..NodeSpec::client(name) };
+        let nonce = spec.nonce;
         let handle = event_loop.spawn(spec, move || Client::new(config, runtime::rng()), tx);
-        let cluster = Self { handle, notices, event_loop };
+        let cluster = Self { handle, notices, nonce, event_loop };
         match cluster.notices.recv_timeout(patience) {
             Ok(Notice::Ready(_)) => Ok(cluster),
             Ok(Notice::Ended(_, Err(why))) => Err(Error::Connect(why)),
@@ -58,6 +60,12 @@ impl Cluster {
                 Err(Error::Connect(format!("{what} within {patience:?}: is the cluster{of} running?")))
             }
         }
+    }
+
+    /// The number that tells it from other clients at its address: the cluster's blocklist would name it. After an
+    /// eviction it takes another.
+    pub fn nonce(&self) -> u32 {
+        self.nonce
     }
 
     /// A pool by name; the first operation reports if there is none.

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// Debian's, which has Ceph's modules.
 const PYTHON: &str = "/usr/bin/python3";
@@ -49,6 +50,11 @@ fn output(result: &Value) -> String {
 
 fn parsed(result: &Value) -> Value {
     serde_json::from_str(&output(result)).expect("JSON")
+}
+
+/// The line that a command has put out.
+fn line(result: &Value) -> String {
+    output(result).trim_end().to_owned()
 }
 
 fn ceph(cluster: &Cluster, line: &str) -> Ran {
@@ -108,7 +114,10 @@ fn the_ceph_command_finds_the_manager() {
     ];
     assert_eq!(keys, cephs.into_iter().collect());
     assert_eq!((&info["uid"], &info["gid"], &info["mode"]), (&json!(5), &json!(6), &json!(0o040_700)));
-    assert_eq!((&info["bytes_quota"], &info["pool_namespace"]), (&json!(1_048_576), &json!("fsvolumens_s")));
+    assert_eq!(
+        (&info["bytes_quota"], &info["pool_namespace"]),
+        (&json!(1_048_576), &json!("fsvolumens__g_s"))
+    );
     assert_eq!(info["mon_addrs"], json!([format!("127.0.0.1:{}", cluster.port())]));
     ceph(&cluster, "fs subvolume create cephfs s 1048576 g --mode 700").ok();
     assert_eq!(ceph(&cluster, "fs subvolume create cephfs s 1 nosuch").code, 2);
@@ -158,7 +167,7 @@ fn the_life_of_a_volume_of_kubernetes() {
             json!({ "mgr": sub("metadata ls", json!({ "sub_name": "v" })) }),
         ],
     );
-    let path = output(&found[3]);
+    let path = line(&found[3]);
     assert_eq!(parsed(&found[4])[1]["bytes_quota"], 2_097_152);
     assert_eq!(parsed(&found[6]), json!({ "csi/pv": "pv = 1%" }));
     let snap = json!({ "sub_name": "v", "snap_name": "snap" });
@@ -189,7 +198,7 @@ fn the_life_of_a_volume_of_kubernetes() {
     );
     assert_eq!((parsed(&found[3])["has_pending_clones"].as_str(), &found[5][0]), (Some("no"), &json!(-17)));
     assert_eq!(parsed(&found[6]), json!({ "status": { "state": "complete" } }));
-    let (copy, info) = (output(&found[7]), parsed(&found[8]));
+    let (copy, info) = (line(&found[7]), parsed(&found[8]));
     assert_eq!((&info["type"], &info["bytes_quota"]), (&json!("clone"), &json!(2_097_152)));
     assert_eq!((&found[9][0], &found[10][0]), (&json!(-39), &json!(0)), "it has a snapshot");
     assert_eq!(parsed(&found[11])["state"], "snapshot-retained");
@@ -208,7 +217,7 @@ fn the_life_of_a_volume_of_kubernetes() {
         ],
     );
     assert_eq!(found[0], "before");
-    assert_eq!(found[4..].iter().map(Value::to_string).collect::<Vec<_>>(), [r#"[0,"[]",""]"#, "[]", "[]"]);
+    assert_eq!(found[4..].iter().map(Value::to_string).collect::<Vec<_>>(), [r#"[0,"[]\n",""]"#, "[]", "[]"]);
 }
 
 #[test]
@@ -239,16 +248,19 @@ fn a_key_may_what_its_capabilities_say() {
         "tenant_id": "t", "access_level": "r",
     });
     let list = json!({ "prefix": "fs subvolume authorized_list", "vol_name": "cephfs", "sub_name": "a" });
+    let evict = json!({
+        "prefix": "fs subvolume evict", "vol_name": "cephfs", "sub_name": "a", "auth_id": "guest",
+    });
     let deauthorize = json!({
         "prefix": "fs subvolume deauthorize", "vol_name": "cephfs", "sub_name": "a", "auth_id": "guest",
     });
     let found = run(&[json!({ "mgr": authorize }), json!({ "mgr": list })]);
-    let secret = output(&found[0]);
+    let secret = line(&found[0]);
     assert_eq!(parsed(&found[1]), json!([{ "guest": "r" }]));
     let caps = ceph(&cluster, "auth get client.guest").ok();
     assert!(caps.contains(&secret) && caps.contains("allow r path=/volumes/_nogroup/a/"), "{caps}");
-    let found = run(&[json!({ "mgr": deauthorize }), json!({ "mgr": list })]);
-    assert_eq!(parsed(&found[1]), json!([]), "{found:?}");
+    let found = run(&[json!({ "mgr": deauthorize }), json!({ "mgr": list }), json!({ "mgr": evict })]);
+    assert_eq!((parsed(&found[1]), &found[2][0]), (json!([]), &json!(0)), "{found:?}");
     assert_eq!(ceph(&cluster, "auth get client.guest").code, 2);
 }
 
@@ -314,9 +326,12 @@ fn another_manager_answers_when_the_active_one_is_killed() {
         stat["active_name"].as_str().unwrap_or_default().to_owned()
     };
     let first = active();
+    let began = Instant::now();
     cluster.kill(&format!("mds.{first}"));
     let list = ceph(&cluster, "fs subvolume ls cephfs").ok();
     assert!(list.contains("kept"), "{list}");
+    // Metadata servers do not wait for the sessions of the one that is gone.
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     let second = active();
     assert_ne!(first, second);
     assert!(ceph(&cluster, "fs snap-schedule list /").ok().contains("/ 1d"));

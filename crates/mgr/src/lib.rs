@@ -10,6 +10,7 @@
 mod commands;
 mod manager;
 mod sessions;
+mod tells;
 
 pub use manager::Mgr;
 
@@ -59,6 +60,15 @@ pub enum Request {
         /// Its outcome.
         outcome: Outcome,
     },
+    /// A command for a metadata server. To be answered by [`Notice::Told`].
+    Tell {
+        /// Its address.
+        addr: EntityAddr,
+        /// The command, one JSON object.
+        command: String,
+    },
+    /// The worker's clients of OSDs and metadata servers, by the nonces that they announce.
+    Clients(Vec<u32>),
 }
 
 /// What the manager tells the worker.
@@ -75,4 +85,6 @@ pub enum Notice {
         /// Its arguments.
         args: Args,
     },
+    /// The answer to [`Request::Tell`].
+    Told(Outcome),
 }

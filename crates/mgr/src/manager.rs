@@ -2,6 +2,7 @@
 
 use crate::commands::{Decision, decide};
 use crate::sessions::{Asker, Form, Sessions};
+use crate::tells::Tells;
 use crate::{MgrConfig, Notice, Outcome, Request};
 use auth::ServerKeys;
 use maps::{Epoch, Gid, MgrMap};
@@ -11,7 +12,7 @@ use node::{ConnId, Event, Input, Level, Msg, Node, Output, RequestId};
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Now, Rng};
-use wire::{EntityType, Errno, Reader};
+use wire::{AddrType, EntityAddr, EntityType, Errno, Reader};
 
 /// Interval between beacons.
 const BEACONS: Duration = Duration::from_secs(2);
@@ -19,8 +20,9 @@ const BEACONS: Duration = Duration::from_secs(2);
 const SILENT_EPOCH: Epoch = Epoch(1);
 /// Feature bits of Ceph 16's managers, without those that we do not implement.
 const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
-/// This crate's share of the node's connection numbers.
+/// This crate's shares of the node's connection numbers.
 const MONC_SPACE: u8 = 1;
+const TELL_SPACE: u8 = 2;
 
 type Out = Vec<Output<Notice>>;
 
@@ -31,11 +33,14 @@ pub struct Mgr {
     monc_out: Vec<MoncOut>,
     map: MgrMap,
     sessions: Sessions,
+    tells: Tells,
     /// It has the keys with which clients are let in.
     has_keys: bool,
     /// The worker was told that it is active.
     is_active: bool,
     next_beacon: Instant,
+    /// Addresses of the worker's clients.
+    clients: Vec<EntityAddr>,
 }
 
 impl Mgr {
@@ -44,7 +49,7 @@ impl Mgr {
         let monc = MoncConfig {
             credentials: config.credentials.clone(),
             mons: config.monitors.clone(),
-            services: Vec::new(),
+            services: vec![EntityType::MDS],
             rotating_keys: Some(EntityType::MGR),
             space: MONC_SPACE,
             hostname: config.hostname.clone(),
@@ -55,9 +60,11 @@ impl Mgr {
             monc_out: Vec::new(),
             map: MgrMap::default(),
             sessions: Sessions::default(),
+            tells: Tells::new(TELL_SPACE),
             has_keys: false,
             is_active: false,
             next_beacon: Instant(0),
+            clients: Vec::new(),
         }
     }
 
@@ -171,14 +178,41 @@ impl Mgr {
             addrs: self.config.addrs.clone(),
             features: FEATURES,
             available: self.has_keys,
+            clients: self.clients.clone(),
             metadata: self.config.metadata.clone(),
         };
         self.monc.send(peer::Body::from(beacon), &mut self.monc_out);
     }
 
+    fn request(&mut self, now: Now, id: RequestId, request: Request, out: &mut Out) {
+        match request {
+            Request::Done { job, outcome } => self.answer(job, outcome, out),
+            Request::Clients(nonces) => self.set_clients(now, &nonces),
+            Request::Tell { addr, command } => return self.tells.send(id, addr, command, &self.monc, out),
+        }
+        out.push(Output::Reply { id, reply: Notice::Active(self.is_active) });
+    }
+
+    /// Notes the worker's clients: they have our address, and nonces of their own.
+    fn set_clients(&mut self, now: Now, nonces: &[u32]) {
+        let own = self.config.addrs.front();
+        let addr = own.addr.map(|mut addr| {
+            addr.set_port(0);
+            addr
+        });
+        self.clients =
+            nonces.iter().map(|nonce| EntityAddr { ty: AddrType::ANY, nonce: *nonce, addr }).collect();
+        self.send_beacon(now);
+    }
+
     fn message(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Out) {
         if self.monc.owns(conn) {
             return self.monc.message(now, conn, msg, &mut self.monc_out);
+        }
+        if self.tells.owns(conn) {
+            let answer = self.tells.answered(conn, msg);
+            out.push(Output::Close { conn });
+            return told(answer, out);
         }
         let Msg { tid, body: node::Body::Client(body), .. } = msg else {
             return out.push(Output::Close { conn });
@@ -230,6 +264,13 @@ impl Mgr {
     }
 }
 
+/// Gives the worker the answer of a metadata server.
+fn told(answer: Option<(RequestId, Outcome)>, out: &mut Out) {
+    if let Some((id, outcome)) = answer {
+        out.push(Output::Reply { id, reply: Notice::Told(outcome) });
+    }
+}
+
 impl Node for Mgr {
     type Request = Request;
     type Reply = Notice;
@@ -246,6 +287,7 @@ impl Node for Mgr {
             Input::Connected { conn, peer } if self.monc.owns(conn) => {
                 self.monc.connected(now, conn, &peer, &mut self.monc_out);
             }
+            Input::Connected { conn, .. } if self.tells.owns(conn) => {}
             Input::Connected { conn, peer } => match self.is_active {
                 true => self.sessions.add(conn, &peer, &self.config.methods),
                 // Its map is old: it will connect to the active one.
@@ -255,11 +297,9 @@ impl Node for Mgr {
             Input::Closed { conn, reason } if self.monc.owns(conn) => {
                 self.monc.closed(now, conn, reason, &mut self.monc_out);
             }
+            Input::Closed { conn, .. } if self.tells.owns(conn) => told(self.tells.closed(conn), out),
             Input::Closed { conn, .. } => self.sessions.remove(conn),
-            Input::Request { id, request: Request::Done { job, outcome } } => {
-                self.answer(job, outcome, out);
-                out.push(Output::Reply { id, reply: Notice::Active(self.is_active) });
-            }
+            Input::Request { id, request } => self.request(now, id, request, out),
             Input::Admin { id, .. } => {
                 let code = Errno::EINVAL.to_result_code();
                 out.push(Output::AdminReply { id, code, output: "a manager has no such command".to_owned() });

@@ -2,7 +2,7 @@
 
 use maps::{Epoch, Fscid, Gid, IntervalSet, MdsRank, MdsState, ObjectStatSum, OsdId, PgId, StoreStatfs};
 use std::collections::BTreeMap;
-use wire::{AddrVec, EntityId, Utime, Uuid, wire_structs};
+use wire::{AddrVec, EntityAddr, EntityId, Utime, Uuid, wire_structs};
 
 wire_structs! {
     /// The state of one PG, as its primary reports it.
@@ -294,6 +294,9 @@ wire::messages! {
         pub features: u64,
         /// True once it has the keys that let clients in.
         pub available: bool,
+        /// Addresses of its own clients of OSDs and metadata servers: they are blocklisted when another manager
+        /// takes over.
+        pub clients: Vec<EntityAddr>,
         /// `ceph mgr metadata`.
         pub metadata: BTreeMap<String, String>,
     }

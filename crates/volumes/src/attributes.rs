@@ -9,8 +9,6 @@ use wire::Errno;
 
 /// The mode of what is made without one.
 pub(crate) const DEFAULT_MODE: u32 = 0o755;
-/// The prefix of namespaces for the data of single subvolumes.
-const NAMESPACES: &str = "fsvolumens_";
 const POOL: &str = "ceph.dir.layout.pool";
 const NAMESPACE: &str = "ceph.dir.layout.pool_namespace";
 const MAX_BYTES: &str = "ceph.quota.max_bytes";
@@ -57,9 +55,9 @@ impl Attributes {
         })
     }
 
-    /// The same, with a namespace of its own for the data of the subvolume `name`.
-    pub fn isolated(self, name: &str) -> Self {
-        Self { namespace: Some(format!("{NAMESPACES}{name}")), ..self }
+    /// The same, with a namespace for the data.
+    pub fn isolated(self, namespace: String) -> Self {
+        Self { namespace: Some(namespace), ..self }
     }
 
     /// Those of a directory of data.
@@ -81,7 +79,7 @@ impl Attributes {
             tree.set_xattr(node, MAX_BYTES, &size.to_string()).map_err(if_invalid(text))?;
         }
         if let Some(pool) = &self.pool {
-            let text = format!("invalid pool layout '{pool}' -- need a valid data pool");
+            let text = format!("invalid pool layout '{pool}'--need a valid data pool");
             tree.set_xattr(node, POOL, pool).map_err(if_invalid(text))?;
         }
         if let Some(namespace) = &self.namespace {

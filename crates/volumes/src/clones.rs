@@ -12,7 +12,7 @@ use crate::subvolume::{Op, State, Subvolume, open_group};
 use crate::trash::unique;
 use crate::tree::{Tree, join};
 use decl::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::Errno;
 
 /// Begins a clone.
@@ -90,17 +90,23 @@ pub(crate) fn pending(tree: &Tree, sub: &Subvolume, snap: &str) -> Done<Vec<Plac
     Ok(all.into_iter().filter(|(number, _)| numbers.contains(&number)).map(|(_, place)| place).collect())
 }
 
+/// The snapshot that a clone is of, as it is told.
+pub(crate) fn source(sub: &Subvolume) -> Option<Value> {
+    let get = |key| sub.meta.get(SOURCE, key);
+    let mut out =
+        json!({ "volume": get("volume")?, "subvolume": get("subvolume")?, "snapshot": get("snapshot")? });
+    if let Some(group) = get("group") {
+        out["group"] = group.into();
+    }
+    Some(out)
+}
+
 /// The state of a clone.
 pub(crate) fn status(tree: &Tree, place: &Place) -> Done<String> {
     let sub = Subvolume::open(tree, place, Op::CLONE_STATUS)?;
     let mut status = json!({ "state": sub.state().map_or("", State::name) });
     if sub.state() != Some(State::Complete) {
-        let get = |key| sub.meta.get(SOURCE, key).unwrap_or_default();
-        let mut source =
-            json!({ "volume": get("volume"), "subvolume": get("subvolume"), "snapshot": get("snapshot") });
-        if let Some(group) = sub.meta.get(SOURCE, "group") {
-            source["group"] = group.into();
-        }
+        let source = source(&sub).unwrap_or_default();
         status["source"] = source;
     }
     if let (Some(errno), Some(text)) = (sub.meta.get(FAILURE, "errno"), sub.meta.get(FAILURE, "error_msg"))

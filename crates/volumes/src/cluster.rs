@@ -140,7 +140,7 @@ impl Cluster {
     pub fn file_system(&self, name: &str) -> Done<FileSystem> {
         match self.file_systems()?.into_iter().find(|fs| fs.name == name) {
             Some(fs) => Ok(fs),
-            None => missing(format!("volume '{name}' not found")),
+            None => missing(format!("FS '{name}' not found")),
         }
     }
 
@@ -197,6 +197,15 @@ impl Cluster {
             let written = pool.write_full(name.as_bytes(), &content.into());
             written.map(drop).map_err(|error| self.explained(of_client(error)))
         })
+    }
+
+    /// The nonces of all connections, in order.
+    pub fn nonces(&self) -> Vec<u32> {
+        let mounts = lock(&self.mounts);
+        let plain = lock(&self.plain);
+        let mut out: Vec<u32> = mounts.values().chain(plain.as_ref()).map(|c| c.cluster.nonce()).collect();
+        out.sort_unstable();
+        out
     }
 
     /// Gives connections up that nobody uses.

@@ -73,12 +73,11 @@ pub(crate) fn resize(tree: &Tree, group: &Group, args: &Args) -> Done<String> {
     Ok(resized(size, used))
 }
 
-/// The answer of `resize`.
+/// The answer of `resize`; programs want a number there also without a quota.
 pub(crate) fn resized(size: u64, used: u64) -> String {
-    let size = if size == 0 { json!("infinite") } else { json!(size) };
-    let percent = match size.as_u64() {
-        Some(size) => format!("{:.2}", used as f64 * 100.0 / size as f64),
-        None => "undefined".to_owned(),
+    let percent = match size {
+        0 => "undefined".to_owned(),
+        size => format!("{:.2}", used as f64 * 100.0 / size as f64),
     };
     output::json(&json!([{ "bytes_used": used }, { "bytes_quota": size }, { "bytes_pcent": percent }]))
 }

@@ -1,6 +1,7 @@
 //! What is told of subvolumes and groups.
 
 use crate::attributes::{layout, quota, used};
+use crate::clones;
 use crate::cluster::Cluster;
 use crate::failure::Done;
 use crate::output;
@@ -36,6 +37,9 @@ pub(crate) fn of_subvolume(cluster: &Cluster, tree: &Tree, fs: &str, sub: &Subvo
             out
         }
     };
+    if let (Some(source), true) = (clones::source(sub), sub.kind() == "clone") {
+        out["source"] = source;
+    }
     out["type"] = sub.kind().into();
     out["features"] = sub.features().into();
     out["state"] = state.into();

@@ -13,6 +13,7 @@ mod background;
 mod clones;
 mod cluster;
 mod copying;
+mod evict;
 mod failure;
 mod groups;
 mod info;
@@ -28,4 +29,5 @@ mod trash;
 mod tree;
 mod volume;
 
+pub use evict::Tell;
 pub use service::{Outcome, Volumes};

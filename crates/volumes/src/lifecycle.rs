@@ -16,7 +16,7 @@ use wire::Errno;
 pub(crate) fn create(tree: &Tree, fs: &FileSystem, place: &Place, args: &Args) -> Done<()> {
     let owner = open_group(tree, place.group())?;
     let isolated = |attributes: Attributes| match args.flag("namespace_isolated") {
-        true => attributes.isolated(place.name()),
+        true => attributes.isolated(place.namespace()),
         false => attributes,
     };
     match Subvolume::load(tree, place) {

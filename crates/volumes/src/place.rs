@@ -1,7 +1,8 @@
 //! Names of groups and subvolumes, and the paths that follow from them.
 
-use crate::failure::{Done, invalid};
+use crate::failure::{Done, Failure, invalid};
 use crate::tree::join;
+use wire::Errno;
 
 /// The directory of everything here.
 pub(crate) const BASE: &str = "/volumes";
@@ -43,8 +44,9 @@ impl Group {
         let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(Self(None)) };
         check("subvolume group", name)?;
         match INTERNAL.contains(&name) {
-            true => invalid(format!(
-                "'{name}' is an internal directory and not a valid group name. Please pick another"
+            true => Err(Failure::new(
+                Errno::EPERM,
+                format!("Operation not permitted for group '{name}' as it is an internal group."),
             )),
             false => Ok(Self(Some(name.to_owned()))),
         }
@@ -100,6 +102,11 @@ impl Place {
     /// Its directory, which holds the incarnations and [`Self::meta`].
     pub fn base(&self) -> String {
         join(&self.group.path(), &self.name)
+    }
+
+    /// The namespace of its data, if they are isolated.
+    pub fn namespace(&self) -> String {
+        format!("fsvolumens__{}_{}", self.group.name().unwrap_or(NO_GROUP), self.name)
     }
 
     /// The file that describes it.

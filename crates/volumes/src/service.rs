@@ -3,6 +3,7 @@
 use crate::attributes;
 use crate::background::{Background, Shared};
 use crate::cluster::{Cluster, FileSystem};
+use crate::evict::{self, Tell};
 use crate::failure::{Done, Failure, invalid, missing};
 use crate::place::{Group, Place, snapshot_name};
 use crate::schedule::book::Book;
@@ -104,6 +105,11 @@ impl Volumes {
         self.shared.cluster.rest();
     }
 
+    /// The nonces of its clients of the cluster, in order.
+    pub fn clients(&self) -> Vec<u32> {
+        self.shared.cluster.nonces()
+    }
+
     /// Reads the schedules of all file systems, and wakes the background where there may be work.
     fn read_books(&self) -> Done<BTreeMap<String, Book>> {
         let mut books = BTreeMap::new();
@@ -141,23 +147,28 @@ impl Volumes {
         gone.iter().for_each(|name| drop(books.remove(name)));
     }
 
-    /// Carries a command out at `now`, in seconds since 1970. Its permission has been checked.
-    pub fn run(&mut self, command: MgrCmd, args: &Args, now: u64) -> Outcome {
+    /// Carries a command out at `now`, in seconds since 1970. Its permission has been checked. `tell` reaches
+    /// metadata servers.
+    pub fn run(&mut self, command: MgrCmd, args: &Args, now: u64, tell: &Tell<'_>) -> Outcome {
         if !self.shared.is_active() {
             return failed(&Failure::new(Errno::EAGAIN, "this manager is not active"));
         }
         let shared = Arc::clone(&self.shared);
         let _guard = shared.files.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.dispatch(command, args, now) {
+        match self.dispatch(command, args, now, tell) {
             Ok(Said::Nothing) => Outcome::default(),
-            Ok(Said::Output(output)) => Outcome { output, ..Outcome::default() },
+            // Ceph's manager ends every output with a line feed.
+            Ok(Said::Output(output)) => {
+                let output = format!("{}\n", output.trim_end_matches('\n'));
+                Outcome { output, ..Outcome::default() }
+            }
             Ok(Said::Status(status)) => Outcome { status, ..Outcome::default() },
             Err(failure) => failed(&failure),
         }
     }
 
     #[expect(clippy::too_many_lines, reason = "one line a command: the table from declaration to code")]
-    fn dispatch(&mut self, command: MgrCmd, args: &Args, now: u64) -> Done<Said> {
+    fn dispatch(&mut self, command: MgrCmd, args: &Args, now: u64, tell: &Tell<'_>) -> Done<Said> {
         use MgrCmd as C;
         use Said::{Nothing, Output, Status};
         let shared = Arc::clone(&self.shared);
@@ -216,9 +227,8 @@ impl Volumes {
             }
             C::SubvolumeAuthorizedList => Output(access::list(&tree()?, &place()?)?),
             C::SubvolumeEvict => {
-                Subvolume::open(&tree()?, &place()?, Op::EVICT)?;
-                let text = "not supported yet: run `ceph tell mds.NAME client evict id=N`";
-                return Err(Failure::new(Errno::EOPNOTSUPP, text));
+                let sub = Subvolume::open(&tree()?, &place()?, Op::EVICT)?;
+                done(evict::run(cluster, tell, volume, sub.path(), args.str("auth_id")))?
             }
             C::SubvolumeGetpath => {
                 Output(Subvolume::open(&tree()?, &place()?, Op::GETPATH)?.path().to_owned())

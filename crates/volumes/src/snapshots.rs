@@ -21,8 +21,9 @@ pub(crate) fn create(tree: &Tree, place: &Place, snap: &str) -> Done<()> {
         return invalid("subvolumegroup and subvolume snapshot name can't be same");
     }
     match tree.mkdir(&join(&sub.snapdir(), snap), 0o755) {
-        Err(Errno::EEXIST) => Err(Failure::new(Errno::EEXIST, format!("snapshot '{snap}' already exists"))),
-        other => Ok(other.map(drop)?),
+        // A repeated command.
+        Ok(_) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 

@@ -8,7 +8,7 @@ use runtime::{EventLoop, Handle, Limits, NodeSpec};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use volumes::Volumes;
-use wire::{AddrVec, EntityAddr, EntityName, EntityType};
+use wire::{AddrVec, EntityAddr, EntityName, EntityType, Errno};
 
 /// Time between two looks at what is due.
 const TICK: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ fn now() -> u64 {
 
 /// Carries commands out until the node has ended.
 fn work(mut volumes: Volumes, notices: &Receiver<Notice>, node: &Manager) {
-    let (mut is_active, mut ticked) = (false, Instant::now());
+    let (mut is_active, mut ticked, mut clients) = (false, Instant::now(), Vec::new());
     loop {
         // One that is not active has nothing to look at.
         let notice = match is_active {
@@ -86,16 +86,37 @@ fn work(mut volumes: Volumes, notices: &Receiver<Notice>, node: &Manager) {
                 volumes.set_active(active, now());
             }
             Ok(Notice::Run { job, command, args }) => {
-                let volumes::Outcome { code, status, output } = volumes.run(command, &args, now());
+                let volumes::Outcome { code, status, output } =
+                    volumes.run(command, &args, now(), &|addr, command| tell(node, addr, command));
                 let outcome = Outcome { code, status, output: output.into_bytes().into() };
                 node.submit(Request::Done { job, outcome }, |_| {});
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Notice::Told(_)) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();
             volumes.tick(now());
         }
+        let now_clients = volumes.clients();
+        if now_clients != clients {
+            clients.clone_from(&now_clients);
+            node.submit(Request::Clients(now_clients), |_| {});
+        }
+    }
+}
+
+/// Gives a command to a metadata server and waits for its answer.
+fn tell(node: &Manager, addr: EntityAddr, command: String) -> volumes::Outcome {
+    match node.call(Request::Tell { addr, command }) {
+        Ok(Notice::Told(Outcome { code, status, output })) => {
+            let output = String::from_utf8_lossy(&output.to_vec()).into_owned();
+            volumes::Outcome { code, status, output }
+        }
+        _ => volumes::Outcome {
+            code: Errno::ENOTCONN.to_result_code(),
+            status: "the manager is stopping".to_owned(),
+            output: String::new(),
+        },
     }
 }

@@ -164,6 +164,10 @@ impl Mds {
         match peer.role() {
             EntityType::CLIENT => self.client_connected(conn, peer),
             EntityType::MDS => drop(self.peers.insert(conn, Gid(peer.global_id))),
+            // A manager comes only to give commands.
+            EntityType::MGR if self.client_peer(peer).caps.is_allow_all() => {
+                self.administrators.insert(conn);
+            }
             _ => {}
         }
     }
@@ -211,6 +215,11 @@ impl Mds {
         }
         if let Some(gid) = self.peers.get(&conn).copied() {
             return self.peer_message(now, gid, msg, out);
+        }
+        if let (false, node::Body::Client(Body::Command(command))) =
+            (self.conns.contains_key(&conn), &msg.body)
+        {
+            return self.tell(conn, msg.tid, command, out);
         }
         let Some(client) = self.conns.get(&conn).copied().filter(|c| self.clients.get(c) == Some(&conn))
         else {

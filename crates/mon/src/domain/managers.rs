@@ -7,10 +7,14 @@ use crate::edit::Edit;
 use crate::entry::Change;
 use maps::{Epoch, Gid, MgrMap, MgrStandby};
 use std::collections::BTreeMap;
-use wire::{AddrVec, EntityName, EntityType, Reader, Utime, Writer, wire_structs};
+use std::time::Duration;
+use wire::{AddrVec, EntityAddr, EntityName, EntityType, Reader, Utime, Writer, wire_structs};
 
 /// The key of the stored map.
 const KEY: &str = "mgr/map";
+
+/// Time for which the clients of a lost manager are blocklisted: as for metadata servers.
+const BLOCKLIST: Duration = Duration::from_secs(24 * 3600);
 
 /// The epoch before the first beacon. Monitors that know no managers send 1 for ever: managers stay silent
 /// there.
@@ -29,6 +33,8 @@ wire_structs! {
         pub features: u64,
         /// True once it can let clients in.
         pub available: bool,
+        /// Addresses of its own clients.
+        pub clients: Vec<EntityAddr>,
     }
 
     /// All managers.
@@ -129,6 +135,7 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MgrBeacon) {
         addrs: m.addrs.clone(),
         features: m.features,
         available: m.available,
+        clients: m.clients.clone(),
     };
     change(edit, |all, now| all.take(manager, now));
     if is_new {
@@ -160,9 +167,16 @@ fn change(edit: &mut Edit<'_>, change: impl FnOnce(&mut Managers, Utime)) {
             None => "No manager daemon is active".to_owned(),
         });
     }
-    let lost = old.all().filter(|m| !new.all().any(|other| other.name == m.name));
-    for manager in lost {
-        edit.push(Change::Metadata(entity(&manager.name), None));
+    for manager in old.all().filter(|m| !new.has(m.gid)) {
+        if !new.all().any(|other| other.name == manager.name) {
+            edit.push(Change::Metadata(entity(&manager.name), None));
+        }
+        // What it has under way must not meet what its successor does, and metadata servers do not wait for its
+        // sessions.
+        let until = edit.now.wall + BLOCKLIST;
+        for addr in &manager.clients {
+            edit.osd().new_blocklist.insert(*addr, until.into());
+        }
     }
     edit.push(Change::Kv(KEY.to_owned(), Some(Writer::encode(&new))));
 }

@@ -77,7 +77,7 @@ pub(crate) fn add(book: &mut Book, fs: &str, args: &Args, now: u64) -> Done<Stri
     let (path, interval) = (path(args)?, args.text("snap_schedule"));
     let midnight = now / 86_400 * 86_400;
     let Some(new) = Schedule::new(&interval, start(args)?.unwrap_or(midnight), now) else {
-        return invalid(format!("'{interval}' is no interval: write a number and M (minutes), h, d or w"));
+        return missing("invalid schedule specified - multiplier should be one of m,h,d,w,M,y");
     };
     let entry = book.paths.entry(path.clone()).or_default();
     if entry.schedules.iter().any(|old| (old.start, old.repeat) == (new.start, new.repeat)) {
@@ -142,7 +142,7 @@ fn retention(args: &Args) -> Done<Retention> {
     };
     match spec::retention(&text) {
         Some(retention) => Ok(retention),
-        None => invalid(format!("Retention spec {text} is invalid")),
+        None => missing(format!("Retention spec {text} is invalid")),
     }
 }
 
@@ -210,13 +210,13 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let mut book = Book::default();
-        for text in [
-            r#"{"path":"a","snap_schedule":"1h"}"#,
-            r#"{"path":"/a/../b","snap_schedule":"1h"}"#,
-            r#"{"path":"/a","snap_schedule":"1x"}"#,
-            r#"{"path":"/a","snap_schedule":"1h","start":"soon"}"#,
+        for (text, errno) in [
+            (r#"{"path":"a","snap_schedule":"1h"}"#, Errno::EINVAL),
+            (r#"{"path":"/a/../b","snap_schedule":"1h"}"#, Errno::EINVAL),
+            (r#"{"path":"/a","snap_schedule":"1x"}"#, Errno::ENOENT),
+            (r#"{"path":"/a","snap_schedule":"1h","start":"soon"}"#, Errno::EINVAL),
         ] {
-            assert_eq!(add(&mut book, "f", &args(text), 5).map_err(|f| f.errno), Err(Errno::EINVAL));
+            assert_eq!(add(&mut book, "f", &args(text), 5).map_err(|f| f.errno), Err(errno));
         }
         assert_eq!(book, Book::default());
     }

@@ -58,11 +58,11 @@ fn label(period: char, at: u64) -> (i64, i64) {
     let date = Date::of(at);
     match period {
         'n' => (at as i64, 0),
-        'M' => ((at / 60) as i64, 0),
+        'm' => ((at / 60) as i64, 0),
         'h' => ((at / 3600) as i64, 0),
         'd' => ((at / 86_400) as i64, 0),
         'w' => date.week(),
-        'm' => (date.year, i64::from(date.month)),
+        'M' => (date.year, i64::from(date.month)),
         _ => (date.year, 0),
     }
 }

@@ -1,21 +1,24 @@
-//! Repeat intervals (`1h`) and retention (`24h4w`), with the letters of Ceph 16.
+//! Repeat intervals (`1h`) and retention (`24h4w`), with the letters of Ceph 18 to 20: `m` for minutes, `M` for
+//! months. Ceph 16 has them the other way round.
 
 use std::collections::BTreeMap;
 
 /// Letters of retention, the finest first: numbers of snapshots, minutes, hours, days, weeks, months, years.
-pub(super) const PERIODS: [char; 7] = ['n', 'M', 'h', 'd', 'w', 'm', 'y'];
+pub(super) const PERIODS: [char; 7] = ['n', 'm', 'h', 'd', 'w', 'M', 'y'];
 
 /// How many snapshots are kept: by letter.
 pub(crate) type Retention = BTreeMap<char, u32>;
 
-/// The seconds of a repeat interval: `15M` (minutes), `1h`, `1d`, `1w`.
+/// The seconds of a repeat interval: `15m`, `1h`, `1d`, `1w`, `1M` (30 days), `1y` (365 days).
 pub(super) fn interval(text: &str) -> Option<u64> {
     let unit = text.chars().next_back()?;
     let seconds = match unit {
-        'M' => 60,
+        'm' => 60,
         'h' => 3600,
         'd' => 86_400,
         'w' => 7 * 86_400,
+        'M' => 30 * 86_400,
+        'y' => 365 * 86_400,
         _ => return None,
     };
     let count: u64 = text[..text.len() - 1].parse().ok().filter(|count| (1..=100_000).contains(count))?;
@@ -49,9 +52,9 @@ mod tests {
 
     #[test]
     fn intervals_and_retention_are_read() {
-        let found = ["15M", "1h", "2d", "1w"].map(interval);
-        assert_eq!(found, [Some(900), Some(3600), Some(172_800), Some(604_800)]);
-        for text in ["", "h", "0h", "1x", "-1h", "1m", "1", "１h"] {
+        let found = ["15m", "1h", "2d", "1w", "1M"].map(interval);
+        assert_eq!(found, [900, 3600, 172_800, 604_800, 2_592_000].map(Some));
+        for text in ["", "h", "0h", "1x", "-1h", "1", "１h"] {
             assert_eq!(interval(text), None, "{text}");
         }
         let found = retention("24h4w10n").expect("is read");
