@@ -62,8 +62,8 @@ impl Cluster {
         }
     }
 
-    /// The number that tells it from other clients at its address: the cluster's blocklist would name it. After an
-    /// eviction it takes another.
+    /// The number that tells it from other clients at its address: the cluster's blocklist would name it.
+    /// After an eviction it takes another.
     pub fn nonce(&self) -> u32 {
         self.nonce
     }

@@ -1,5 +1,5 @@
-//! Subvolumes, clones and snapshot schedules through the active manager: Ceph's `ceph` command, and programs that
-//! send what ceph-csi sends with `rados_mgr_command`.
+//! Subvolumes, clones and snapshot schedules through the active manager: Ceph's `ceph` command, and
+//! programs that send what ceph-csi sends with `rados_mgr_command`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -136,7 +136,8 @@ fn the_ceph_command_finds_the_manager() {
 /// `fs subvolume COMMAND` with the arguments that ceph-csi gives to each.
 fn sub(command: &str, more: Value) -> Value {
     let mut step = json!({
-        "prefix": format!("fs subvolume {command}"), "vol_name": "cephfs", "format": "json", "group_name": "csi",
+        "prefix": format!("fs subvolume {command}"), "vol_name": "cephfs", "group_name": "csi",
+        "format": "json",
     });
     for (key, value) in more.as_object().expect("an object") {
         step[key] = value.clone();
@@ -155,6 +156,7 @@ fn the_life_of_a_volume_of_kubernetes() {
         "prefix": "fs subvolumegroup create", "vol_name": "cephfs", "group_name": "csi", "format": "json",
     });
     let create = sub("create", json!({ "sub_name": "v", "size": 1 << 20, "mode": "777" }));
+    let value = json!({ "sub_name": "v", "key_name": "csi/pv", "value": "pv = 1%" });
     let found = steps(
         &cluster,
         &[
@@ -163,7 +165,7 @@ fn the_life_of_a_volume_of_kubernetes() {
             json!({ "mgr": create }),
             json!({ "mgr": sub("getpath", json!({ "sub_name": "v" })) }),
             json!({ "mgr": sub("resize", json!({ "sub_name": "v", "new_size": "2097152" })) }),
-            json!({ "mgr": sub("metadata set", json!({ "sub_name": "v", "key_name": "csi/pv", "value": "pv = 1%" })) }),
+            json!({ "mgr": sub("metadata set", value) }),
             json!({ "mgr": sub("metadata ls", json!({ "sub_name": "v" })) }),
         ],
     );
@@ -175,7 +177,8 @@ fn the_life_of_a_volume_of_kubernetes() {
         "sub_name": "v", "snap_name": "snap", "target_sub_name": "copy", "target_group_name": "csi",
     });
     let status = json!({
-        "prefix": "fs clone status", "vol_name": "cephfs", "clone_name": "copy", "group_name": "csi", "format": "json",
+        "prefix": "fs clone status", "vol_name": "cephfs", "clone_name": "copy", "group_name": "csi",
+        "format": "json",
     });
     let found = steps(
         &cluster,
@@ -203,12 +206,13 @@ fn the_life_of_a_volume_of_kubernetes() {
     assert_eq!((&found[9][0], &found[10][0]), (&json!(-39), &json!(0)), "it has a snapshot");
     assert_eq!(parsed(&found[11])["state"], "snapshot-retained");
     assert_eq!((&found[12][0], parsed(&found[13])), (&json!(-2), json!([{ "name": "snap" }])));
+    let gone = json!({ "sub_name": "v", "snap_name": "snap", "force": true });
     let info = json!({ "prefix": "fs volume info", "vol_name": "cephfs", "format": "json" });
     let found = steps(
         &cluster,
         &[
             json!({ "read": format!("{copy}/file") }),
-            json!({ "mgr": sub("snapshot rm", json!({ "sub_name": "v", "snap_name": "snap", "force": true })) }),
+            json!({ "mgr": sub("snapshot rm", gone) }),
             json!({ "mgr": sub("rm", json!({ "sub_name": "copy", "force": true })) }),
             json!({ "until": info, "has": "\"pending_subvolume_deletions\": 0" }),
             json!({ "mgr": sub("ls", json!({})) }),

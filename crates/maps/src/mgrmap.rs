@@ -1,5 +1,5 @@
-//! The map of managers: which is active and which stand by. Of a real cluster's, the parts that a client needs
-//! are read.
+//! The map of managers: which is active and which stand by. Of a real cluster's, the parts that a client
+//! needs are read.
 
 use crate::{Epoch, Gid};
 use std::collections::BTreeMap;

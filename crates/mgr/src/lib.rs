@@ -1,9 +1,9 @@
 //! The manager: takes clients' commands that are not for monitors, as the active one of several.
 //!
-//! [`Mgr`] is a [`node::Node`] in the process of each metadata server. It keeps a session to a monitor, sends
-//! beacons, and knows from the `mgrmap` whether it is active. It checks the capabilities of each command. Those
-//! about file systems' volumes leave as a [`Notice::Run`] for a worker outside, whose answer comes back as
-//! [`Request::Done`]; others go on to the monitors.
+//! [`Mgr`] is a [`node::Node`] in the process of each metadata server. It keeps a session to a monitor,
+//! sends beacons, and knows from the `mgrmap` whether it is active. It checks the capabilities of each
+//! command. Those about file systems' volumes leave as a [`Notice::Run`] for a worker outside, whose answer
+//! comes back as [`Request::Done`]; others go on to the monitors.
 //!
 //! Invariants of absence: it stores nothing, opens no file system, and carries out no command by itself.
 

@@ -12,7 +12,7 @@ use node::{ConnId, Event, Input, Level, Msg, Node, Output, RequestId};
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Now, Rng};
-use wire::{AddrType, EntityAddr, EntityType, Errno, Reader};
+use wire::{AddrType, EntityAddr, EntityType, Errno, Reader, Utime};
 
 /// Interval between beacons.
 const BEACONS: Duration = Duration::from_secs(2);
@@ -38,6 +38,8 @@ pub struct Mgr {
     has_keys: bool,
     /// The worker was told that it is active.
     is_active: bool,
+    /// The time from which it is active by the map.
+    active_since: Utime,
     next_beacon: Instant,
     /// Addresses of the worker's clients.
     clients: Vec<EntityAddr>,
@@ -63,6 +65,7 @@ impl Mgr {
             tells: Tells::new(TELL_SPACE),
             has_keys: false,
             is_active: false,
+            active_since: Utime::default(),
             next_beacon: Instant(0),
             clients: Vec::new(),
         }
@@ -146,9 +149,14 @@ impl Mgr {
         if !is_known {
             self.send_beacon(now);
         }
-        if self.monc.is_open() {
-            self.set_active(self.map.active_gid == gid && gid != Gid(0), out);
+        if !self.monc.is_open() {
+            return;
         }
+        if std::mem::replace(&mut self.active_since, self.map.active_change) != self.map.active_change {
+            // It may have lost its place between two maps, and its clients are blocklisted.
+            self.set_active(false, out);
+        }
+        self.set_active(self.map.active_gid == gid && gid != Gid(0), out);
     }
 
     fn set_active(&mut self, is_active: bool, out: &mut Out) {

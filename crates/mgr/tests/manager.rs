@@ -8,7 +8,7 @@ use msgs::Body;
 use node::{CloseReason, ConnId, Input, Msg, Node, Output, Peer, RequestId};
 use std::collections::BTreeMap;
 use stdx::{Instant, Now, Rng, Wall};
-use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType, Writer};
+use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType, Utime, Writer};
 
 const GID: u64 = 4100;
 const CLIENT: ConnId = ConnId(ConnId::ACCEPTED | 7);
@@ -85,7 +85,8 @@ impl World {
     }
 
     fn map(&mut self, epoch: u32, active: u64) {
-        let map = MgrMap { epoch: Epoch(epoch), active_gid: Gid(active), ..MgrMap::default() };
+        let active_change = Utime { sec: epoch, nsec: 0 };
+        let map = MgrMap { epoch: Epoch(epoch), active_gid: Gid(active), active_change, ..MgrMap::default() };
         self.mon_says(Body::from(msgs::MgrMap { map: msgs::Rest(Writer::encode(&map)) }));
     }
 
@@ -205,6 +206,10 @@ fn without_its_place_or_its_session_it_serves_nobody() {
     world.out.clear();
     world.give(Input::Connected { conn: CLIENT, peer: peer(EntityType::CLIENT, 5000, "allow rw") });
     assert!(world.has_closed());
+    let mut world = World::active("allow rw");
+    world.map(4, GID);
+    let again = [Notice::Active(false), Notice::Active(true)];
+    assert_eq!(world.notices(), again, "another one was active between two maps");
     let mut world = World::active("allow rw");
     world.give(Input::Closed { conn: world.mon, reason: CloseReason::Lost });
     assert_eq!(world.notices(), [Notice::Active(false)]);

@@ -109,7 +109,7 @@ fn one_that_is_silent_is_replaced_after_the_grace() {
     let (mut rig, _) = three_osds();
     manager(&mut rig, "a", 7001);
     let b = manager(&mut rig, "b", 7002);
-    let mut pass = |rig: &mut Rig| {
+    let pass = |rig: &mut Rig| {
         rig.pass(Duration::from_secs(2));
         rig.send(b, 0, peer::Body::from(beacon_of("b", 7002)));
     };

@@ -294,8 +294,8 @@ wire::messages! {
         pub features: u64,
         /// True once it has the keys that let clients in.
         pub available: bool,
-        /// Addresses of its own clients of OSDs and metadata servers: they are blocklisted when another manager
-        /// takes over.
+        /// Addresses of its own clients of OSDs and metadata servers: they are blocklisted when another
+        /// manager takes over.
         pub clients: Vec<EntityAddr>,
         /// `ceph mgr metadata`.
         pub metadata: BTreeMap<String, String>,

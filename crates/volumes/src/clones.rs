@@ -1,5 +1,5 @@
-//! Clones of snapshots: the commands. Each clone that is not complete has a symlink in an index, and its source
-//! subvolume names it in `.meta`; the copying itself is in [`crate::copying`].
+//! Clones of snapshots: the commands. Each clone that is not complete has a symlink in an index, and its
+//! source subvolume names it in `.meta`; the copying itself is in [`crate::copying`].
 
 use crate::attributes::Attributes;
 use crate::cluster::FileSystem;

@@ -1,5 +1,5 @@
-//! Connections to the cluster: one to the monitors and pools, and one to each file system that is in use. They
-//! are made when they are needed, and given up when nobody has used them for a while.
+//! Connections to the cluster: one to the monitors and pools, and one to each file system that is in use.
+//! They are made when they are needed, and given up when nobody has used them for a while.
 
 use crate::failure::{Done, Failure, missing};
 use crate::tree::Tree;
@@ -221,8 +221,13 @@ impl Cluster {
         }
         drop(plain);
         for connection in ended {
-            if let Err(error) = connection.cluster.shut_down() {
-                tracing::warn!(%error, "a connection of the manager");
+            // Without a metadata server it takes until there is one.
+            let end = move || match connection.cluster.shut_down() {
+                Ok(()) => {}
+                Err(error) => tracing::warn!(%error, "a connection of the manager"),
+            };
+            if let Err(error) = std::thread::Builder::new().name("unmount".into()).spawn(end) {
+                tracing::warn!(%error, "cannot start a thread");
             }
         }
     }

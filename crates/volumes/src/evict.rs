@@ -1,8 +1,8 @@
 //! Ending the sessions of clients that have a subvolume mounted.
 
 use crate::cluster::Cluster;
-use crate::failure::{Done, Failure, missing};
-use crate::service::Outcome;
+use crate::failure::{Done, Failure};
+use crate::outcome::Outcome;
 use serde_json::{Value, json};
 use wire::{EntityAddr, Errno};
 
@@ -62,7 +62,10 @@ mod tests {
 
     #[test]
     fn those_with_the_key_and_the_directory_are_meant() {
-        let session = |n: u64, id: &str, root: &str| json!({ "id": n, "entity": format!("client.{id}"), "client_metadata": { "root": root } });
+        let session = |n: u64, id: &str, root: &str| {
+            let entity = format!("client.{id}");
+            json!({ "id": n, "entity": entity, "client_metadata": { "root": root } })
+        };
         let all = json!([session(1, "a", "/x"), session(2, "b", "/x"), session(3, "a", "/y"), { "id": 4 }]);
         assert_eq!(meant(&all, "/x", "a"), ["id=1"]);
         assert!(meant(&json!({}), "/x", "a").is_empty());

@@ -117,8 +117,8 @@ mod tests {
     use super::*;
 
     /// As Ceph 16.2 writes it.
-    const CEPHS: &str = "[GLOBAL]\nversion = 2\ntype = subvolume\npath = /volumes/_nogroup/a/b0c\nstate = complete\n\n\
-                         [USER_METADATA]\nk/1 = v: 50%% = x\n\n";
+    const CEPHS: &str = "[GLOBAL]\nversion = 2\ntype = subvolume\npath = /volumes/_nogroup/a/b0c\n\
+                         state = complete\n\n[USER_METADATA]\nk/1 = v: 50%% = x\n\n";
 
     #[test]
     fn what_ceph_writes_is_read_and_written_alike() {

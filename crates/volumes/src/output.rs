@@ -69,9 +69,19 @@ mod tests {
     #[test]
     fn prints_as_python_does() {
         let found = json(&value!({ "b": [{ "z": 1, "a": "x" }], "a": {}, "c": [] }));
-        let lines = "{\n    \"a\": {},\n    \"b\": [\n        {\n            \"a\": \"x\",\n            \"z\": 1\n        \
-                     }\n    ],\n    \"c\": []\n}";
-        assert_eq!(found, lines);
+        let lines = [
+            "{",
+            "    \"a\": {},",
+            "    \"b\": [",
+            "        {",
+            "            \"a\": \"x\",",
+            "            \"z\": 1",
+            "        }",
+            "    ],",
+            "    \"c\": []",
+            "}",
+        ];
+        assert_eq!(found, lines.join("\n"));
         assert_eq!(names(Vec::new()), "[]");
         assert_eq!(time(Wall(1_700_000_000_123_456_789)), "2023-11-14 22:13:20");
         assert_eq!(time_of_xattr("1700000000.123456789"), "2023-11-14 22:13:20.123456");

@@ -5,6 +5,7 @@ use crate::background::{Background, Shared};
 use crate::cluster::{Cluster, FileSystem};
 use crate::evict::{self, Tell};
 use crate::failure::{Done, Failure, invalid, missing};
+use crate::outcome::Outcome;
 use crate::place::{Group, Place, snapshot_name};
 use crate::schedule::book::Book;
 use crate::schedule::{commands, runner};
@@ -25,17 +26,6 @@ const SCHEDULES: &str = "schedules";
 const LOOK_BACK: u64 = 120;
 /// Seconds between two tries of what failed in the background.
 const RETRY: u64 = 10;
-
-/// The outcome of a command.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Outcome {
-    /// 0 or a negative errno.
-    pub code: i32,
-    /// The status line: an error, or what was done.
-    pub status: String,
-    /// The output.
-    pub output: String,
-}
 
 /// What a command says.
 enum Said {

@@ -1,4 +1,5 @@
-//! `mgr` capabilities: the grammar of those of `mon`, profiles limited to a pool, and modules of Ceph's manager.
+//! `mgr` capabilities: the grammar of those of `mon`, profiles limited to a pool, and modules of Ceph's
+//! manager.
 
 use super::mon::{self, MonCap};
 use super::mon_grant::MonGrant;

@@ -2,7 +2,6 @@
 //! mon|osd|mds` start them alike.
 
 use super::layout::advise;
-use super::manager::Manager;
 use super::{files, hostname};
 use crate::cmd::probe;
 use anyhow::{Context, Result, bail};
@@ -73,7 +72,7 @@ pub(crate) struct Daemons {
     notices: Sender<Notice>,
     next_loop: usize,
     /// The managers beside metadata servers. They go on when their server begins anew.
-    managers: BTreeMap<EntityName, Manager>,
+    managers: BTreeMap<EntityName, Handle<mgr::Request, mgr::Notice>>,
 }
 
 /// A daemon to be started.

@@ -1,5 +1,5 @@
-//! The manager in the process of a metadata server: the node on an event loop, and the thread that carries the
-//! commands about volumes out.
+//! The manager in the process of a metadata server: the node on an event loop, and the thread that carries
+//! the commands about volumes out.
 
 use super::{Daemon, hostname};
 use anyhow::{Context, Result};

@@ -57,6 +57,12 @@ impl Managers {
         stored.unwrap_or_else(|| Self { epoch: FIRST_EPOCH, ..Self::default() })
     }
 
+    /// The epoch of the map, without reading the rest.
+    pub fn epoch_of(kv: &BTreeMap<String, Vec<u8>>) -> Epoch {
+        let stored = kv.get(KEY).and_then(|bytes| Reader::new(bytes).versioned(1, |_, r| r.get()).ok());
+        stored.unwrap_or(FIRST_EPOCH)
+    }
+
     /// The active manager.
     pub fn active(&self) -> Option<&Manager> {
         self.active.first()
@@ -171,8 +177,8 @@ fn change(edit: &mut Edit<'_>, change: impl FnOnce(&mut Managers, Utime)) {
         if !new.all().any(|other| other.name == manager.name) {
             edit.push(Change::Metadata(entity(&manager.name), None));
         }
-        // What it has under way must not meet what its successor does, and metadata servers do not wait for its
-        // sessions.
+        // What it has under way must not meet what its successor does, and metadata servers do not wait for
+        // its sessions.
         let until = edit.now.wall + BLOCKLIST;
         for addr in &manager.clients {
             edit.osd().new_blocklist.insert(*addr, until.into());
@@ -196,6 +202,14 @@ mod tests {
     fn shown(all: &Managers) -> (Option<u64>, Vec<u64>, u32) {
         let gids = all.standbys.iter().map(|m| m.gid.0).collect();
         (all.active().map(|m| m.gid.0), gids, all.active_change.sec)
+    }
+
+    #[test]
+    fn the_epoch_is_read_without_the_rest() {
+        let all = Managers { epoch: Epoch(7), active: vec![manager(1, "a")], ..Managers::default() };
+        let kv = [(KEY.to_owned(), Writer::encode(&all))].into();
+        assert_eq!((Managers::epoch_of(&kv), Managers::of(&kv)), (Epoch(7), all));
+        assert_eq!(Managers::epoch_of(&BTreeMap::new()), FIRST_EPOCH);
     }
 
     #[test]

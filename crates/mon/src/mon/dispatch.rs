@@ -158,7 +158,7 @@ impl<S: Storage> Mon<S> {
             "osdmap" => (u64::from(state.osd.epoch().0), u64::from(state.osd.oldest().0)),
             "mdsmap" | "fsmap" => (u64::from(state.fsmap.epoch.0), u64::from(state.fsmap.epoch.0)),
             "mgrmap" => {
-                let epoch = u64::from(Managers::of(&state.kv).epoch.0);
+                let epoch = u64::from(Managers::epoch_of(&state.kv).0);
                 (epoch, epoch)
             }
             _ => (0, 0),

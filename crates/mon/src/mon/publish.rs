@@ -343,11 +343,12 @@ fn fsmap(state: &State, session: &Session, names: bool, sub: &mut Sub) -> Bodies
 }
 
 fn mgrmap(state: &State, sub: &mut Sub) -> Bodies {
-    let map = Managers::of(&state.kv).map();
-    if sub.next > u64::from(map.epoch.0) {
+    let epoch = u64::from(Managers::epoch_of(&state.kv).0);
+    if sub.next > epoch {
         return Vec::new();
     }
-    sub.next = u64::from(map.epoch.0) + 1;
+    sub.next = epoch + 1;
+    let map = Managers::of(&state.kv).map();
     vec![msgs::Body::from(msgs::MgrMap { map: msgs::Rest(Writer::encode(&map)) }).into()]
 }
 

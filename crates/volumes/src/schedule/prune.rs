@@ -21,8 +21,9 @@ fn taken_at(name: &str) -> Option<u64> {
     Date::parse(&format!("{date}T{}", time.replace('_', ":")))
 }
 
-/// The snapshots among `names` that are to be removed. Of each period, the newest snapshot is kept, for as many
-/// of the last periods as the retention says; without retention, the newest 50. Others' snapshots stay.
+/// The snapshots among `names` that are to be removed. Of each period, the newest snapshot is kept, for as
+/// many of the last periods as the retention says; without retention, the newest 50. Others' snapshots
+/// stay.
 pub(super) fn superfluous(names: &[String], retention: &Retention) -> Vec<String> {
     let mut all: Vec<(u64, &String)> =
         names.iter().filter_map(|name| Some((taken_at(name)?, name))).collect();

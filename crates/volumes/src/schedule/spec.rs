@@ -1,5 +1,5 @@
-//! Repeat intervals (`1h`) and retention (`24h4w`), with the letters of Ceph 18 to 20: `m` for minutes, `M` for
-//! months. Ceph 16 has them the other way round.
+//! Repeat intervals (`1h`) and retention (`24h4w`), with the letters of Ceph 18 to 20: `m` for minutes, `M`
+//! for months. Ceph 16 has them the other way round.
 
 use std::collections::BTreeMap;
 

@@ -25,7 +25,10 @@ pub fn mgr_stat(view: &View<'_>, args: &Args) -> Outcome {
 
 pub fn mgr_dump(view: &View<'_>, args: &Args) -> Outcome {
     let map = Managers::of(&view.state.kv).map();
-    let standby = |(gid, m): (&Gid, &maps::MgrStandby)| json!({ "gid": gid.0, "name": m.name, "mgr_features": m.features, "available_modules": [] });
+    let standby = |(gid, m): (&Gid, &maps::MgrStandby)| {
+        let features = m.features;
+        json!({ "gid": gid.0, "name": m.name, "mgr_features": features, "available_modules": [] })
+    };
     let json = json!({
         "epoch": map.epoch.0, "active_gid": map.active_gid.0, "active_name": map.active_name,
         "active_addrs": addrvec(&map.active_addrs), "active_addr": legacy_addr(&map.active_addrs),
