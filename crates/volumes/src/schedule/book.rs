@@ -85,7 +85,8 @@ impl Schedule {
         let time = |at: Option<u64>| at.map(|at| Date::of(at).iso());
         json!({
             "fs": fs, "subvol": null, "group": null, "path": path, "rel_path": path,
-            "schedule": self.interval, "retention": retention, "start": time(Some(self.start)), "created": time(Some(self.created)),
+            "schedule": self.interval, "retention": retention,
+            "start": time(Some(self.start)), "created": time(Some(self.created)),
             "first": time(self.first), "last": time(self.last), "last_pruned": time(self.last_pruned),
             "created_count": self.created_count, "pruned_count": self.pruned_count, "active": self.active,
         })
