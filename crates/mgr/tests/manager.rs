@@ -1,6 +1,6 @@
 //! The manager between monitors, clients and its worker: exact outputs to given inputs.
 
-use auth::{Credentials, Method};
+use auth::{Credentials, Method, Tickets};
 use decl::MgrCmd;
 use maps::{Epoch, Gid, MgrMap, MonInfo, MonMap};
 use mgr::{Mgr, MgrConfig, Notice, Outcome, Request};
@@ -25,6 +25,8 @@ fn addr(port: u16) -> EntityAddr {
 }
 
 fn peer(ty: EntityType, global_id: u64, caps: &str) -> Box<Peer> {
+    let mut tickets = Tickets::default();
+    tickets.global_id = global_id;
     Box::new(Peer {
         name: EntityName::new(ty, "x"),
         id: EntityId::new(ty, 0),
@@ -34,7 +36,7 @@ fn peer(ty: EntityType, global_id: u64, caps: &str) -> Box<Peer> {
         ours: addr(2),
         features: !0,
         caps: caps.to_owned(),
-        tickets: None,
+        tickets: Some(Box::new(tickets)),
     })
 }
 
