@@ -7,6 +7,12 @@
 //!
 //! Entry points: [`Volumes::run`], then `service.rs`, which names the code of each command.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this crate is layer 5: blocking code with threads and clocks"
+)]
+
 mod access;
 mod attributes;
 mod background;
