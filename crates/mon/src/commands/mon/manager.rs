@@ -4,7 +4,7 @@ use crate::commands::reply::{Outcome, count_values, said, structured};
 use crate::domain::managers::{self, Managers, entity};
 use crate::edit::Edit;
 use crate::failure::{Failure, invalid, missing};
-use crate::text::{addrvec, legacy_addr};
+use crate::text::{addrs, addrvec, legacy_addr};
 use crate::view::View;
 use decl::Args;
 use maps::Gid;
@@ -60,7 +60,7 @@ pub fn mgr_fail(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
 /// The metadata of one manager, with its name and addresses.
 fn metadata(view: &View<'_>, m: &managers::Manager) -> Value {
     let known = view.state.metadata.get(&entity(&m.name));
-    let mut out = json!({ "name": m.name, "addr": legacy_addr(&m.addrs), "addrs": addrvec(&m.addrs) });
+    let mut out = json!({ "name": m.name, "addr": legacy_addr(&m.addrs), "addrs": addrs(&m.addrs) });
     for (key, value) in known.into_iter().flatten() {
         out[key] = value.clone().into();
     }
