@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(changed(&one, &[], Some(&rw)), one);
         let both = changed(&one, &[], Some(&"allow rw path=/b".to_owned()));
         assert_eq!(both, "allow rw path=/a, allow rw path=/b");
-        assert_eq!(changed(&both, &[rw.clone()], Some(&r)), "allow rw path=/b, allow r path=/a");
+        assert_eq!(changed(&both, std::slice::from_ref(&rw), Some(&r)), "allow rw path=/b, allow r path=/a");
         assert_eq!(changed(&one, &[r, rw], None), "");
     }
 }
