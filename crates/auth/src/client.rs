@@ -152,9 +152,15 @@ impl Tickets {
         self.take_tickets(&mut r, &key, now)
     }
 
-    /// The request (payload of MAuth) for the rotating keys of our own role.
-    pub fn rotating_request() -> Vec<u8> {
-        Writer::encode(&cephx::GET_ROTATING_KEY)
+    /// The request (payload of MAuth) for the rotating keys of our own role, or of `hosted`, a service that a
+    /// daemon offers besides its own: Nacre's extension, for managers in the processes of metadata servers.
+    pub fn rotating_request(hosted: Option<EntityType>) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.put(&cephx::GET_ROTATING_KEY);
+        if let Some(service) = hosted {
+            w.put(&u32::from(service.0));
+        }
+        w.into_vec()
     }
 
     /// Reads the answer to [`Self::rotating_request`].

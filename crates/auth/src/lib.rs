@@ -22,7 +22,9 @@ mod service;
 mod step;
 
 pub use authenticator::Authenticator;
-pub use caps::{Access, Caller, CapsError, ClassCall, MdsCap, MonCap, OsdCap, OsdTarget, Perm, check_caps};
+pub use caps::{
+    Access, Caller, CapsError, ClassCall, MdsCap, MgrCap, MonCap, OsdCap, OsdTarget, Perm, check_caps,
+};
 pub use cephx::TicketBlob;
 pub use client::{Credentials, Initiator, InitiatorDone, InitiatorStep, Ticket, Tickets};
 pub use denial::{Denial, DenialKind};

@@ -115,7 +115,8 @@ impl ServerKeys {
             }
             cephx::GET_ROTATING_KEY => {
                 let key = &self.entities.get(peer).ok_or_else(unknown)?.key;
-                let keys = self.rotating.get(&peer.ty).filter(|_| peer.ty != EntityType::CLIENT);
+                let service = if r.is_empty() { peer.ty } else { hosted_service(peer, r.get()?)? };
+                let keys = self.rotating.get(&service).filter(|_| peer.ty != EntityType::CLIENT);
                 let keys = keys.ok_or_else(|| AuthError::refused("no rotating keys for this role"))?;
                 let mut w = response_header(kind);
                 w.blob(&keys.seal_for(key));
@@ -257,6 +258,15 @@ impl ServerKeys {
             })
             .collect();
         encode_grants(&grants, holder, None)
+    }
+}
+
+/// The service of number `asked`, if the daemon `peer` offers it besides its own.
+fn hosted_service(peer: &EntityName, asked: u32) -> Result<EntityType, AuthError> {
+    let may = peer.ty == EntityType::MDS && asked == u32::from(EntityType::MGR.0);
+    match may || asked == u32::from(peer.ty.0) {
+        true => Ok(EntityType(u8::try_from(asked).unwrap_or_default())),
+        false => Err(AuthError::refused(format!("{peer} offers no service {asked:#x}"))),
     }
 }
 

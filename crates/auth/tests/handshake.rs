@@ -234,7 +234,7 @@ fn daemons_fetch_the_rotating_keys_of_their_own_role() {
     let osd = EntityName::parse("osd.0").expect("a name");
     let key = Key::generate(world.now.wall, &mut world.rng);
     world.mon.entities.insert(osd.clone(), EntityAuth { key: key.clone(), caps: BTreeMap::new() });
-    let request = Tickets::rotating_request();
+    let request = Tickets::rotating_request(None);
     let reply = world.mon.answer_request(&osd, 7, &request, world.now, &mut world.rng).expect("granted");
     let keys = Tickets::open_rotating(&reply, &key).expect("opens");
     assert_eq!(Some(&keys), world.mon.rotating_for(EntityType::OSD));
@@ -243,6 +243,23 @@ fn daemons_fetch_the_rotating_keys_of_their_own_role() {
         world.mon.answer_request(&world.name, 7, &request, world.now, &mut world.rng).is_err(),
         "not for clients"
     );
+}
+
+#[test]
+fn a_metadata_server_fetches_the_keys_of_the_manager_that_it_hosts_and_nobody_else_does() {
+    let mut world = World::new();
+    let mut ask = |name: &str, hosted| {
+        let name = EntityName::parse(name).expect("a name");
+        let key = Key::generate(world.now.wall, &mut world.rng);
+        world.mon.entities.insert(name.clone(), EntityAuth { key: key.clone(), caps: BTreeMap::new() });
+        let request = Tickets::rotating_request(Some(hosted));
+        let reply = world.mon.answer_request(&name, 7, &request, world.now, &mut world.rng).ok()?;
+        Some(Tickets::open_rotating(&reply, &key).expect("opens"))
+    };
+    let keys = ask("mds.a", EntityType::MGR);
+    assert!(ask("mds.a", EntityType::OSD).is_none() && ask("mds.a", EntityType::AUTH).is_none());
+    assert!(ask("osd.0", EntityType::MGR).is_none() && ask("client.x", EntityType::MGR).is_none());
+    assert_eq!(keys.as_ref(), world.mon.rotating_for(EntityType::MGR));
 }
 
 /// Bytes that a client of Ceph 16.2.15 and its monitor exchanged, with that (throw-away) cluster's key.

@@ -7,6 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 use stdx::Bufs;
+use wire::{EntityName, EntityType};
 
 /// The answer to a monitor command.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,6 +25,7 @@ pub struct CommandReply {
 pub struct Cluster {
     handle: Handle<Request, Reply>,
     notices: Receiver<Notice>,
+    nonce: u32,
     // Dropped after the handle, so that the node ends before its loop is waited for.
     event_loop: EventLoop,
 }
@@ -36,9 +38,12 @@ impl Cluster {
         let event_loop = EventLoop::start("client").map_err(start)?;
         let (tx, notices) = mpsc::channel();
         let limits = runtime::Limits { mode: options.mode, ..runtime::Limits::default() };
-        let spec = NodeSpec { limits, ..NodeSpec::client(options.name.clone()) };
+        // Whatever the key's name, this is a client.
+        let name = EntityName::new(EntityType::CLIENT, options.name.id.clone());
+        let spec = NodeSpec { limits, ..NodeSpec::client(name) };
+        let nonce = spec.nonce;
         let handle = event_loop.spawn(spec, move || Client::new(config, runtime::rng()), tx);
-        let cluster = Self { handle, notices, event_loop };
+        let cluster = Self { handle, notices, nonce, event_loop };
         // A program that caches nothing has nothing to forget.
         cluster.fs().on_invalidate(|_, done| drop(done));
         match cluster.notices.recv_timeout(patience) {
@@ -57,6 +62,12 @@ impl Cluster {
                 Err(Error::Connect(format!("{what} within {patience:?}: is the cluster{of} running?")))
             }
         }
+    }
+
+    /// The number that tells it from other clients at its address: the cluster's blocklist would name it.
+    /// After an eviction it takes another.
+    pub fn nonce(&self) -> u32 {
+        self.nonce
     }
 
     /// A pool by name; the first operation reports if there is none.

@@ -1,7 +1,9 @@
 //! A command as clients send it, one JSON object, checked against its declaration.
 
 use crate::commands::Cmd;
+use crate::manager::MgrCmd;
 use crate::sig::{Kind, Param, Word, parse};
+use crate::table::Command;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,25 +29,16 @@ pub struct Args {
 }
 
 impl Args {
-    /// Parses and checks the text of a command.
+    /// Parses and checks the text of a monitor's command.
     pub fn parse(text: &str) -> Result<(Cmd, Self), ArgError> {
-        let values = match serde_json::from_str::<Value>(text) {
-            Ok(Value::Object(values)) => values,
-            Ok(_) => return Err(ArgError("a command must be a JSON object with a `prefix`".into())),
-            Err(e) => return Err(ArgError(format!("the command is not valid JSON: {e}"))),
-        };
-        let prefix = values.get("prefix").and_then(Value::as_str).unwrap_or_default();
-        let words: Vec<&str> = prefix.split_whitespace().collect();
-        let prefix = words.join(" ");
-        let mut error = None;
-        // A prefix may have several forms (`osd crush set` has): the first that fits is meant.
-        for cmd in Cmd::ALL.iter().filter(|c| c.prefix() == prefix) {
-            match check(*cmd, values.clone()) {
-                Ok(args) => return Ok((*cmd, args)),
-                Err(e) => error = error.or(Some(e)),
-            }
-        }
-        Err(error.unwrap_or_else(|| ArgError(format!("command not known: `{prefix}` (see `ceph --help`)"))))
+        let values = object(text)?;
+        let found = choose(&values, Cmd::ALL, Cmd::decl);
+        found.unwrap_or_else(|| Err(unknown(&values)))
+    }
+
+    /// Parses and checks the text of a manager's command. `None` if it is none of these.
+    pub fn parse_for_manager(text: &str) -> Result<Option<(MgrCmd, Self)>, ArgError> {
+        choose(&object(text)?, MgrCmd::ALL, MgrCmd::decl).transpose()
     }
 
     /// Arguments without a declaration, for tests and internal callers.
@@ -118,6 +111,45 @@ impl Args {
     }
 }
 
+fn object(text: &str) -> Result<Map<String, Value>, ArgError> {
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(values)) => Ok(values),
+        Ok(_) => Err(ArgError("a command must be a JSON object with a `prefix`".into())),
+        Err(e) => Err(ArgError(format!("the command is not valid JSON: {e}"))),
+    }
+}
+
+fn prefix(values: &Map<String, Value>) -> String {
+    let prefix = values.get("prefix").and_then(Value::as_str).unwrap_or_default();
+    prefix.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Checks a command against the table `all`. `None` if its prefix is not in there. A prefix may have several
+/// forms (`osd crush set` has): the first that fits is meant.
+fn choose<T: Copy>(
+    values: &Map<String, Value>,
+    all: &[T],
+    decl: fn(T) -> &'static Command,
+) -> Option<Result<(T, Args), ArgError>> {
+    let prefix = prefix(values);
+    let mut error = None;
+    for cmd in all.iter().filter(|cmd| decl(**cmd).prefix() == prefix) {
+        match check(decl(*cmd), values.clone()) {
+            Ok(args) => return Some(Ok((*cmd, args))),
+            Err(e) => error = error.or(Some(e)),
+        }
+    }
+    error.map(Err)
+}
+
+fn unknown(values: &Map<String, Value>) -> ArgError {
+    let prefix = prefix(values);
+    match MgrCmd::ALL.iter().any(|cmd| cmd.prefix() == prefix) {
+        true => ArgError(format!("`{prefix}` is a command for the manager: send it there")),
+        false => ArgError(format!("command not known: `{prefix}` (see `ceph --help`)")),
+    }
+}
+
 /// `3` or `osd.3`.
 pub fn parse_osd(text: &str) -> Option<i32> {
     text.strip_prefix("osd.").unwrap_or(text).parse().ok().filter(|id: &i32| *id >= 0)
@@ -146,15 +178,16 @@ fn as_float(value: &Value) -> Option<f64> {
     number.filter(|f| f.is_finite())
 }
 
-fn check(cmd: Cmd, mut values: Map<String, Value>) -> Result<Args, ArgError> {
-    for word in parse(cmd.decl().signature) {
+fn check(command: &'static Command, mut values: Map<String, Value>) -> Result<Args, ArgError> {
+    for word in parse(command.signature) {
         let Word::Param(param) = word else { continue };
         values.retain(|_, v| !v.is_null());
         let Some(value) = values.get(param.name) else {
             if param.optional || param.kind == Kind::Bool {
                 continue;
             }
-            return Err(ArgError(format!("missing required argument `{}` ({})", param.name, cmd.usage())));
+            let usage = command.usage();
+            return Err(ArgError(format!("missing required argument `{}` ({usage})", param.name)));
         };
         match value {
             Value::Array(items) if param.many => {
@@ -247,6 +280,16 @@ mod tests {
         assert!(error(r#"{"prefix":"nosuch"}"#).contains("not known"));
         assert!(error("[1]").contains("JSON object"));
         assert!(error("{").contains("not valid JSON"));
+    }
+
+    #[test]
+    fn the_managers_commands_are_apart_from_the_monitors() {
+        let create = r#"{"prefix":"fs subvolume create","vol_name":"v","sub_name":"s","size":1024}"#;
+        let (cmd, args) = Args::parse_for_manager(create).expect("right").expect("is the manager's");
+        assert_eq!((cmd, args.int("size")), (MgrCmd::SubvolumeCreate, Some(1024)));
+        assert_eq!(Args::parse_for_manager(r#"{"prefix":"status"}"#), Ok(None));
+        assert!(Args::parse_for_manager(r#"{"prefix":"fs subvolume create","vol_name":"v"}"#).is_err());
+        assert!(error(create).contains("for the manager"));
     }
 
     #[test]

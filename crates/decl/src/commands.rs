@@ -1,72 +1,11 @@
 //! The monitor's command table: one line a command, from which come clients' help and validation, the
 //! permission check and the exhaustive dispatch in the monitor.
 
-use crate::sig::{Word, parse};
+use crate::table::command_table;
 
-/// The declaration of a command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Command {
-    /// Prefix and arguments, in the notation of [`crate::sig`].
-    pub signature: &'static str,
-    /// The service whose capability it needs.
-    pub module: &'static str,
-    /// `r`, `rw`, `rx`, `rwx`.
-    pub perm: &'static str,
-    /// True for old spellings, which help does not show.
-    pub hidden: bool,
-    /// One line for people.
-    pub help: &'static str,
-}
-
-macro_rules! commands {
-    ($(
-        $name:ident = $module:literal $perm:literal $signature:literal $help:literal $(, $hidden:ident)?;
-    )*) => {
-        /// The commands of the monitor.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub enum Cmd { $( #[doc = $help] $name ),* }
-
-        impl Cmd {
-            /// All commands, in order of declaration.
-            pub const ALL: &'static [Self] = &[ $( Self::$name ),* ];
-
-            /// Declaration of the command.
-            pub fn decl(self) -> &'static Command {
-                match self { $( Self::$name => &Command {
-                    signature: $signature,
-                    module: $module,
-                    perm: $perm,
-                    hidden: commands!(@hidden $($hidden)?),
-                    help: $help,
-                } ),* }
-            }
-        }
-    };
-    (@hidden) => { false };
-    (@hidden hidden) => { true };
-}
-
-impl Cmd {
-    /// The words before the first argument.
-    pub fn prefix(self) -> String {
-        crate::sig::prefix(self.decl().signature)
-    }
-
-    /// The line that reminds of the arguments.
-    pub fn usage(self) -> String {
-        let mut out = Vec::new();
-        for word in parse(self.decl().signature) {
-            out.push(match word {
-                Word::Literal(text) => text.to_owned(),
-                Word::Param(p) if p.optional => format!("[<{}>]", p.name),
-                Word::Param(p) => format!("<{}>", p.name),
-            });
-        }
-        out.join(" ")
-    }
-}
-
-commands! {
+command_table! {
+    /// The commands of the monitor.
+    Cmd {
     Descriptions = "mon" "r" "get_command_descriptions" "Describes all commands in JSON", hidden;
     Status = "mon" "r" "status" "Shows the state of the cluster";
     Health = "mon" "r" "health detail:choice?(detail)" "Shows what is wrong, with `detail` where and what to do";
@@ -89,11 +28,15 @@ commands! {
     MonCountMetadata = "mon" "r" "mon count-metadata property:str" "Counts monitors by a value of their metadata";
     MonFeatureLs = "mon" "r" "mon feature ls" "Lists the features that monitors need to have";
     TimeSyncStatus = "mon" "r" "time-sync-status" "Shows the clock differences of the monitors";
-    MgrStat = "mgr" "r" "mgr stat" "Says that there is no manager: monitors do its work";
-    MgrDump = "mgr" "r" "mgr dump epoch:int?[0]" "Prints the map of managers: there are none";
-    MgrVersions = "mgr" "r" "mgr versions" "Counts managers by version: none";
-    MgrMetadata = "mgr" "r" "mgr metadata who:str?" "Shows what managers say of their host: there are none";
-    MgrModuleLs = "mgr" "r" "mgr module ls" "Lists the modules of managers: none";
+    MgrStat = "mgr" "r" "mgr stat" "Says which manager is active";
+    MgrDump = "mgr" "r" "mgr dump epoch:int?[0]" "Prints the map of managers";
+    MgrFail = "mgr" "rw" "mgr fail who:str?" "Lets another manager take over from this one, or from the active one";
+    MgrVersions = "mgr" "r" "mgr versions" "Counts managers by version";
+    MgrMetadata = "mgr" "r" "mgr metadata who:str?" "Shows what managers say of their host";
+    MgrCountMetadata = "mgr" "r" "mgr count-metadata property:str" "Counts managers by a value of their metadata";
+    MgrModuleLs = "mgr" "r" "mgr module ls" "Lists the duties of managers and of the monitors in their place";
+    MgrModuleEnable = "mgr" "rw" "mgr module enable module:str force:choice?(--force)" "Accepts the modules that are always on";
+    MgrModuleDisable = "mgr" "rw" "mgr module disable module:str" "Refused: what there is is always on";
     MgrServices = "mgr" "r" "mgr services" "Lists the services of the manager: none";
     NodeLs = "mon" "r" "node ls type:choice?(all|osd|mon|mds|mgr)" "Lists hosts and the daemons on them";
     Log = "mon" "rw" "log logtext:str*" "Writes a line to the cluster log";
@@ -346,6 +289,7 @@ commands! {
     DeviceLsByDaemon = "mgr" "r" "device ls-by-daemon who:str" "Lists the devices of a daemon";
     DeviceLsByHost = "mgr" "r" "device ls-by-host host:str" "Lists the devices of a host";
     DeviceInfo = "mgr" "r" "device info devid:str" "Prints a device and who uses it";
+    }
 }
 
 #[cfg(test)]

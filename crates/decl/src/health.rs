@@ -80,6 +80,7 @@ codes! {
     FsDegraded = "FS_DEGRADED" Warn "a metadata server is recovering: mounts wait until it is active";
     MdsDamage = "MDS_DAMAGE" Error "see `ceph tell mds.NAME damage ls`; `scrub start / recursive,repair` puts right what it can (docs/damage.md)";
     MdsInsufficientStandby = "MDS_INSUFFICIENT_STANDBY" Warn "start another metadata server: `nacre mds --id NAME`";
+    MgrDown = "MGR_DOWN" Warn "start a metadata server, whose process has a manager: subvolume commands wait for it";
     MonDown = "MON_DOWN" Warn "start the missing monitors";
     MonClockSkew = "MON_CLOCK_SKEW" Warn "synchronize the monitors' clocks";
     AuthInsecureGlobalIdReclaim = "AUTH_INSECURE_GLOBAL_ID_RECLAIM" Warn "upgrade the clients";

@@ -112,6 +112,7 @@ options! {
     "mon_warn_on_pool_no_app" Bool "true" "advanced" "whether a pool in use without an application is a warning";
     "mon_warn_on_pool_no_redundancy" Bool "true" "advanced" "whether a pool of size 1 is a warning";
     "mds_beacon_interval" Secs "0.5" "advanced" "how often a metadata server reports itself";
+    "mon_mgr_beacon_grace" Secs "30" "advanced" "a manager that reports nothing for so long is replaced";
     "mds_beacon_grace" Secs "3" "advanced" "a metadata server that reports nothing for so long is replaced";
     "mds_cache_memory_limit" Size "112M" "basic" "memory for a metadata server's cache";
     "mds_cache_max_inodes" Uint "0" "advanced" "most inodes in a metadata server's cache; 0 leaves it to the memory limit";

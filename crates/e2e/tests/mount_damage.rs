@@ -1,5 +1,5 @@
-//! A directory whose object is gone: what is in it fails with EIO, the rest goes on, the cluster's health says so,
-//! and an administrator makes it usable again.
+//! A directory whose object is gone: what is in it fails with EIO, the rest goes on, the cluster's health
+//! says so, and an administrator makes it usable again.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

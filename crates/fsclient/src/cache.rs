@@ -46,6 +46,8 @@ pub(crate) struct Cache {
     realms: Realms,
     /// A directory with a quota was ever here.
     has_quotas: bool,
+    /// Quotas are told, and do not limit what is done here.
+    ignores_quotas: bool,
     /// Inodes to be settled: written back, invalidated, reported to their MDS.
     unsettled: BTreeSet<InodeKey>,
     /// Inodes whose waiters may go on.
@@ -87,6 +89,7 @@ impl Cache {
             buffer: BufferTotal::new(buffer_limit),
             realms: Realms::default(),
             has_quotas: false,
+            ignores_quotas: false,
             unsettled: BTreeSet::new(),
             changed: BTreeSet::new(),
             woken: Vec::new(),

@@ -71,15 +71,19 @@ impl Client {
             credentials: config.credentials.clone(),
             mons: config.mons.clone(),
             services,
-            rotating_keys: false,
+            rotating_keys: None,
             space: SPACE_MONC,
             hostname: config.hostname.clone(),
         };
         let rados = RadosConfig::new(config.credentials.clone(), SPACE_RADOS);
+        let mut cache = Cache::new(config.options.idle_inodes, config.options.dirty_bytes);
+        if !config.options.quotas {
+            cache.ignore_quotas();
+        }
         Self {
             services: Services::new(monc, rados, &mut rng),
             sessions: Sessions::new(config.mount, SPACE_MDS, metadata_of_sessions(&config)),
-            cache: Cache::new(config.options.idle_inodes, config.options.dirty_bytes),
+            cache,
             window: Window::default(),
             handles: Handles::new(),
             ops: Ops::default(),

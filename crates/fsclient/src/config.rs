@@ -35,6 +35,9 @@ pub struct ClientOptions {
     pub fs_name: Option<String>,
     /// The directory that is mounted, for `session ls`.
     pub root: String,
+    /// Quotas limit what is done here (`client_quota` of Ceph). Administrators' tools move and remove trees
+    /// whatever their quotas.
+    pub quotas: bool,
     /// Files are created and removed without waiting for an MDS where that is possible (ADR 0017).
     pub asynchronous: bool,
 }
@@ -47,6 +50,7 @@ impl Default for ClientOptions {
             snapdir: ".snap".into(),
             fs_name: None,
             root: "/".into(),
+            quotas: true,
             asynchronous: true,
         }
     }

@@ -49,7 +49,7 @@ pub fn messages(data: &[u8]) {
 /// A cluster map: {u8 which} and its encoding. Placement on whatever decodes must end.
 pub fn maps(data: &[u8]) {
     let Some((which, rest)) = data.split_first() else { return };
-    match which % 7 {
+    match which % 8 {
         0 => {
             if let Ok(map) = Reader::new(rest).get::<maps::OsdMap>() {
                 for pool in map.pools.keys().take(4) {
@@ -64,7 +64,8 @@ pub fn maps(data: &[u8]) {
         3 => drop(Reader::new(rest).get::<maps::MdsMap>()),
         4 => drop(Reader::new(rest).get::<maps::FsMap>()),
         5 => drop(Reader::new(rest).get::<crush::CrushMap>()),
-        _ => drop(Reader::new(rest).get::<maps::Pool>()),
+        6 => drop(Reader::new(rest).get::<maps::Pool>()),
+        _ => drop(Reader::new(rest).get::<maps::MgrMap>()),
     }
 }
 
@@ -72,12 +73,13 @@ pub fn maps(data: &[u8]) {
 pub fn texts(data: &[u8]) {
     let Some((which, rest)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
-    match which % 5 {
+    match which % 6 {
         0 => drop(auth::MonCap::parse(text)),
         1 => drop(auth::OsdCap::parse(text)),
         2 => drop(auth::MdsCap::parse(text)),
         3 => drop(auth::Keyring::parse(text)),
-        _ => drop(decl::Conf::parse(text)),
+        4 => drop(decl::Conf::parse(text)),
+        _ => drop(auth::MgrCap::parse(text)),
     }
 }
 

@@ -42,7 +42,7 @@ pub use incremental::OsdMapIncremental;
 pub use interval_set::IntervalSet;
 pub use layout::{FileLayout, LegacyFileLayout};
 pub use mdsmap::{MdsInfo, MdsMap, MdsState};
-pub use mgrmap::MgrMap;
+pub use mgrmap::{MgrMap, MgrStandby};
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use nacre::NacreMap;
 pub use osd::{AFFINITY_DEFAULT, OsdEntry, OsdInfo, OsdXinfo, WEIGHT_IN, osd_state};

@@ -165,6 +165,19 @@ pub enum Need {
     Prepared(TxnId),
 }
 
+/// A damaged item, and what is wrong with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Damage {
+    /// A fragment: none of its entries is known.
+    Frag(DirFrag, String),
+    /// An entry.
+    Entry(DirFrag, DentryKey, String),
+    /// An inode that is stored alone.
+    Inode(InodeKey, String),
+    /// An inode's place in the inode index.
+    BackTrace(InodeKey, String),
+}
+
 /// The reason why an operation is not decided.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {

@@ -1,5 +1,5 @@
-//! Damaged metadata: what can't be read fails, everything else goes on, and a scrub finds it and puts right what
-//! can be told from the rest.
+//! Damaged metadata: what can't be read fails, everything else goes on, and a scrub finds it and puts right
+//! what can be told from the rest.
 
 mod world;
 

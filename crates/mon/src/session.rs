@@ -47,9 +47,9 @@ pub enum SubEnd {
 }
 
 impl Session {
-    /// True if the peer is a daemon of kind `ty`, or an administrator.
+    /// True if the peer acts as a daemon of kind `ty`, or as a client.
     pub fn is(&self, ty: EntityType) -> bool {
-        self.peer.name.ty == ty
+        self.peer.role() == ty
     }
 
     /// True if it may see this file system.

@@ -154,7 +154,7 @@ fn value(rng: &mut Rng, param: &Value) -> Value {
 
 #[test]
 fn commands_with_any_arguments_end_no_monitor() {
-    let table = decl::describe::descriptions();
+    let table = decl::describe::descriptions(false);
     let table: Vec<&Value> = table.as_object().expect("an object").values().collect();
     for seed in test_seeds("NACRE_HOSTILE", 40) {
         let mut rng = Rng::from_seed(seed);

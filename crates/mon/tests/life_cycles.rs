@@ -104,7 +104,7 @@ fn who_asked_for_one_map_long_ago_is_told_that_an_osd_is_gone() {
     // On a new session it asks for nothing that it has.
     let again = rig.connect("client.x", "allow r", 7000);
     let mut want = msgs::MonSubscribe::default();
-    want.what.insert("mgrmap".into(), msgs::SubscribeItem { start: 2, flags: 0 });
+    want.what.insert("mgrmap".into(), msgs::SubscribeItem { start: 3, flags: 0 });
     rig.send(again, 0, msgs::Body::from(want));
     assert_eq!(rig.sent(again).len(), 0, "who has just come may know no OSDs yet");
     rig.pass(Duration::from_secs(2));

@@ -35,8 +35,8 @@ pub struct MoncConfig {
     pub mons: Vec<EntityAddr>,
     /// Services for which we need tickets.
     pub services: Vec<EntityType>,
-    /// Daemons: fetch the rotating keys of our own role.
-    pub rotating_keys: bool,
+    /// Daemons: the service whose rotating keys are fetched.
+    pub rotating_keys: Option<EntityType>,
     /// Our share of the node's connection numbers.
     pub space: u8,
     /// Name of this host, for the monitor's log.

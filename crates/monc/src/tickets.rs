@@ -65,7 +65,7 @@ impl Keeper {
             self.tickets = tickets.clone();
         }
         self.renew_at = self.tickets.next_renewal().map(|at| mono(now, at));
-        if config.rotating_keys && config.credentials.key.is_some() {
+        if config.rotating_keys.is_some() && config.credentials.key.is_some() {
             self.rotate_at = Some(now.mono);
         }
     }
@@ -103,8 +103,12 @@ impl Keeper {
             return Ok(None);
         }
         let reached = |at: Option<Instant>| at.is_some_and(|at| at <= now.mono);
-        let (asked, payload) = if reached(self.rotate_at) {
-            (Asked::RotatingKeys, Tickets::rotating_request())
+        let (asked, payload) = if let Some(service) = config.rotating_keys.filter(|_| reached(self.rotate_at))
+        {
+            (
+                Asked::RotatingKeys,
+                Tickets::rotating_request(Some(service).filter(|s| *s != config.credentials.name.ty)),
+            )
         } else if reached(self.renew_at) {
             let services = self.tickets.due(&config.services, now.wall);
             let is_own_due = self.tickets.is_session_due(now.wall) && !self.refused;

@@ -27,7 +27,7 @@ fn monc_of_seed(ports: &[u16], seed: u64) -> Monc {
         credentials: auth::Credentials { name: EntityName::new(EntityType::CLIENT, "a"), key: None },
         mons: ports.iter().map(|p| addr(*p)).collect(),
         services: vec![EntityType::OSD],
-        rotating_keys: false,
+        rotating_keys: None,
         space: 3,
         hostname: "host".to_owned(),
     };

@@ -45,7 +45,7 @@ impl World {
             credentials: credentials.clone(),
             mons: vec![EntityAddr::msgr2(([127, 0, 0, 1], 3300).into(), 0)],
             services: SERVICES.to_vec(),
-            rotating_keys: true,
+            rotating_keys: Some(wire::EntityType::OSD),
             space: 1,
             hostname: String::new(),
         };

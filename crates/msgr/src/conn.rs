@@ -333,9 +333,11 @@ impl Conn {
     }
 
     /// Checks that the peer's role is the one that it proved. Only a client may use any name, as the tools do
-    /// with `--name mon.`.
+    /// with `--name mon.`. A manager has the name of the metadata server whose process it shares.
     pub(crate) fn check_role(&self) -> Result<(), Reason> {
-        match self.peer.ty == EntityType::CLIENT || self.peer.ty == self.peer.entity.ty {
+        let (role, proven) = (self.peer.ty, self.peer.entity.ty);
+        let is_hosted = role == EntityType::MGR && proven == EntityType::MDS;
+        match role == EntityType::CLIENT || role == proven || is_hosted {
             true => Ok(()),
             false => Err(Reason::WrongPeer("it claims another role than its key has")),
         }

@@ -7,12 +7,14 @@
 
 pub mod basic;
 pub mod mds;
+pub mod mgr;
 pub mod mon;
 pub mod op;
 pub mod osd;
 
 pub use basic::{Paxos, Rest, Trailing, Versioned};
 pub use mds::*;
+pub use mgr::*;
 pub use mon::*;
 pub use op::{Extent, Op, OpCode, SubOp};
 pub use osd::*;
@@ -26,5 +28,6 @@ wire::message_bodies! {
         OsdOpReply, WatchNotify, FsMap, PoolOpReply, PoolOp, MonCommand, MonCommandAck, Log, LogAck,
         GetPoolStats, GetPoolStatsReply, OsdBackoff, Config, GetConfig, Command, CommandReply, FsMapUser,
         MgrMap, ClientCaps, ClientLease, ClientSnap, ClientCapRelease, ClientQuota, MonGetOsdMap,
+        MgrOpen, MgrReport, MgrClose, MgrCommand, MgrCommandReply, MgrUpdate,
     }
 }

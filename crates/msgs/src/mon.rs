@@ -350,7 +350,7 @@ wire::messages! {
         pub map: maps::FsMapUser,
     }
 
-    /// Monitor to `mgrmap` subscriber; ours has no manager.
+    /// Monitor to `mgrmap` subscriber.
     pub struct MgrMap = 0x704 "mgr_map" [v 1/1] {
         /// Encoded MgrMap, without a length.
         pub map: Rest,

@@ -241,6 +241,17 @@ pub struct Peer {
     pub tickets: Option<Box<auth::Tickets>>,
 }
 
+impl Peer {
+    /// The role in which it acts. Whoever announces itself as a client is one, no matter whose key it uses; a
+    /// manager uses the key of the metadata server in whose process it runs.
+    pub fn role(&self) -> EntityType {
+        match self.id.ty {
+            announced @ (EntityType::CLIENT | EntityType::MGR) => announced,
+            _ => self.name.ty,
+        }
+    }
+}
+
 /// Reason for which a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseReason {

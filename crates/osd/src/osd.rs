@@ -61,7 +61,7 @@ impl Osd {
             credentials: config.credentials.clone(),
             mons: config.monitors.clone(),
             services: vec![EntityType::OSD],
-            rotating_keys: true,
+            rotating_keys: Some(EntityType::OSD),
             space: MONC_SPACE,
             hostname: config.hostname.clone(),
         };

@@ -53,7 +53,7 @@ impl Session {
     }
 
     fn is_client_with_map(&self) -> bool {
-        self.peer.name.ty == EntityType::CLIENT && self.epoch > Epoch(0)
+        self.peer.role() == EntityType::CLIENT && self.epoch > Epoch(0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use maps::{Epoch, Fscid, Gid, IntervalSet, MdsRank, MdsState, ObjectStatSum, OsdId, PgId, StoreStatfs};
 use std::collections::BTreeMap;
-use wire::{AddrVec, EntityId, Utime, Uuid, wire_structs};
+use wire::{AddrVec, EntityAddr, EntityId, Utime, Uuid, wire_structs};
 
 wire_structs! {
     /// The state of one PG, as its primary reports it.
@@ -278,6 +278,27 @@ wire::messages! {
     pub struct MonLeader = 0xe10b "mon_leader" [v 1/1] {
         /// Grows with each.
         pub term: u64,
+    }
+
+    /// Manager to monitor, every few seconds: it would serve, or serves. The answer is the `mgrmap`.
+    pub struct MgrBeacon = 0xe119 "mgr_beacon" [v 1/1] {
+        /// Id of the cluster.
+        pub fsid: Uuid,
+        /// Identity of this run: its global id.
+        pub gid: Gid,
+        /// Name: that of the metadata server whose process it shares.
+        pub name: String,
+        /// Addresses for clients; their nonce is the incarnation.
+        pub addrs: AddrVec,
+        /// Its feature bits.
+        pub features: u64,
+        /// True once it has the keys that let clients in.
+        pub available: bool,
+        /// Addresses of its own clients of OSDs and metadata servers: they are blocklisted when another
+        /// manager takes over.
+        pub clients: Vec<EntityAddr>,
+        /// `ceph mgr metadata`.
+        pub metadata: BTreeMap<String, String>,
     }
 
     /// Monitor to OSD: scrub these PGs, as an administrator has ordered.

@@ -24,7 +24,7 @@ wire::message_bodies! {
         MonHello, MonRaft, MonForward, MonForwardReply, MonForwardEnd,
         MonSnapshot, MonSnapshotAck, MonIdsWanted, MonIds,
         Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon,
-        NacreMap, OsdPgTemp, MonLeader, OsdScrub,
+        NacreMap, OsdPgTemp, MonLeader, OsdScrub, MgrBeacon,
         OsdPing, RepData, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog,
         Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
         PgScrub, PgScrubMap, PgScrubbed,

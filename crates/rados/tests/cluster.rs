@@ -16,7 +16,7 @@ fn cluster() -> Cluster {
         credentials: credentials(),
         mons: vec![EntityAddr::msgr2(([127, 0, 0, 1], 6799).into(), 0)],
         services: Vec::new(),
-        rotating_keys: false,
+        rotating_keys: None,
         space: 1,
         hostname: String::new(),
     };

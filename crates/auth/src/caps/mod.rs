@@ -1,6 +1,7 @@
 //! Capability strings: parsed once into a list of grants, and the questions that a role asks of them.
 
 mod mds;
+mod mgr;
 mod mon;
 mod mon_grant;
 mod mon_profiles;
@@ -14,6 +15,7 @@ mod table_tests;
 mod tests;
 
 pub use mds::{Access, Caller, MdsCap};
+pub use mgr::MgrCap;
 pub use mon::MonCap;
 pub use osd::{ClassCall, OsdCap, OsdTarget};
 pub use parser::CapsError;
@@ -25,8 +27,7 @@ pub fn check_caps(service: &str, text: &str) -> Result<(), CapsError> {
         "mon" => MonCap::parse(text).map(drop),
         "osd" => OsdCap::parse(text).map(drop),
         "mds" => MdsCap::parse(text).map(drop),
-        // Nacre has no mgr: its capabilities are those of a monitor, which answers in its place.
-        "mgr" => mon::check_mgr(text),
+        "mgr" => MgrCap::parse(text).map(drop),
         other => Err(CapsError { at: 0, expected: format!("one of mon, osd, mds, mgr; found `{other}`") }),
     }
 }

@@ -16,6 +16,10 @@ pub struct MonCap {
 }
 
 impl MonCap {
+    pub(super) fn of_grants(grants: Vec<Placed<MonGrant>>) -> Self {
+        Self { grants }
+    }
+
     /// Parses a capability string.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
         let grants = Parser::grants(text, |p| {
@@ -111,7 +115,8 @@ fn is_on_all_fs(grant: &MonGrant, perm: Perm) -> bool {
     service.as_deref().is_none_or(|s| s == "mds" || s == "fs") && p.has(perm)
 }
 
-fn grant(p: &mut Parser<'_>) -> Result<Vec<MonGrant>, CapsError> {
+/// Reads one grant of `mon` or `mgr`, without a network behind it.
+pub(super) fn grant(p: &mut Parser<'_>) -> Result<Vec<MonGrant>, CapsError> {
     let allow = p.eat_word("allow");
     if p.eat_word("profile") {
         let at = p.error("");
@@ -137,18 +142,6 @@ fn grant(p: &mut Parser<'_>) -> Result<Vec<MonGrant>, CapsError> {
         return Ok(vec![MonGrant::FileSystem { name: p.value("a file system's name")?, perm }]);
     }
     Ok(vec![MonGrant::Service { service: None, perm }])
-}
-
-/// `mgr` capabilities: those of `mon`, and profiles limited to a pool.
-pub(super) fn check_mgr(text: &str) -> Result<(), CapsError> {
-    Parser::grants(text, |p| {
-        grant(p)?;
-        while p.eat_word("pool") || p.eat_word("namespace") {
-            p.value("a name")?;
-        }
-        Placed::parse(p, vec![()])
-    })
-    .map(drop)
 }
 
 /// `with name=value name prefix value`.

@@ -71,6 +71,8 @@ pub(crate) struct Daemons {
     loops: Vec<EventLoop>,
     notices: Sender<Notice>,
     next_loop: usize,
+    /// The managers beside metadata servers. They go on when their server begins anew.
+    managers: BTreeMap<EntityName, Handle<mgr::Request, mgr::Notice>>,
 }
 
 /// A daemon to be started.
@@ -88,7 +90,12 @@ impl Daemons {
     pub(crate) fn new(loops: usize, notices: Sender<Notice>) -> Result<Self> {
         let loops: std::io::Result<Vec<_>> =
             (0..loops).map(|i| EventLoop::start(&format!("loop-{i}"))).collect();
-        Ok(Self { loops: loops.context("cannot start threads")?, notices, next_loop: 0 })
+        Ok(Self {
+            loops: loops.context("cannot start threads")?,
+            notices,
+            next_loop: 0,
+            managers: BTreeMap::new(),
+        })
     }
 
     /// Starts a daemon.
@@ -101,7 +108,12 @@ impl Daemons {
         match daemon.name.ty {
             EntityType::MON => daemon.start_mon(&pool, event_loop, notices),
             EntityType::OSD => daemon.start_osd(&pool, event_loop, notices),
-            _ => daemon.start_mds(event_loop, notices),
+            _ => daemon.start_mds(event_loop, notices).and_then(|handle| {
+                if !self.managers.contains_key(&daemon.name) {
+                    self.managers.insert(daemon.name.clone(), daemon.start_manager(event_loop)?);
+                }
+                Ok(handle)
+            }),
         }
         .with_context(|| daemon.name.to_string())
     }

@@ -7,6 +7,7 @@ mod files;
 mod host;
 mod layout;
 mod lock;
+mod manager;
 mod roles;
 mod setup;
 mod supervise;

@@ -190,7 +190,8 @@ fn daemon_caps(ty: EntityType) -> &'static [(&'static str, &'static str)] {
     match ty {
         EntityType::OSD => &[("mon", "allow profile osd"), ("osd", "allow *"), ("mgr", "allow profile osd")],
         EntityType::MDS => &[
-            ("mon", "allow profile mds"),
+            // The second is for the manager in its process.
+            ("mon", "allow profile mds, allow profile mgr"),
             ("osd", "allow rwx"),
             ("mds", "allow *"),
             ("mgr", "allow profile mds"),

@@ -47,7 +47,6 @@ impl Mds {
             } else {
                 Default::default()
             },
-            ..peer::MdsBeacon::default()
         };
         // A map that does not show our state is the answer; a standby repeats that it is up for as long as it
         // stands by.

@@ -1,38 +1,13 @@
 //! Commands of `ceph tell mds.NAME` and of the admin socket.
 
+use super::asker::Asker;
 use super::{Mds, Out};
 use crate::rank::{Rank, ScrubOptions, Stage};
-use msgs::Body;
-use node::{AdminId, ConnId, Msg, Output};
+use node::ConnId;
 use std::collections::BTreeMap;
 use wire::Errno;
 
 const NOT_ACTIVE: &str = "this server is not active";
-
-/// Who asked for a command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Asker {
-    /// `ceph tell`: the connection, and the request's tid.
-    Tell(ConnId, u64),
-    /// The admin socket.
-    Admin(AdminId),
-}
-
-impl Asker {
-    fn answer(self, (code, output): (i32, String), out: &mut Out) {
-        match self {
-            Self::Admin(id) => out.push(Output::AdminReply { id, code, output }),
-            Self::Tell(conn, tid) => {
-                let mut reply = msgs::CommandReply { r: code, ..Default::default() };
-                match code < 0 {
-                    true => reply.rs = output,
-                    false => reply.data = output.into_bytes().into(),
-                }
-                out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(reply)) });
-            }
-        }
-    }
-}
 
 /// Commands other than those on options: signature as `decl::sig` reads it, and help.
 const COMMANDS: &[(&str, &str)] = &[

@@ -2,6 +2,7 @@
 //! clients, and RADOS.
 
 mod aside;
+mod asker;
 mod beacon;
 mod commands;
 mod evict;
@@ -15,8 +16,8 @@ use crate::config::RankConfig;
 use crate::rank::{ClientPeer, Effect, Rank, Stage};
 use crate::types::{ClientId, IoId, RankPeer};
 use aside::Aside;
+use asker::Asker;
 use auth::{MdsCap, ServerKeys};
-use commands::Asker;
 use lease::Lease;
 use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState, SnapId};
 use monc::{MoncConfig, Told};
@@ -93,7 +94,7 @@ impl Mds {
             credentials: config.credentials.clone(),
             mons: config.monitors.clone(),
             services: vec![EntityType::OSD, EntityType::MDS],
-            rotating_keys: true,
+            rotating_keys: Some(EntityType::MDS),
             space: MONC_SPACE,
             hostname: config.hostname.clone(),
         };
@@ -169,9 +170,13 @@ impl Mds {
         if self.aside.is_some() {
             return out.push(Output::Close { conn });
         }
-        match peer.name.ty {
+        match peer.role() {
             EntityType::CLIENT => self.client_connected(conn, peer),
             EntityType::MDS => drop(self.peers.insert(conn, Gid(peer.global_id))),
+            // A manager comes only to give commands.
+            EntityType::MGR if self.client_peer(peer).caps.is_allow_all() => {
+                self.administrators.insert(conn);
+            }
             _ => {}
         }
     }
@@ -219,6 +224,11 @@ impl Mds {
         }
         if let Some(gid) = self.peers.get(&conn).copied() {
             return self.peer_message(now, gid, msg, out);
+        }
+        if let (false, node::Body::Client(Body::Command(command))) =
+            (self.conns.contains_key(&conn), &msg.body)
+        {
+            return self.tell(conn, msg.tid, command, out);
         }
         let Some(client) = self.conns.get(&conn).copied().filter(|c| self.clients.get(c) == Some(&conn))
         else {

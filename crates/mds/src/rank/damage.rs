@@ -1,9 +1,10 @@
-//! What was found damaged in the stored metadata. Operations on it fail with EIO, and everything else goes on;
-//! a look at it that succeeds again, or a repair, leaves the record for an administrator to remove
+//! What was found damaged in the stored metadata. Operations on it fail with EIO, and everything else goes
+//! on. A look at it that succeeds again, or a repair, leaves the record for an administrator to remove
 //! (`damage rm`), as in Ceph.
 
 use super::env::Env;
 use crate::cache::Cache;
+use crate::types::Damage;
 use fsfmt::{DentryKey, DirFrag, InodeKey};
 use node::Level;
 use serde_json::{Value, json};
@@ -11,19 +12,6 @@ use std::collections::BTreeMap;
 
 /// Records that are kept; Ceph's `mds_damage_table_max_entries`.
 const MAX_RECORDS: usize = 10_000;
-
-/// A damaged item, and what is wrong with it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Damage {
-    /// A fragment: none of its entries is known.
-    Frag(DirFrag, String),
-    /// An entry.
-    Entry(DirFrag, DentryKey, String),
-    /// An inode that is stored alone.
-    Inode(InodeKey, String),
-    /// An inode's place in the inode index.
-    BackTrace(InodeKey, String),
-}
 
 /// The damaged item alone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,18 +22,17 @@ enum Item {
     BackTrace(InodeKey),
 }
 
-impl Damage {
-    fn parts(self) -> (Item, String) {
-        match self {
-            Self::Frag(dir, why) => (Item::Frag(dir), why),
-            Self::Entry(dir, key, why) => (Item::Entry(dir, key), why),
-            Self::Inode(ino, why) => (Item::Inode(ino), why),
-            Self::BackTrace(ino, why) => (Item::BackTrace(ino), why),
+impl Item {
+    /// The item, and what is wrong with it.
+    fn of(damage: Damage) -> (Self, String) {
+        match damage {
+            Damage::Frag(dir, why) => (Self::Frag(dir), why),
+            Damage::Entry(dir, key, why) => (Self::Entry(dir, key), why),
+            Damage::Inode(ino, why) => (Self::Inode(ino), why),
+            Damage::BackTrace(ino, why) => (Self::BackTrace(ino), why),
         }
     }
-}
 
-impl Item {
     /// The inode by whose path people find it.
     fn inode(&self) -> InodeKey {
         match self {
@@ -92,7 +79,7 @@ pub(super) struct DamageTable {
 impl DamageTable {
     /// Notes damage, and logs what is new.
     pub fn note(&mut self, env: &mut Env, cache: &Cache, damage: Damage) {
-        let (item, why) = damage.parts();
+        let (item, why) = Item::of(damage);
         if self.ids.contains_key(&item) || self.records.len() >= MAX_RECORDS {
             return;
         }

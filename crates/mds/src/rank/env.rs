@@ -4,13 +4,12 @@
 //! other owner is queued here as a [`Due`]; the rank routes it before the next input is looked at. So owners
 //! never call one another in a circle, and none sees another half changed.
 
-use super::damage::Damage;
 use super::effect::{Effect, Stage};
 use crate::config::RankConfig;
 use crate::io::{IoRequest, IoWhy, ObjOp, ObjectId};
 use crate::journal::Journal;
 use crate::page::Page;
-use crate::types::{ClientId, IoId, Lsn, Need, OpId, Segment, SnapContext};
+use crate::types::{ClientId, Damage, IoId, Lsn, Need, OpId, Segment, SnapContext};
 use fsfmt::{DentryKey, Event, InodeKey};
 use maps::SnapId;
 use node::Level;

@@ -1,6 +1,7 @@
 //! `ceph status`: the state of the cluster on one page.
 
 use crate::commands::reply::{Outcome, answer};
+use crate::domain::managers::Managers;
 use crate::domain::mds_ranks::followers;
 use crate::health::Health;
 use crate::text::{age, bytes, count, percent};
@@ -47,6 +48,7 @@ fn numbers(view: &View<'_>) -> Numbers {
 pub fn status_json(view: &View<'_>) -> Value {
     let (state, n) = (view.state, numbers(view));
     let map = state.osdmap();
+    let managers = Managers::of(&state.kv).map();
     json!({
         "fsid": state.monmap.fsid.to_string(),
         "health": Health::of(view).json(false),
@@ -70,7 +72,10 @@ pub fn status_json(view: &View<'_>) -> Value {
         },
         "pgmap": pgmap_json(view, &n),
         "fsmap": fsmap_json(view),
-        "mgrmap": { "available": false, "num_standbys": 0, "modules": [], "services": {} },
+        "mgrmap": {
+            "available": managers.available, "num_standbys": managers.standbys.len(), "modules": [],
+            "services": {},
+        },
         "servicemap": { "epoch": 0, "modified": "0.000000", "services": {} },
         "progress_events": {},
     })
@@ -156,10 +161,11 @@ fn status_text(view: &View<'_>) -> String {
     let missing =
         if missing.is_empty() { String::new() } else { format!(", out of quorum: {}", missing.join(", ")) };
     out.push_str(&format!(
-        " \n  services:\n    mon: {} daemons, quorum {} (age {}){missing}\n    mgr: not needed\n",
+        " \n  services:\n    mon: {} daemons, quorum {} (age {}){missing}\n    mgr: {}\n",
         state.monmap.mons.len(),
         quorum.names().join(","),
-        age(view.now.mono.since(quorum.since()).as_secs())
+        age(view.now.mono.since(quorum.since()).as_secs()),
+        mgr_line(view, now)
     ));
     if !state.fsmap.filesystems.is_empty() || !state.fsmap.standby_daemons.is_empty() {
         out.push_str(&format!("    mds: {}\n", mds_line(view)));
@@ -174,6 +180,21 @@ fn status_text(view: &View<'_>) -> String {
     data_text(view, &n, &mut out);
     out.push_str(" \n");
     out
+}
+
+fn mgr_line(view: &View<'_>, now: u64) -> String {
+    let managers = Managers::of(&view.state.kv);
+    let since = age(now.saturating_sub(u64::from(managers.active_change.sec)));
+    let standbys: Vec<&str> = managers.standbys.iter().map(|m| m.name.as_str()).collect();
+    let standbys = match standbys.is_empty() {
+        true => String::new(),
+        false => format!(", standbys: {}", standbys.join(", ")),
+    };
+    match managers.active() {
+        Some(active) => format!("{}(active, since {since}){standbys}", active.name),
+        None if managers.active_change == wire::Utime::default() => "not needed".to_owned(),
+        None => format!("no daemons active (since {since})"),
+    }
 }
 
 fn mds_line(view: &View<'_>) -> String {

@@ -1,6 +1,7 @@
 //! Versions and features of daemons and clients.
 
 use crate::commands::reply::{Outcome, answer, structured};
+use crate::domain::managers::Managers;
 use crate::text::version;
 use crate::view::View;
 use decl::Args;
@@ -27,6 +28,7 @@ fn count_versions(view: &View<'_>, kind: &str) -> BTreeMap<String, u64> {
             .filter(|(_, o)| o.is_up())
             .map(|(id, _)| format!("osd.{id}"))
             .collect(),
+        "mgr" => Managers::of(&view.state.kv).all().map(|m| format!("mgr.{}", m.name)).collect(),
         _ => mds_names(view).into_iter().map(|n| format!("mds.{n}")).collect(),
     };
     for name in up {
@@ -51,7 +53,7 @@ pub fn versions(view: &View<'_>, args: &Args) -> Outcome {
     let mut out = Map::new();
     let mut overall = BTreeMap::<String, u64>::new();
     for kind in ["mon", "mgr", "osd", "mds"] {
-        let counts = if kind == "mgr" { BTreeMap::new() } else { count_versions(view, kind) };
+        let counts = count_versions(view, kind);
         counts.iter().for_each(|(v, n)| *overall.entry(v.clone()).or_default() += n);
         out.insert(kind.into(), json!(counts));
     }
@@ -70,7 +72,7 @@ pub fn features(view: &View<'_>, args: &Args) -> Outcome {
 pub fn features_json(view: &View<'_>) -> Value {
     let mut counts: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
     for session in view.sessions.iter() {
-        let kind = session.peer.name.ty;
+        let kind = session.peer.role();
         if kind != EntityType::MON {
             *counts.entry(kind.name()).or_default().entry(session.peer.features).or_default() += 1;
         }

@@ -109,6 +109,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     let mut out = Vec::new();
     mon::mon_checks(view, &mut out);
     mon::mds_checks(view, &mut out);
+    mon::mgr_check(view, &mut out);
     osd::osd_checks(map, &mut out);
     osd::full_checks(view, &mut out);
     osd::flag_checks(map, &mut out);

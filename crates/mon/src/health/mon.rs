@@ -1,11 +1,13 @@
 //! Health checks of monitors and metadata servers.
 
+use crate::domain::managers::Managers;
 use crate::domain::mds_ranks::followers;
 use crate::health::check::Check;
 use crate::text::plural;
 use crate::view::View;
 use decl::Code;
 use maps::{MdsMap, MdsRank, MdsState};
+use wire::Utime;
 
 pub(super) fn mon_checks(view: &View<'_>, out: &mut Vec<Check>) {
     let (map, quorum) = (&view.state.monmap, &view.quorum);
@@ -34,6 +36,16 @@ pub(super) fn mon_checks(view: &View<'_>, out: &mut Vec<Check>) {
         let names: Vec<&str> = detail.iter().filter_map(|d| d.split(' ').next()).collect();
         let summary = format!("clock skew detected on {}", names.join(", "));
         out.push(Check { code: Code::MonClockSkew, summary, count: detail.len(), detail });
+    }
+}
+
+/// Warns if there is no manager any more. A cluster without file systems needs none.
+pub(super) fn mgr_check(view: &View<'_>, out: &mut Vec<Check>) {
+    let managers = Managers::of(&view.state.kv);
+    let had_one = managers.active_change != Utime::default();
+    if managers.active().is_none() && had_one && !view.state.fsmap.filesystems.is_empty() {
+        let summary = "no active mgr".to_owned();
+        out.push(Check { code: Code::MgrDown, summary, count: 1, detail: Vec::new() });
     }
 }
 

@@ -1,5 +1,6 @@
 //! Dispatches messages to their handlers, and answers small requests of clients.
 
+use crate::domain::managers::Managers;
 use crate::mon::request::{Origin, Request};
 use crate::mon::{Mon, Out};
 use crate::options::config_for;
@@ -94,6 +95,7 @@ impl<S: Storage> Mon<S> {
             peer::Body::OsdPgTemp(m) => self.osd_pg_temp(conn, *m, out),
             peer::Body::PgStats(m) => self.pg_stats(now, conn, *m, out),
             peer::Body::MdsBeacon(m) => self.mds_beacon(now, conn, tid, *m, out),
+            peer::Body::MgrBeacon(m) => self.mgr_beacon(now, conn, &m, out),
             other => self.unexpected(&other, out),
         }
     }
@@ -155,6 +157,10 @@ impl<S: Storage> Mon<S> {
             "monmap" => (u64::from(state.monmap.epoch), u64::from(state.monmap.epoch)),
             "osdmap" => (u64::from(state.osd.epoch().0), u64::from(state.osd.oldest().0)),
             "mdsmap" | "fsmap" => (u64::from(state.fsmap.epoch.0), u64::from(state.fsmap.epoch.0)),
+            "mgrmap" => {
+                let epoch = u64::from(Managers::epoch_of(&state.kv).0);
+                (epoch, epoch)
+            }
             _ => (0, 0),
         };
         let reply = msgs::MonGetVersionReply { handle: m.handle, version, oldest_version };

@@ -52,7 +52,8 @@ impl<S: Storage> Mon<S> {
             let text = format!("{}: the next key is {newest}", service.name());
             out.push(Output::Event(node::Event::new(node::Level::Debug, "auth_keys_rotated", text)));
         }
-        let replaced: Vec<_> = [EntityType::OSD, EntityType::MDS].into_iter().filter(is_replaced).collect();
+        let roles = [EntityType::OSD, EntityType::MDS, EntityType::MGR];
+        let replaced: Vec<_> = roles.into_iter().filter(is_replaced).collect();
         out.push(Output::Keys(keys));
         self.call_back(now, &replaced, out);
     }

@@ -96,7 +96,8 @@ impl<S: Storage> Mon<S> {
         }
         let daemons = self.sessions.conns().into_iter().filter(|conn| {
             let session = self.sessions.get(*conn);
-            session.is_some_and(|s| s.is(EntityType::OSD) || s.is(EntityType::MDS)) && !is_proxy(*conn)
+            let kinds = [EntityType::OSD, EntityType::MDS, EntityType::MGR];
+            session.is_some_and(|s| kinds.iter().any(|kind| s.is(*kind))) && !is_proxy(*conn)
         });
         for conn in daemons.collect::<Vec<_>>() {
             out.push(Self::send(conn, 0, peer::Body::from(peer::MonLeader { term })));

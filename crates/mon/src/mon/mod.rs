@@ -15,6 +15,7 @@ mod links;
 mod map_spread;
 mod mds;
 mod members;
+mod mgr;
 mod osd_failures;
 mod osd_reports;
 mod pools;
@@ -29,6 +30,7 @@ use crate::cluster_log::PendingLines;
 use crate::config::MonConfig;
 use crate::domain::balancer::Balancer;
 use crate::domain::devices::Devices;
+use crate::domain::managers::Managers;
 use crate::domain::pg_num::MergeWaits;
 use crate::edit::Edit;
 use crate::mds_probes::{MdsProbes, is_probe};
@@ -47,6 +49,7 @@ use crate::ticker::Ticker;
 use crate::view::View;
 use crate::volatile::failure_reports::FailureReports;
 use crate::volatile::mds_liveness::MdsLiveness;
+use crate::volatile::mgr_liveness::MgrLiveness;
 use crate::volatile::osd_liveness::OsdLiveness;
 use crate::volatile::pending_osd_changes::PendingOsdChanges;
 use crate::volatile::periodic::Periodic;
@@ -106,6 +109,7 @@ struct Volatile {
     failures: FailureReports,
     pending: PendingOsdChanges,
     mds: MdsLiveness,
+    mgrs: MgrLiveness,
     lines: PendingLines,
     health_log: Periodic,
     devices: Devices,
@@ -348,6 +352,7 @@ impl<S: Storage> Mon<S> {
         let state = self.log.state();
         self.volatile.osds.start(now, state.osdmap());
         self.volatile.mds.follow(now, &state.fsmap.mds_roles);
+        self.volatile.mgrs.follow(now, Managers::of(&state.kv).all().map(|m| m.gid));
     }
 
     fn closed(&mut self, now: Instant, conn: ConnId) {
@@ -355,6 +360,7 @@ impl<S: Storage> Mon<S> {
             self.osd_session_closed(now, &session);
         }
         self.volatile.mds.session_closed(now, conn);
+        self.volatile.mgrs.session_closed(now, conn);
     }
 
     fn admin(&mut self, now: Now, id: AdminId, command: &str, out: &mut Vec<Out>) {

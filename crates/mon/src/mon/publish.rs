@@ -1,13 +1,14 @@
 //! Publishes maps to subscribers: at once when they subscribe, and after each commit.
 
 use crate::cluster_log::LogLevel;
+use crate::domain::managers::Managers;
 use crate::domain::mds_ranks::of_name;
 use crate::mon::{Mon, Out};
 use crate::options::config_for;
 use crate::session::{Session, Sub, SubEnd};
 use crate::state::State;
 use crate::storage::Storage;
-use maps::{Epoch, Fscid, Gid, MdsMap, MgrMap};
+use maps::{Epoch, Fscid, Gid, MdsMap};
 use msgs::SUBSCRIBE_ONCE;
 use node::ConnId;
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ impl<S: Storage> Mon<S> {
             self.volatile.failures.follow(&map);
         }
         self.volatile.mds.follow(now.mono, &self.log.state().fsmap.mds_roles);
+        let managers = Managers::of(&self.log.state().kv);
+        self.volatile.mgrs.follow(now.mono, managers.all().map(|m| m.gid));
         let at_once = usize::try_from(self.option::<u64>("mon_osd_map_told_at_once")).unwrap_or(usize::MAX);
         let later = self.sessions.told_by_others(map.epoch, at_once.max(1));
         for conn in self.sessions.conns() {
@@ -151,7 +154,7 @@ impl<S: Storage> Mon<S> {
                 ("mdsmap", fs) => mdsmap(state, session, fs, sub),
                 ("fsmap", which) => fsmap(state, session, which == "user", sub),
                 ("config", _) => config(state, session),
-                ("mgrmap", _) => mgrmap(sub),
+                ("mgrmap", _) => mgrmap(state, sub),
                 _ => Vec::new(),
             };
             let answered = !sent.is_empty();
@@ -339,13 +342,13 @@ fn fsmap(state: &State, session: &Session, names: bool, sub: &mut Sub) -> Bodies
     vec![body.into()]
 }
 
-fn mgrmap(sub: &mut Sub) -> Bodies {
-    // There is no manager and never will be another map.
-    if sub.next > 1 {
+fn mgrmap(state: &State, sub: &mut Sub) -> Bodies {
+    let epoch = u64::from(Managers::epoch_of(&state.kv).0);
+    if sub.next > epoch {
         return Vec::new();
     }
-    sub.next = 2;
-    let map = MgrMap { epoch: Epoch(1), ..MgrMap::default() };
+    sub.next = epoch + 1;
+    let map = Managers::of(&state.kv).map();
     vec![msgs::Body::from(msgs::MgrMap { map: msgs::Rest(Writer::encode(&map)) }).into()]
 }
 

@@ -38,6 +38,7 @@ impl<S: Storage> Mon<S> {
         self.tick_osds(now);
         self.tick_disks(now);
         self.tick_mdss(now);
+        self.tick_managers(now);
         self.tick_pools(now);
         self.tick_snaps(now);
         self.tick_autoscale(now);

@@ -4,6 +4,7 @@
 
 pub(crate) mod failure_reports;
 pub(crate) mod mds_liveness;
+pub(crate) mod mgr_liveness;
 pub(crate) mod osd_liveness;
 pub(crate) mod pending_osd_changes;
 pub(crate) mod periodic;

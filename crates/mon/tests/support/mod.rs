@@ -171,10 +171,16 @@ impl Rig {
     }
 
     pub fn connect(&mut self, who: &str, caps: &str, global_id: u64) -> ConnId {
+        self.connect_as(name(who).ty, who, caps, global_id)
+    }
+
+    /// A session of somebody who acts in another role than his name says.
+    pub fn connect_as(&mut self, role: EntityType, who: &str, caps: &str, global_id: u64) -> ConnId {
         self.next_conn += 1;
         let conn = ConnId(ConnId::ACCEPTED | self.next_conn);
         let addr = format!("v2:127.0.0.1:7{:03}/{global_id}", self.next_conn);
-        let peer = peer(name(who), global_id, &addr, caps);
+        let mut peer = peer(name(who), global_id, &addr, caps);
+        peer.id.ty = role;
         self.input(Input::Connected { conn, peer });
         conn
     }

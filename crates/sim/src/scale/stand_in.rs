@@ -91,7 +91,7 @@ impl StandIn {
             credentials: config.credentials.clone(),
             mons: config.monitors.clone(),
             services: vec![EntityType::OSD],
-            rotating_keys: true,
+            rotating_keys: Some(EntityType::OSD),
             space: 1,
             hostname: config.hostname.clone(),
         };

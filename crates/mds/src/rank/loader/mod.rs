@@ -3,12 +3,11 @@
 
 mod take_in;
 
-use super::damage::Damage;
 use super::env::{Due, Env, Loaded};
 use crate::cache::Cache;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::page::Page;
-use crate::types::{IoId, Need, OpId};
+use crate::types::{Damage, IoId, Need, OpId};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, names};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Errno;

@@ -1,12 +1,15 @@
-//! Forward scrub (`scrub start`): a walk from a path over what is stored below it. It looks whether each entry
-//! can be read, whether the inode index leads to each inode, and whether a directory's statistics are those of
-//! its entries. What is wrong is noted as damage; with `repair` it is also put right.
+//! Forward scrub (`scrub start`): a walk from a path over what is stored below it. It looks whether each
+//! entry can be read, whether the inode index leads to each inode, and whether a directory's statistics are
+//! those of its entries. What is wrong is noted as damage; with `repair` it is put right instead.
 //!
 //! Clients go on meanwhile. A directory that changes while its pages are read is read again, since a sum over
 //! several of its states says nothing.
 
 mod check;
+mod options;
 mod walk;
+
+pub use options::ScrubOptions;
 
 use super::effect::Stage;
 use super::env::{Env, Loaded};
@@ -18,38 +21,6 @@ use node::Level;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use walk::{Progress, Walk};
-
-/// Options of a scrub, as Ceph names them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ScrubOptions {
-    /// Also everything below.
-    pub recursive: bool,
-    /// Put right what can be told from the rest: statistics, and the inode index.
-    pub repair: bool,
-    /// With `repair`: give up what can't be read, so that its directory can be used again.
-    pub force: bool,
-}
-
-impl ScrubOptions {
-    /// Parses a list with commas; the word that is none.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let mut out = Self::default();
-        for word in text.split(',').filter(|word| !word.is_empty()) {
-            match word {
-                "recursive" => out.recursive = true,
-                "repair" => out.repair = true,
-                "force" => out.force = true,
-                other => return Err(other.to_owned()),
-            }
-        }
-        Ok(out)
-    }
-
-    fn text(self) -> String {
-        let words = [(self.recursive, "recursive"), (self.repair, "repair"), (self.force, "force")];
-        words.into_iter().filter_map(|(is_set, word)| is_set.then_some(word)).collect::<Vec<_>>().join(",")
-    }
-}
 
 /// A scrub that was asked for.
 #[derive(Clone, Debug)]
@@ -67,8 +38,8 @@ impl Run {
 
 /// Scrubs, of which one is under way at a time.
 ///
-/// Invariants: there is a walk exactly if there is a current run; it waits for one load or for its look at the
-/// inode index, or goes on with the next step.
+/// Invariants: the current run has a walk; it waits for one load or for its looks at the inode index, or goes
+/// on with the next step.
 #[derive(Default)]
 pub(super) struct Scrub {
     current: Option<(Run, Walk)>,

@@ -1,14 +1,13 @@
 //! The walk of a scrub: a stack of steps, of which one is taken at a time.
 
-use super::ScrubOptions;
 use super::check::{Seen, Sum, correct_file, index_fault};
+use super::options::ScrubOptions;
 use crate::cache::{Cache, SlotLink};
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::rank::commit::{commit, commit_inode};
-use crate::rank::damage::Damage;
 use crate::rank::env::{Due, Env, Loaded};
 use crate::rank::sessions::Sessions;
-use crate::types::{IoId, Need, Origin};
+use crate::types::{Damage, IoId, Need, Origin};
 use fsfmt::{BackPointer, DentryKey, DirFrag, DirStat, Ino, InodeData, InodeKey, NestStat, Update, names};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -345,7 +344,8 @@ impl Walk {
         self.progress.repaired += 1;
     }
 
-    /// Reads what the inode index says of inodes. What has changed and is not stored yet is right in the cache.
+    /// Reads what the inode index says of inodes. Of what has changed and is not stored yet the cache is
+    /// right.
     fn look_at_index(
         &mut self,
         env: &mut Env,

@@ -3,6 +3,7 @@
 use crate::cluster_log::{LogLevel, format_line};
 use crate::commands::mon::json::{FEATURES, features, monmap_json};
 use crate::commands::reply::{Outcome, Reply, answer, output, structured};
+use crate::domain::managers::{self, Managers};
 use crate::failure::missing;
 use crate::text::{addrs, addrvec};
 use crate::view::View;
@@ -12,8 +13,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use wire::{EntityName, EntityType, Writer};
 
-pub fn descriptions(_: &View<'_>, _: &Args) -> Outcome {
-    output(decl::describe::descriptions().to_string())
+pub fn descriptions(view: &View<'_>, _: &Args) -> Outcome {
+    // Without a manager a client would wait for one: it is told instead that there is no such command.
+    let with_manager = Managers::of(&view.state.kv).active().is_some();
+    output(decl::describe::descriptions(with_manager).to_string())
 }
 
 pub fn fsid(view: &View<'_>, args: &Args) -> Outcome {
@@ -144,6 +147,9 @@ pub fn node_ls(view: &View<'_>, args: &Args) -> Outcome {
     let ranks = fsmap.filesystems.values().flat_map(|f| f.mds_map.mds_info.values());
     for info in ranks.chain(fsmap.standby_daemons.values()) {
         add("mds", host_of(&EntityName::new(EntityType::MDS, info.name.clone())), info.name.clone().into());
+    }
+    for manager in Managers::of(&view.state.kv).all() {
+        add("mgr", host_of(&managers::entity(&manager.name)), manager.name.clone().into());
     }
     match args.opt_str("type").filter(|t| *t != "all") {
         Some(kind) => structured(args, &json!(all.get(kind))),
