@@ -209,7 +209,7 @@ fn the_life_of_a_volume_of_kubernetes() {
     is_copied_and_then_nothing_is_left(&cluster, &copy);
 }
 
-/// The clone at `copy` has the content of the snapshot; when it and the snapshot are removed, nothing is left.
+/// The clone at `copy` has the content of the snapshot; when both are removed, nothing is left.
 fn is_copied_and_then_nothing_is_left(cluster: &Cluster, copy: &str) {
     let gone = json!({ "sub_name": "v", "snap_name": "snap", "force": true });
     let info = json!({ "prefix": "fs volume info", "vol_name": "cephfs", "format": "json" });
