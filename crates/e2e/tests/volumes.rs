@@ -206,10 +206,15 @@ fn the_life_of_a_volume_of_kubernetes() {
     assert_eq!((&found[9][0], &found[10][0]), (&json!(-39), &json!(0)), "it has a snapshot");
     assert_eq!(parsed(&found[11])["state"], "snapshot-retained");
     assert_eq!((&found[12][0], parsed(&found[13])), (&json!(-2), json!([{ "name": "snap" }])));
+    is_copied_and_then_nothing_is_left(&cluster, &copy);
+}
+
+/// The clone at `copy` has the content of the snapshot; when both are removed, nothing is left.
+fn is_copied_and_then_nothing_is_left(cluster: &Cluster, copy: &str) {
     let gone = json!({ "sub_name": "v", "snap_name": "snap", "force": true });
     let info = json!({ "prefix": "fs volume info", "vol_name": "cephfs", "format": "json" });
     let found = steps(
-        &cluster,
+        cluster,
         &[
             json!({ "read": format!("{copy}/file") }),
             json!({ "mgr": sub("snapshot rm", gone) }),
