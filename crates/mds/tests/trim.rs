@@ -77,3 +77,35 @@ fn what_the_directory_above_does_not_count_yet_stays_until_it_does() {
     let of = |w: &mut World, path| w.call(A, getattr(path, 0)).trace.target.expect("a directory").rbytes;
     assert_eq!((of(&mut w, "d"), of(&mut w, "")), (100 * OTHERS as u64, 100 * OTHERS as u64));
 }
+
+#[test]
+fn in_a_full_cache_what_is_used_here_and_there_is_loaded_alone() {
+    const DIRS: u64 = 50;
+    const FILES: u64 = 40;
+    let mut w =
+        World::new(2, MdsOptions { cache_inodes: 400, journal_bytes: 64 << 10, ..MdsOptions::default() });
+    w.connect(A);
+    for dir in 0..DIRS {
+        assert_eq!(w.call(A, mkdir(&format!("d{dir}"))).result, 0);
+        for file in 0..FILES {
+            assert_eq!(w.call(A, create(&format!("d{dir}/f{file}"), 1)).result, 0);
+        }
+        w.give_everything_back(A);
+    }
+    let look = |w: &mut World, dir: u64, file: u64| {
+        assert_eq!(w.call(A, getattr(&format!("d{dir}/f{file}"), 0)).result, 0);
+        w.give_everything_back(A);
+    };
+    w.entries_read = 0;
+    for _ in 0..500 {
+        let (dir, file) = (w.rng.below(DIRS), w.rng.below(FILES));
+        look(&mut w, dir, file);
+    }
+    let read = w.entries_read;
+    // One whole directory with each would be 20,000.
+    assert!(read < 8_000, "{read} entries for 500 files");
+    w.entries_read = 0;
+    (0..FILES).for_each(|file| look(&mut w, 7, file));
+    let read = w.entries_read;
+    assert!(read < 3 * FILES as usize, "{read} entries for a directory that is used one after the other");
+}

@@ -105,6 +105,8 @@ pub struct World {
     pub given_back: BTreeSet<u64>,
     pub log: Vec<String>,
     pub io_count: usize,
+    /// Entries that the rank has read.
+    pub entries_read: usize,
     pub max_entries: usize,
     /// Objects of the metadata pool that can't be read.
     pub unreadable: BTreeSet<String>,
@@ -151,6 +153,7 @@ impl World {
             given_back: BTreeSet::new(),
             log: Vec::new(),
             io_count: 0,
+            entries_read: 0,
             max_entries: 0,
             unreadable: BTreeSet::new(),
             has_damage: false,
@@ -316,7 +319,11 @@ impl World {
         let mut delete = false;
         for op in &io.ops {
             delete |= *op == ObjOp::Delete;
-            out.push(object.carry_out(op));
+            let reply = object.carry_out(op);
+            if let ObjReply::Omap(entries, _) = &reply {
+                self.entries_read += entries.len();
+            }
+            out.push(reply);
         }
         if delete {
             self.objects.remove(&io.object);

@@ -9,11 +9,14 @@ use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::page::Page;
 use crate::types::{Damage, IoId, Need, OpId};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, names};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Errno;
 
-/// Entries of a page. A smaller directory is loaded whole with its first entry.
+/// Entries of a page. A smaller directory is loaded whole with its first entry, as long as the cache has room.
 const PAGE_ENTRIES: u64 = 512;
+/// In a full cache a directory is loaded whole if this many loads ago, or later, another entry of it was
+/// loaded: else most of it would be evicted unused.
+const RECENT_LOADS: usize = 16;
 /// Keys that one operation fetches.
 const MAX_KEYS: usize = 128;
 
@@ -108,6 +111,8 @@ impl Fetch {
 pub(super) struct Loader {
     loads: BTreeMap<Need, Load>,
     io: BTreeMap<IoId, Fetch>,
+    /// The directories of the last loads of entries.
+    recent: VecDeque<Ino>,
     /// Keys to be fetched, by object: one operation fetches many, since a client claims many inodes at once.
     queued: BTreeMap<String, Vec<(Vec<u8>, Need, Step)>>,
 }
@@ -180,11 +185,15 @@ impl Loader {
     }
 
     fn load_entry(&mut self, env: &mut Env, cache: &Cache, dir: DirFrag, key: &DentryKey, need: Need) {
-        let small = cache.inodes.get(&dir.inode()).is_some_and(|i| {
-            let stat = &i.data.dirstat;
-            stat.nfiles + stat.nsubdirs < PAGE_ENTRIES.min(env.cfg().options.cache_inodes as u64 / 8)
-        });
-        if small && dir.ino != Ino::stray(env.cfg().rank) {
+        let limit = env.cfg().options.cache_inodes;
+        let stat = cache.inodes.get(&dir.inode()).map(|inode| &inode.data.dirstat);
+        let count = stat.map_or(usize::MAX, |stat| (stat.nfiles + stat.nsubdirs) as usize);
+        let small = count < (PAGE_ENTRIES as usize).min(limit / 8);
+        let has_room = cache.stats().entries.saturating_add(count) <= limit;
+        let is_used = has_room || self.recent.contains(&dir.ino);
+        self.recent.truncate(RECENT_LOADS - 1);
+        self.recent.push_front(dir.ino);
+        if small && is_used && dir.ino != Ino::stray(env.cfg().rank) {
             self.fetch_page(env, dir, Vec::new(), need);
         } else {
             self.fetch_entry(dir, key, need);
