@@ -235,3 +235,29 @@ fn a_large_object_is_gone_at_once_and_its_space_soon() {
     bench.assert_nothing_leaks();
     assert_eq!(bench.store.usage().allocated, 0);
 }
+
+#[test]
+fn random_removals_from_an_omap_much_larger_than_the_cache_read_each_page_once() {
+    const ENTRIES: u64 = 60_000;
+    const REMOVED: usize = 6_000;
+    let config =
+        Config { cache_bytes: 512 << 10, table_bytes: 400 << 10, log_bytes: Some(2 << 20), ..small() };
+    for at_once in [20, 60, 200] {
+        let mut bench = Bench::open(SimDisk::new(256 << 20, 4096, 1), config.clone());
+        for i in (0..ENTRIES).step_by(200) {
+            bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+        }
+        bench.clean();
+        let mut names: Vec<Vec<u8>> = (0..ENTRIES).map(|i| omap_entry(i).0).collect();
+        Rng::from_seed(7).shuffle(&mut names);
+        let before = bench.disk.reads;
+        for names in names[..REMOVED].chunks_mut(at_once) {
+            names.sort();
+            bench.commit(txn(vec![TxnOp::OmapRemove(key("a"), names.to_vec())]));
+        }
+        bench.clean();
+        // One for each, and those that checkpoints read.
+        let reads = bench.disk.reads - before;
+        assert!(reads < 2 * REMOVED as u64, "{reads} reads, {at_once} at once");
+    }
+}
