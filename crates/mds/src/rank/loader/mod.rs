@@ -12,7 +12,8 @@ use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, names};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Errno;
 
-/// Entries of a page. A smaller directory is loaded whole with its first entry, as long as the cache has room.
+/// Entries of a page. A smaller directory is loaded whole with its first entry, as long as the cache has
+/// room.
 const PAGE_ENTRIES: u64 = 512;
 /// In a full cache a directory is loaded whole if this many loads ago, or later, another entry of it was
 /// loaded: else most of it would be evicted unused.
