@@ -82,7 +82,7 @@ mutants! {
         by "answers_everything" | "namespace_linearizable" | "files_linearizable";
     client_drops_dirty_data in Files within 200 from 150 by "files_linearizable";
     client_forgets_what_it_told in Files within 200 by "namespace_linearizable" | "files_linearizable";
-    client_works_without_right in Files within 400 from 21
+    client_works_without_right in Files within 400 from 208
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
     client_forgets_promises in Files within 400
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
