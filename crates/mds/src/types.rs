@@ -165,17 +165,33 @@ pub enum Need {
     Prepared(TxnId),
 }
 
+/// Something stored that can be damaged.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Damaged {
+    /// A fragment: none of its entries is known.
+    Frag(DirFrag),
+    /// An entry.
+    Entry(DirFrag, DentryKey),
+    /// An inode that is stored alone, or an inode's statistics.
+    Inode(InodeKey),
+    /// An inode's place in the inode index.
+    BackTrace(InodeKey),
+}
+
 /// A damaged item, and what is wrong with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Damage {
-    /// A fragment: none of its entries is known.
-    Frag(DirFrag, String),
-    /// An entry.
-    Entry(DirFrag, DentryKey, String),
-    /// An inode that is stored alone.
-    Inode(InodeKey, String),
-    /// An inode's place in the inode index.
-    BackTrace(InodeKey, String),
+pub struct Damage {
+    /// The item.
+    pub item: Damaged,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Damage {
+    /// An item that is damaged.
+    pub fn new(item: Damaged, why: impl Into<String>) -> Self {
+        Self { item, why: why.into() }
+    }
 }
 
 /// The reason why an operation is not decided.

@@ -2,7 +2,7 @@
 
 use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::types::{LastChange, Origin, Place};
-use fsfmt::{BackPointer, Dentry, DirFrag, Event, InodeData, InodeKey, Link, Update};
+use fsfmt::{Dentry, DirFrag, Event, InodeData, InodeKey, Link, Update};
 use maps::SnapId;
 use std::cell::Cell;
 
@@ -76,9 +76,7 @@ impl Cache {
         let key = data.key_at(place.1.snap);
         // The index has the live inode's place; a snapshot's state is found by the name it is kept under.
         if key.is_head() && self.inodes.get(&key).is_none_or(|i| i.place.as_ref() != Some(place)) {
-            let (dir, name) = (place.0.ino, place.1.name.clone());
-            let back = BackPointer { dir, name, version: data.version, ancestors: Vec::new() };
-            self.change_index(data.ino, Some(back), origin);
+            self.index_place(data.ino, place, data.version, origin);
         }
         if key.is_head() && data.is_dir() && data.version == 1 {
             // The directory is new: it contains only what this journal puts there.

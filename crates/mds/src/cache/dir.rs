@@ -5,6 +5,7 @@ use fsfmt::{DentryKey, Ino, InodeKey};
 use maps::SnapId;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// Target of a cached entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +78,17 @@ pub struct Dir {
 }
 
 impl Dir {
+    /// The cached entries after an omap key, up to `last` or to the end.
+    pub fn page<'a>(
+        &'a self,
+        after: &[u8],
+        last: Option<&'a DentryKey>,
+    ) -> impl Iterator<Item = (&'a DentryKey, &'a Slot)> {
+        let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.slots.range((start, Bound::Unbounded));
+        behind.take_while(move |(key, _)| last.is_none_or(|last| *key <= last))
+    }
+
     /// True if the fragment may leave the cache.
     pub fn is_idle(&self) -> bool {
         self.slots.is_empty() && self.dirty.is_empty() && self.commit.is_none()

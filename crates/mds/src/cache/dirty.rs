@@ -1,8 +1,8 @@
 //! Changes of the name space that are not written back: the entries of each write-back, and the oldest
 //! journal segment that is still needed.
 
-use super::{Cache, Commit, IndexChange, Inode};
-use crate::types::{Lsn, Origin, Segment};
+use super::{Cache, Commit, IndexChange};
+use crate::types::{Lsn, Origin, Place, Segment};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey};
 use std::collections::BTreeSet;
 
@@ -154,13 +154,18 @@ impl Cache {
         self.index.insert(ino, IndexChange { value, lsn: origin.lsn });
     }
 
+    /// The inode index is to have the place of an inode.
+    pub(super) fn index_place(&mut self, ino: Ino, (dir, key): &Place, version: u64, origin: Origin) {
+        let (dir, name) = (dir.ino, key.name.clone());
+        self.change_index(ino, Some(BackPointer { dir, name, version, ancestors: Vec::new() }), origin);
+    }
+
     /// Stores the place of a cached inode in the inode index again: what is stored there is wrong.
     pub fn index_again(&mut self, inode: InodeKey, origin: Origin) {
-        let Some(Inode { data, place: Some((dir, key)), .. }) = self.inodes.get(&inode).map(|i| &**i) else {
-            return;
-        };
-        let (dir, name, version) = (dir.ino, key.name.clone(), data.version);
-        self.change_index(inode.ino, Some(BackPointer { dir, name, version, ancestors: Vec::new() }), origin);
+        let known = self.inodes.get(&inode).and_then(|i| Some((i.place.clone()?, i.data.version)));
+        if let Some((place, version)) = known {
+            self.index_place(inode.ino, &place, version, origin);
+        }
     }
 
     /// Asserts by a walk that the indexes of dirty items are right.

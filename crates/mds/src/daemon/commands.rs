@@ -7,8 +7,6 @@ use node::ConnId;
 use std::collections::BTreeMap;
 use wire::Errno;
 
-const NOT_ACTIVE: &str = "this server is not active";
-
 /// Commands other than those on options: signature as `decl::sig` reads it, and help.
 const COMMANDS: &[(&str, &str)] = &[
     ("client evict filters:str*", "end the sessions of clients, and have OSDs refuse them (id=N, or id=*)"),
@@ -49,13 +47,22 @@ impl Mds {
     /// Runs a command and answers it, perhaps later.
     pub(super) fn command(&mut self, asker: Asker, command: &str, out: &mut Out) {
         let json: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
-        if json["prefix"] == "flush journal"
-            && let Some(rank) = self.rank.as_mut().filter(|rank| rank.stage() == Stage::Active)
-        {
-            rank.flush_journal();
-            return self.flushes.push(asker);
+        if json["prefix"] != "flush journal" {
+            return asker.answer(self.run_command(&json), out);
         }
-        asker.answer(self.run_command(&json), out);
+        match self.active_rank() {
+            Ok(rank) => {
+                rank.flush_journal();
+                self.flushes.push(asker);
+            }
+            Err(refusal) => asker.answer(refusal, out),
+        }
+    }
+
+    /// The rank, if it serves clients, or what a command that needs it is answered.
+    pub(super) fn active_rank(&mut self) -> Result<&mut Rank, (i32, String)> {
+        let active = self.rank.as_mut().filter(|rank| rank.stage() == Stage::Active);
+        active.ok_or_else(|| (Errno::EAGAIN.to_result_code(), "this server is not active".to_owned()))
     }
 
     /// Answers those who wait for a flush that has ended.
@@ -107,7 +114,10 @@ impl Mds {
             Some("session evict" | "client evict") => self.evict_named(json),
             Some("damage ls") => text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into()),
             Some("damage rm") => self.forget_damage(json),
-            Some(prefix) if prefix.starts_with("scrub ") => self.scrub(prefix, json),
+            Some("scrub start") => self.start_scrub(json),
+            Some(prefix @ ("scrub abort" | "scrub pause" | "scrub resume" | "scrub status")) => {
+                self.active_rank().map_or_else(|refusal| refusal, |rank| control_scrub(rank, prefix))
+            }
             Some("perf dump") => {
                 let counters = self.rank.as_ref().map(Rank::counters).unwrap_or_default();
                 text(serde_json::json!({ "mds_server": counters }))
@@ -116,7 +126,6 @@ impl Mds {
                 let list = self.rank.as_ref().map(Rank::op_list).unwrap_or_default();
                 text(serde_json::json!({ "num_ops": list.len(), "ops": list }))
             }
-            Some("flush journal") => (Errno::EAGAIN.to_result_code(), NOT_ACTIVE.to_owned()),
             Some("version") => text(serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev",
             })),
@@ -144,42 +153,36 @@ impl Mds {
         (0, String::new())
     }
 
-    /// The commands on scrubs.
-    fn scrub(&mut self, prefix: &str, json: &serde_json::Value) -> (i32, String) {
-        let Some(rank) = self.rank.as_mut().filter(|rank| rank.stage() == Stage::Active) else {
-            return (Errno::EAGAIN.to_result_code(), NOT_ACTIVE.to_owned());
+    fn start_scrub(&mut self, json: &serde_json::Value) -> (i32, String) {
+        let words = json["scrubops"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let words: Vec<&str> = words.iter().filter_map(serde_json::Value::as_str).collect();
+        let number = self.scrubs + 1;
+        let usual = format!("{}-{number}", self.cluster.monc().global_id());
+        let rank = match self.active_rank() {
+            Ok(rank) => rank,
+            Err(refusal) => return refusal,
         };
-        let done = || (0, serde_json::json!({ "return_code": 0 }).to_string());
-        match prefix {
-            "scrub start" => {
-                let words = json["scrubops"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let words: Vec<&str> = words.iter().filter_map(serde_json::Value::as_str).collect();
-                let options = match ScrubOptions::parse(&words.join(",")) {
-                    Ok(options) => options,
-                    Err(word) => {
-                        let why = format!("`{word}` is no option: use recursive, repair, force");
-                        return (Errno::EINVAL.to_result_code(), why);
-                    }
-                };
-                self.scrubs += 1;
-                let given = json["tag"].as_str().map(str::to_owned);
-                let tag =
-                    given.unwrap_or_else(|| format!("{}-{}", self.cluster.monc().global_id(), self.scrubs));
-                rank.start_scrub(tag.clone(), json["path"].as_str().unwrap_or("/").to_owned(), options);
-                let answer =
-                    serde_json::json!({ "return_code": 0, "scrub_tag": tag, "mode": "asynchronous" });
-                (0, answer.to_string())
+        let options = match ScrubOptions::parse(&words.join(",")) {
+            Ok(options) => options,
+            Err(word) => {
+                let why = format!("`{word}` is no option: use recursive, repair, force");
+                return (Errno::EINVAL.to_result_code(), why);
             }
-            "scrub abort" => {
-                rank.abort_scrub();
-                done()
-            }
-            "scrub pause" | "scrub resume" => {
-                rank.pause_scrub(prefix == "scrub pause");
-                done()
-            }
-            "scrub status" => (0, rank.scrub_status().to_string()),
-            other => (Errno::EINVAL.to_result_code(), format!("no such command: {other}")),
-        }
+        };
+        let tag = json["tag"].as_str().map_or(usual, str::to_owned);
+        rank.start_scrub(tag.clone(), json["path"].as_str().unwrap_or("/").to_owned(), options);
+        self.scrubs = number;
+        let answer = serde_json::json!({ "return_code": 0, "scrub_tag": tag, "mode": "asynchronous" });
+        (0, answer.to_string())
     }
+}
+
+/// The commands on scrubs that were asked for.
+fn control_scrub(rank: &mut Rank, prefix: &str) -> (i32, String) {
+    match prefix {
+        "scrub abort" => rank.abort_scrub(),
+        "scrub status" => return (0, rank.scrub_status().to_string()),
+        _ => rank.pause_scrub(prefix == "scrub pause"),
+    }
+    (0, serde_json::json!({ "return_code": 0 }).to_string())
 }

@@ -2,7 +2,7 @@
 //! session ends. An administrator may ask for it, or have used the blocklist directly.
 
 use super::Mds;
-use crate::rank::{Rank, Stage};
+use crate::rank::Rank;
 use crate::types::ClientId;
 use maps::OsdMap;
 use msgs::{Body, ClientSession, session_op};
@@ -12,8 +12,9 @@ use wire::{AddrType, AddrVec, EntityAddr, Errno};
 impl Mds {
     /// `client evict`: the clients that an administrator names, as `id=NUMBER`, `NUMBER` or `*`.
     pub(super) fn evict_named(&mut self, command: &serde_json::Value) -> (i32, String) {
-        let Some(rank) = self.rank.as_mut().filter(|rank| rank.stage() == Stage::Active) else {
-            return (Errno::EAGAIN.to_result_code(), "this server is not active".to_owned());
+        let rank = match self.active_rank() {
+            Ok(rank) => rank,
+            Err(refusal) => return refusal,
         };
         let filters = command["filters"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut named: Vec<ClientId> = Vec::new();

@@ -4,8 +4,8 @@
 
 use super::env::Env;
 use crate::cache::Cache;
-use crate::types::Damage;
-use fsfmt::{DentryKey, DirFrag, InodeKey};
+use crate::types::{Damage, Damaged};
+use fsfmt::InodeKey;
 use node::Level;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,26 +13,7 @@ use std::collections::BTreeMap;
 /// Records that are kept; Ceph's `mds_damage_table_max_entries`.
 const MAX_RECORDS: usize = 10_000;
 
-/// The damaged item alone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Item {
-    Frag(DirFrag),
-    Entry(DirFrag, DentryKey),
-    Inode(InodeKey),
-    BackTrace(InodeKey),
-}
-
-impl Item {
-    /// The item, and what is wrong with it.
-    fn of(damage: Damage) -> (Self, String) {
-        match damage {
-            Damage::Frag(dir, why) => (Self::Frag(dir), why),
-            Damage::Entry(dir, key, why) => (Self::Entry(dir, key), why),
-            Damage::Inode(ino, why) => (Self::Inode(ino), why),
-            Damage::BackTrace(ino, why) => (Self::BackTrace(ino), why),
-        }
-    }
-
+impl Damaged {
     /// The inode by whose path people find it.
     fn inode(&self) -> InodeKey {
         match self {
@@ -60,7 +41,7 @@ impl Item {
 }
 
 struct Record {
-    item: Item,
+    item: Damaged,
     why: String,
     /// Path of the directory, or of the inode, when it was found; empty where that was not known.
     path: String,
@@ -72,14 +53,14 @@ struct Record {
 #[derive(Default)]
 pub(super) struct DamageTable {
     records: BTreeMap<u64, Record>,
-    ids: BTreeMap<Item, u64>,
+    ids: BTreeMap<Damaged, u64>,
     last_id: u64,
 }
 
 impl DamageTable {
     /// Notes damage, and logs what is new.
     pub fn note(&mut self, env: &mut Env, cache: &Cache, damage: Damage) {
-        let (item, why) = Item::of(damage);
+        let Damage { item, why } = damage;
         if self.ids.contains_key(&item) || self.records.len() >= MAX_RECORDS {
             return;
         }

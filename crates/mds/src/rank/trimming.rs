@@ -14,7 +14,6 @@ use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Update};
 use maps::SnapId;
 use node::Level;
 use std::collections::BTreeSet;
-use std::ops::Bound;
 use wire::Errno;
 
 /// Directories or pages of them that are looked through in one step.
@@ -167,13 +166,9 @@ impl Walk {
         if let Some(last) = last {
             self.left.push(Step::Entries(dir, last.to_omap(), snaps.to_vec()));
         }
-        let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Excluded);
         let Some(d) = cache.dirs.get(&dir) else { return };
         let mut updates = Vec::new();
-        for (key, slot) in d.slots.range((start, Bound::Unbounded)) {
-            if last.is_some_and(|last| key > last) {
-                break;
-            }
+        for (key, slot) in d.page(after, last) {
             let SlotLink::Primary(state) = slot.link else {
                 if slot.link != SlotLink::Null && is_dead(key, slot.first, snaps) {
                     updates.push(Update::Dentry { dir, key: key.clone(), value: None });

@@ -7,7 +7,7 @@ use super::env::{Due, Env, Loaded};
 use crate::cache::Cache;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::page::Page;
-use crate::types::{Damage, IoId, Need, OpId};
+use crate::types::{Damage, Damaged, IoId, Need, OpId};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, names};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::Errno;
@@ -223,8 +223,8 @@ impl Loader {
             }
             Err(_) => {
                 if let Need::Inode(ino) = need {
-                    let why = "the inode index leads in a circle".to_owned();
-                    env.due(Due::Damaged(Damage::BackTrace(ino, why)));
+                    let why = "the inode index leads in a circle";
+                    env.due(Due::Damaged(Damage::new(Damaged::BackTrace(ino), why)));
                 }
                 return self.finish_with(env, cache, &need, End::damaged());
             }

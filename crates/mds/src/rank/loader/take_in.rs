@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::io::ObjReply;
 use crate::page::Page;
 use crate::rank::env::{Due, Env};
-use crate::types::{Damage, Need};
+use crate::types::{Damage, Damaged, Need};
 use fsfmt::{BackPointer, Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, names};
 use std::collections::BTreeMap;
 use wire::Reader;
@@ -67,7 +67,7 @@ fn take_key(env: &mut Env, cache: &mut Cache, dir: DirFrag, key: &DentryKey, ans
             End::default()
         }
         Err(e) => {
-            env.due(Due::Damaged(Damage::Entry(dir, key.clone(), e.to_string())));
+            env.due(Due::Damaged(Damage::new(Damaged::Entry(dir, key.clone()), e.to_string())));
             End::damaged()
         }
     }
@@ -83,7 +83,7 @@ fn take_page(env: &mut Env, cache: &mut Cache, dir: DirFrag, after: &[u8], answe
         match Reader::new(&value).get() {
             Ok(dentry) => take_entry(env, cache, dir, &key, Some(dentry)),
             Err(e) => {
-                env.due(Due::Damaged(Damage::Entry(dir, key.clone(), e.to_string())));
+                env.due(Due::Damaged(Damage::new(Damaged::Entry(dir, key.clone()), e.to_string())));
                 unreadable.push(key);
             }
         }
@@ -106,7 +106,7 @@ fn entries(env: &mut Env, cache: &Cache, dir: DirFrag, answer: Answer) -> Option
         Answer::NoObject => "its object is gone",
         Answer::Found(_) | Answer::Unreadable => "its object can't be read",
     };
-    env.due(Due::Damaged(Damage::Frag(dir, why.to_owned())));
+    env.due(Due::Damaged(Damage::new(Damaged::Frag(dir), why)));
     None
 }
 
@@ -135,7 +135,7 @@ fn back_pointer(env: &mut Env, ino: InodeKey, answer: Answer) -> Result<Option<B
         }
         Answer::Found(_) | Answer::Unreadable => "the inode index can't be read".to_owned(),
     };
-    env.due(Due::Damaged(Damage::BackTrace(ino, why)));
+    env.due(Due::Damaged(Damage::new(Damaged::BackTrace(ino), why)));
     Err(End::damaged())
 }
 
@@ -153,6 +153,6 @@ fn take_base(env: &mut Env, cache: &mut Cache, ino: InodeKey, answer: Answer) ->
         },
         Answer::Found(_) | Answer::Unreadable => "its object can't be read".to_owned(),
     };
-    env.due(Due::Damaged(Damage::Inode(ino, why)));
+    env.due(Due::Damaged(Damage::new(Damaged::Inode(ino), why)));
     End::damaged()
 }

@@ -3,7 +3,6 @@
 use crate::cache::{Cache, SlotLink};
 use crate::ops::shift;
 use fsfmt::{BackPointer, DentryKey, DirFrag, DirStat, Ino, InodeData, InodeKey, NestStat};
-use std::ops::Bound;
 
 /// What the entries of a directory amount to.
 #[derive(Clone, Debug, Default)]
@@ -29,10 +28,7 @@ impl Sum {
     pub fn add_page(&mut self, cache: &Cache, dir: DirFrag, after: &[u8], last: Option<&DentryKey>) -> Seen {
         let mut seen = Seen::default();
         let Some(d) = cache.dirs.get(&dir) else { return seen };
-        let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Excluded);
-        let page =
-            d.slots.range((start, Bound::Unbounded)).take_while(|(key, _)| last.is_none_or(|l| *key <= l));
-        for (key, slot) in page.filter(|(key, _)| key.is_head()) {
+        for (key, slot) in d.page(after, last).filter(|(key, _)| key.is_head()) {
             match slot.link {
                 SlotLink::Null => {}
                 SlotLink::Remote { ino, .. } => {

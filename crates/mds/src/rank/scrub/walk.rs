@@ -7,7 +7,7 @@ use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::rank::commit::{commit, commit_inode};
 use crate::rank::env::{Due, Env, Loaded};
 use crate::rank::sessions::Sessions;
-use crate::types::{Damage, IoId, Need, Origin};
+use crate::types::{Damage, Damaged, IoId, Need, Origin};
 use fsfmt::{BackPointer, DentryKey, DirFrag, DirStat, Ino, InodeData, InodeKey, NestStat, Update, names};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Progress {
 }
 
 /// A directory whose entries are being read.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Reading {
     ino: Ino,
     /// Version of its inode at the start: any change of its entries or statistics raises it.
@@ -68,8 +68,25 @@ struct Reading {
     has_gaps: bool,
 }
 
+impl Reading {
+    /// The beginning of a directory; `count` readings have ended before.
+    fn new(data: &InodeData, count: u32) -> Self {
+        let frags = data.fragtree.leaves().into_iter().rev();
+        Self {
+            ino: data.ino,
+            version: data.version,
+            sum: Sum::default(),
+            frags: frags.map(|frag| DirFrag { ino: data.ino, frag }).collect(),
+            after: Vec::new(),
+            below: Vec::new(),
+            count,
+            has_gaps: false,
+        }
+    }
+}
+
 /// A part of the walk that is left.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Step {
     /// Follow these names, the next one last.
     Find(InodeKey, Vec<Vec<u8>>),
@@ -122,45 +139,25 @@ impl Walk {
     }
 
     fn take(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, step: Step) {
-        match &step {
-            Step::Find(at, names) => self.find(env, cache, *at, names.clone()),
-            Step::Target(ino) => self.target(env, cache, sessions, *ino),
+        match step {
+            Step::Find(at, names) => self.find(env, cache, at, names),
+            Step::Target(ino) => self.target(env, cache, sessions, ino),
             Step::Dir(ino, count) => match cache.inodes.get(&ino.head()) {
-                Some(inode) => {
-                    let frags = inode.data.fragtree.leaves();
-                    let frags = frags.into_iter().rev().map(|frag| DirFrag { ino: *ino, frag }).collect();
-                    let reading = Reading {
-                        ino: *ino,
-                        version: inode.data.version,
-                        sum: Sum::default(),
-                        frags,
-                        after: Vec::new(),
-                        below: Vec::new(),
-                        count: *count,
-                        has_gaps: false,
-                    };
-                    self.left.push(Step::Page(Box::new(reading)));
-                }
+                Some(inode) => self.left.push(Step::Page(Box::new(Reading::new(&inode.data, count)))),
                 None => self.fetch(env, Need::Inode(ino.head()), step),
             },
             Step::Page(reading) => match reading.frags.last().copied() {
                 Some(dir) if reading.after.is_empty() && cache.dirs.get(&dir).is_some_and(|d| d.complete) => {
-                    self.take_page(env, cache, (**reading).clone(), None);
+                    self.take_page(env, cache, *reading, None);
                 }
                 Some(dir) => {
                     let need = Need::Page(dir, reading.after.clone());
-                    self.fetch(env, need, step);
+                    self.fetch(env, need, Step::Page(reading));
                 }
-                None => self.judge(env, cache, sessions, reading),
+                None => self.judge(env, cache, sessions, &reading),
             },
-            Step::Remote(dir, key, ino) => match cache.inodes.contains_key(ino) {
-                true => {}
-                false => {
-                    let need = Need::Inode(*ino);
-                    let step = Step::Remote(*dir, key.clone(), *ino);
-                    self.fetch(env, need, step);
-                }
-            },
+            Step::Remote(_, _, ino) if cache.inodes.contains_key(&ino) => {}
+            Step::Remote(_, _, ino) => self.fetch(env, Need::Inode(ino), step),
         }
     }
 
@@ -222,10 +219,8 @@ impl Walk {
             },
             Some(Step::Remote(dir, key, ino)) => {
                 if !loaded.is_damaged && !cache.inodes.contains_key(&ino) {
-                    self.report(
-                        env,
-                        Damage::Entry(dir, key, format!("it leads to {}, which is gone", ino.ino)),
-                    );
+                    let why = format!("it leads to {}, which is gone", ino.ino);
+                    self.report(env, Damaged::Entry(dir, key), why);
                 }
             }
             // What was just looked for and is not there is damaged, or has been removed meanwhile.
@@ -288,9 +283,9 @@ impl Walk {
         }
     }
 
-    fn report(&mut self, env: &mut Env, damage: Damage) {
+    fn report(&mut self, env: &mut Env, item: Damaged, why: String) {
         self.progress.damaged += 1;
-        env.due(Due::Damaged(damage));
+        env.due(Due::Damaged(Damage::new(item, why)));
     }
 
     /// Reports an inode with wrong statistics, or puts them right.
@@ -306,7 +301,7 @@ impl Walk {
             self.progress.repaired += 1;
             commit_inode(env, cache, sessions, None, "scrub: statistics", right, Vec::new());
         } else {
-            self.report(env, Damage::Inode(right.key(), why));
+            self.report(env, Damaged::Inode(right.key()), why);
         }
     }
 
@@ -389,7 +384,7 @@ impl Walk {
             if self.options.repair && is_there {
                 self.repair_index(env, cache, sessions, ino);
             } else {
-                self.report(env, Damage::BackTrace(ino, why));
+                self.report(env, Damaged::BackTrace(ino), why);
             }
         }
     }
