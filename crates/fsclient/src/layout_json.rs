@@ -5,10 +5,11 @@
 use crate::api::Answer;
 use crate::cache::Cache;
 use crate::key::InodeKey;
+use crate::mds_request;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
 use maps::{FileLayout, OsdMap};
-use msgs::{ClientRequest, FilePath, GetattrArgs, MdsOp, cap};
+use msgs::cap;
 use std::fmt::Write;
 use wire::Errno;
 
@@ -65,9 +66,8 @@ pub(crate) fn of_dir(
 }
 
 fn ask(cache: &Cache, sessions: &mut Sessions, attempt: &mut Attempt<'_>, dir: InodeKey) -> Step {
-    let path = FilePath { ino: dir.ino(), path: Vec::new() };
-    let args = GetattrArgs { mask: cap::PIN | cap::XATTR_SHARED }.into();
-    sessions.ask(attempt, cache, ClientRequest { op: MdsOp::GETATTR, path, args, ..ClientRequest::default() })
+    let message = mds_request::look_at_some(dir.ino(), cap::PIN | cap::XATTR_SHARED);
+    sessions.ask(attempt, cache, message)
 }
 
 fn tell(layout: &FileLayout, inheritance: &str, osdmap: &OsdMap) -> Step {

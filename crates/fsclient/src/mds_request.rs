@@ -60,7 +60,12 @@ pub(crate) fn open_again(cache: &mut Cache, key: InodeKey) -> ClientRequest {
 
 /// The request for an inode's attributes.
 pub(crate) fn look_at(ino: Ino) -> ClientRequest {
-    let args = GetattrArgs { mask: STAT_CAPS }.into();
+    look_at_some(ino, STAT_CAPS)
+}
+
+/// The request for those of an inode's attributes that these bits let a client know.
+pub(crate) fn look_at_some(ino: Ino, mask: u32) -> ClientRequest {
+    let args = GetattrArgs { mask }.into();
     ClientRequest { op: MdsOp::GETATTR, path: path(ino), args, ..ClientRequest::default() }
 }
 

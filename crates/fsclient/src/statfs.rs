@@ -3,10 +3,11 @@
 use crate::api::{Answer, Ino, Reply, Statfs};
 use crate::cache::Cache;
 use crate::inode::Attributes;
+use crate::mds_request;
 use crate::op::{Attempt, Stage, Step, done};
 use crate::services::Services;
 use crate::sessions::Sessions;
-use msgs::{Body, ClientRequest, FilePath, GetattrArgs, MdsOp, Paxos, StatfsReply, cap};
+use msgs::{Body, Paxos, StatfsReply, cap};
 
 /// The units of an answer in bytes: as Ceph's clients report, and for small quotas.
 const BLOCK: u64 = 4 << 20;
@@ -23,9 +24,7 @@ pub(crate) fn statfs(
     let key = cache.key(root);
     match attempt.take_stage() {
         Stage::New => {
-            let path = FilePath { ino: key.ino(), path: Vec::new() };
-            let args = GetattrArgs { mask: cap::PIN | cap::FILE_SHARED }.into();
-            let message = ClientRequest { op: MdsOp::GETATTR, path, args, ..ClientRequest::default() };
+            let message = mds_request::look_at_some(key.ino(), cap::PIN | cap::FILE_SHARED);
             sessions.ask(attempt, cache, message)
         }
         // Whether it could tell or not: what is known is better than nothing.

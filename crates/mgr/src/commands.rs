@@ -67,13 +67,7 @@ pub(crate) fn decide(text: &str, caps: &MgrCap) -> Decision {
 }
 
 fn may_run(caps: &MgrCap, command: &Command, args: &Args) -> Result<(), String> {
-    let perm = command.perm.chars().fold(Perm::NONE, |perm, letter| {
-        perm.and(match letter {
-            'r' => Perm::R,
-            'w' => Perm::W,
-            _ => Perm::X,
-        })
-    });
+    let perm = Perm::of_command(command.perm);
     match caps.allows_command(command.module, perm, &command.prefix(), &args.texts()) {
         true => Ok(()),
         false => Err(format!(

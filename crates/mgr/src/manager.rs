@@ -18,8 +18,6 @@ use wire::{AddrType, EntityAddr, EntityType, Errno, Reader, Utime};
 const BEACONS: Duration = Duration::from_secs(2);
 /// Monitors that know no managers send a map of epoch 1, and would not understand a beacon.
 const SILENT_EPOCH: Epoch = Epoch(1);
-/// Feature bits of Ceph 16's managers, without those that we do not implement.
-const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 /// This crate's shares of the node's connection numbers.
 const MONC_SPACE: u8 = 1;
 const TELL_SPACE: u8 = 2;
@@ -184,7 +182,7 @@ impl Mgr {
             gid: self.gid(),
             name: self.config.name.clone(),
             addrs: self.config.addrs.clone(),
-            features: FEATURES,
+            features: wire::FEATURES,
             available: self.has_keys,
             clients: self.clients.clone(),
             metadata: self.config.metadata.clone(),

@@ -4,9 +4,7 @@ use auth::{Authenticator, ConMode, Initiator};
 use std::time::Duration;
 use wire::{AddrVec, EntityAddr, EntityType};
 
-/// Our features: Pacific's bits without 31, which together with others would read as Reef (docs/protocol.md
-/// 1.5).
-pub const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
+pub use wire::FEATURES;
 /// Required features of a peer: MSG_ADDR2, without which there are no msgr2 addresses.
 pub const REQUIRED_FEATURES: u64 = 1 << 59;
 

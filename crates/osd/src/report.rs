@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::EntityType;
 
-/// Feature bits that we claim to monitors, those of docs/protocol.md 1.5.
-const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 /// One TiB weighs 1.0, which is 65536.
 const WEIGHT_SHIFT: u32 = 40 - 16;
 
@@ -31,7 +29,7 @@ impl OsdConfig {
             heartbeat_addrs: self.addrs.clone(),
             epoch,
             boot_epoch: last_up,
-            features: FEATURES,
+            features: wire::FEATURES,
             feature_level: self.options.feature_level,
             metadata: self.metadata.clone(),
             crush_weight: self.crush_weight,

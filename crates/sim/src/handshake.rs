@@ -10,9 +10,6 @@ use std::sync::Arc;
 use stdx::{Now, Rng};
 use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType};
 
-/// Feature bits of both ends: those of a Pacific server except bit 31 (docs/protocol.md 1.5).
-const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
-
 /// Runs the handshake of `target` with a daemon that has `keys`. Returns the peer as the acceptor and as the
 /// opener see it.
 pub(crate) fn run(
@@ -35,7 +32,7 @@ pub(crate) fn run(
         addrs: AddrVec::from(from),
         socket_addr: from,
         ours: target.addr,
-        features: FEATURES,
+        features: wire::FEATURES,
         caps: accepted.caps,
         tickets: None,
     };
@@ -46,7 +43,7 @@ pub(crate) fn run(
         addrs: AddrVec::from(target.addr),
         socket_addr: target.addr,
         ours: from,
-        features: FEATURES,
+        features: wire::FEATURES,
         caps: String::new(),
         tickets: opened.tickets.map(Box::new),
     };

@@ -4,6 +4,7 @@
 mod block;
 mod buf;
 mod bufs;
+pub mod civil;
 pub mod crc32c;
 mod id;
 mod map;

@@ -85,8 +85,7 @@ fn key(cluster: &Cluster, id: &str) -> Done<Option<Value>> {
 
 /// The capabilities that access at a level needs: for metadata servers and OSDs.
 fn wanted(tree: &Tree, fs: &FileSystem, sub: &Subvolume, level: &str) -> Done<[String; 2]> {
-    let usual = fs.data_pools.first().map_or("", String::as_str);
-    let (pool, namespace) = layout(tree, sub.path(), usual)?;
+    let (pool, namespace) = layout(tree, sub.path(), fs.usual_pool())?;
     let namespace = if namespace.is_empty() { String::new() } else { format!(" namespace={namespace}") };
     Ok([format!("allow {level} path={}", sub.path()), format!("allow {level} pool={pool}{namespace}")])
 }

@@ -29,6 +29,13 @@ pub(crate) struct FileSystem {
     pub data_pools: Vec<String>,
 }
 
+impl FileSystem {
+    /// The pool of the data of new files that no layout concerns.
+    pub fn usual_pool(&self) -> &str {
+        self.data_pools.first().map_or("", String::as_str)
+    }
+}
+
 struct Connection {
     cluster: client::Cluster,
     used_at: Instant,

@@ -53,8 +53,8 @@ pub(crate) fn remove(tree: &Tree, group: &Group, force: bool) -> Done<()> {
 pub(crate) fn info(cluster: &Cluster, tree: &Tree, fs: &str, group: &Group) -> Done<String> {
     open_group(tree, group)?;
     let node = tree.find(&group.path())?;
-    let usual = cluster.file_system(fs)?.data_pools.first().cloned().unwrap_or_default();
-    let (pool, _) = attributes::layout(tree, &group.path(), &usual)?;
+    let fs = cluster.file_system(fs)?;
+    let (pool, _) = attributes::layout(tree, &group.path(), fs.usual_pool())?;
     let mut out = info::of_directory(tree, &node)?;
     out["data_pool"] = pool.into();
     out["mon_addrs"] = cluster.mon_addrs()?.into();
@@ -75,18 +75,14 @@ pub(crate) fn resize(tree: &Tree, group: &Group, args: &Args) -> Done<String> {
 
 /// The answer of `resize`; programs want a number there also without a quota.
 pub(crate) fn resized(size: u64, used: u64) -> String {
-    let percent = match size {
-        0 => "undefined".to_owned(),
-        size => format!("{:.2}", used as f64 * 100.0 / size as f64),
-    };
+    let percent = output::percent(used, Some(size).filter(|size| *size > 0));
     output::json(&json!([{ "bytes_used": used }, { "bytes_quota": size }, { "bytes_pcent": percent }]))
 }
 
 /// The snapshots of a group's directory.
 pub(crate) fn snapshots(tree: &Tree, group: &Group) -> Done<Vec<String>> {
     open_group(tree, group)?;
-    let names = tree.names(&join(&group.path(), SNAPDIR))?;
-    Ok(names.into_iter().filter(|name| !name.starts_with('_')).collect())
+    Ok(tree.snapshots(&join(&group.path(), SNAPDIR))?)
 }
 
 pub(crate) fn remove_snapshot(tree: &Tree, group: &Group, args: &Args) -> Done<()> {

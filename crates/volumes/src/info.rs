@@ -12,14 +12,12 @@ use serde_json::{Value, json};
 /// What is told of any directory.
 pub(crate) fn of_directory(tree: &Tree, node: &Node) -> Done<Value> {
     let (attr, quota, used) = (node.attr(), quota(tree, node)?, used(tree, node)?);
-    let percent =
-        quota.map_or("undefined".to_owned(), |quota| format!("{:.2}", used as f64 * 100.0 / quota as f64));
     Ok(json!({
         "uid": attr.uid, "gid": attr.gid, "mode": attr.mode,
         "atime": output::time(attr.atime), "mtime": output::time(attr.mtime),
         "ctime": output::time(attr.ctime), "created_at": output::time(attr.btime),
         "bytes_quota": quota.map_or(json!("infinite"), |quota| json!(quota)),
-        "bytes_used": used, "bytes_pcent": percent,
+        "bytes_used": used, "bytes_pcent": output::percent(used, quota),
     }))
 }
 
@@ -28,8 +26,8 @@ pub(crate) fn of_subvolume(cluster: &Cluster, tree: &Tree, fs: &str, sub: &Subvo
     let mut out = match sub.state() {
         Some(State::Retained) => json!({}),
         _ => {
-            let usual = cluster.file_system(fs)?.data_pools.first().cloned().unwrap_or_default();
-            let (pool, namespace) = layout(tree, sub.path(), &usual)?;
+            let fs = cluster.file_system(fs)?;
+            let (pool, namespace) = layout(tree, sub.path(), fs.usual_pool())?;
             let mut out = of_directory(tree, &sub.data(tree)?)?;
             out["path"] = sub.path().into();
             out["data_pool"] = pool.into();

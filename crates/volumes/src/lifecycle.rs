@@ -56,8 +56,7 @@ pub(crate) fn make(
     tree.mkdirs(&place.group().path(), DEFAULT_MODE)?;
     if attributes.pool.is_none() && attributes.namespace.is_none() {
         // Its data stay where they are if the layout above changes.
-        let usual = fs.data_pools.first().map_or("", String::as_str);
-        attributes.pool = Some(layout(tree, &place.group().path(), usual)?.0);
+        attributes.pool = Some(layout(tree, &place.group().path(), fs.usual_pool())?.0);
     }
     let path = join(&place.base(), &trash::unique());
     let node = tree.mkdirs(&path, attributes.mode.unwrap_or(DEFAULT_MODE))?;

@@ -48,6 +48,11 @@ pub(crate) fn time_of_xattr(text: &str) -> String {
     Utime { sec, nsec }.iso8601()[..26].replace('T', " ")
 }
 
+/// Used bytes in percent of a quota.
+pub(crate) fn percent(used: u64, quota: Option<u64>) -> String {
+    quota.map_or("undefined".to_owned(), |quota| format!("{:.2}", used as f64 * 100.0 / quota as f64))
+}
+
 /// A number of bytes in at most five characters and a unit.
 pub(crate) fn bytes(n: u64) -> String {
     let units = [" ", "k", "M", "G", "T", "P", "E"];

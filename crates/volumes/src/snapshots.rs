@@ -62,10 +62,9 @@ pub(crate) fn info(tree: &Tree, fs: &FileSystem, place: &Place, snap: &str) -> D
     let path = sub.snapshot_data(tree, snap)?;
     let node = tree.find(&path)?;
     let made_at = tree.xattr(&node, "ceph.snap.btime")?.unwrap_or_default();
-    let usual = fs.data_pools.first().map_or("", String::as_str);
     let mut out = json!({
         "created_at": output::time_of_xattr(&made_at),
-        "data_pool": layout(tree, &path, usual)?.0,
+        "data_pool": layout(tree, &path, fs.usual_pool())?.0,
         "has_pending_clones": "no",
     });
     let pending = clones::pending(tree, &sub, snap)?;

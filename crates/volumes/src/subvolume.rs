@@ -236,8 +236,7 @@ impl Subvolume {
 
     /// Its snapshots, without those of directories above.
     pub fn snapshots(&self, tree: &Tree) -> Done<Vec<String>> {
-        let names = tree.names(&self.snapdir())?;
-        Ok(names.into_iter().filter(|name| !name.starts_with('_')).collect())
+        Ok(tree.snapshots(&self.snapdir())?)
     }
 
     /// Refuses a snapshot that does not exist.

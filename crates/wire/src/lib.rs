@@ -20,6 +20,10 @@ mod sample;
 mod stamp;
 mod writer;
 
+/// The feature bits that our daemons and clients announce: Pacific's without 31, which together with others
+/// would read as Reef (docs/protocol.md 1.5).
+pub const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
+
 pub use codec::{Decode, Encode, Fields};
 pub use entity::{AddrType, AddrVec, EntityAddr, EntityId, EntityName, EntityType};
 pub use errno::Errno;

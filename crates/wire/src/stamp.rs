@@ -75,15 +75,7 @@ impl Utime {
     /// ISO 8601 in UTC with microseconds, as Ceph's commands print it (`2026-01-31T12:00:00.000000+0000`).
     pub fn iso8601(&self) -> String {
         let (days, day_sec) = (i64::from(self.sec) / 86_400, self.sec % 86_400);
-        // Civil date from days since 1970 (H. Hinnant's algorithm).
-        let z = days + 719_468;
-        let era = z / 146_097;
-        let doe = z - era * 146_097;
-        let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-        let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-        let mp = (5 * doy + 2) / 153;
-        let (d, m) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
-        let y = yoe + era * 400 + i64::from(m <= 2);
+        let (y, m, d) = stdx::civil::date_of_day(days);
         let (h, min, s) = (day_sec / 3600, day_sec / 60 % 60, day_sec % 60);
         format!("{y:04}-{m:02}-{d:02}T{h:02}:{min:02}:{s:02}.{:06}+0000", self.nsec / 1000)
     }

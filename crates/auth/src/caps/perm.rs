@@ -33,6 +33,11 @@ impl Perm {
         Self(self.0 | other.0)
     }
 
+    /// What a command needs whose declaration says so: `r`, `rw`, `rx` or `rwx`. Other letters need all.
+    pub fn of_command(letters: &str) -> Self {
+        Self::parse(letters).unwrap_or(Self::ALL)
+    }
+
     /// `rwx` in any selection, `*` or `all`.
     pub(super) fn parse(word: &str) -> Option<Self> {
         if word == "*" || word == "all" {

@@ -14,8 +14,6 @@ use wire::Reader;
 
 /// The least interval between beacons.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-/// Feature bits of Ceph 16's metadata servers, without those that we do not implement.
-const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 
 impl Mds {
     /// Sends a beacon with the present or desired state.
@@ -37,7 +35,7 @@ impl Mds {
             state: self.state,
             epoch: self.map.epoch,
             addrs: self.config.addrs.clone(),
-            features: FEATURES,
+            features: wire::FEATURES,
             feature_level: 1,
             rank: info.map_or(MdsRank::NONE, |i| i.rank),
             join_fs: Fscid::NONE,

@@ -61,9 +61,6 @@ pub fn versions(view: &View<'_>, args: &Args) -> Outcome {
     structured(args, &Value::Object(out))
 }
 
-/// The feature bits that our daemons announce (docs/protocol.md 1.5).
-const OUR_FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
-
 pub fn features(view: &View<'_>, args: &Args) -> Outcome {
     structured(args, &features_json(view))
 }
@@ -83,7 +80,7 @@ pub fn features_json(view: &View<'_>) -> Value {
     };
     let mut out = Map::new();
     let mons = view.state.monmap.mons.len() as u64;
-    out.insert("mon".into(), json!([group(&OUR_FEATURES, &mons)]));
+    out.insert("mon".into(), json!([group(&wire::FEATURES, &mons)]));
     for (kind, by_bits) in counts {
         out.insert(kind.into(), by_bits.iter().map(|(f, n)| group(f, n)).collect());
     }

@@ -69,10 +69,7 @@ pub(crate) fn parse_stamp(text: &str) -> Option<u64> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    // Days of the civil calendar, counted in years that begin in March.
-    let shifted = if month > 2 { year } else { year - 1 };
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let days = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 719_468;
+    let days = stdx::civil::day_of_date(year, month, day);
     u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second).ok()
 }
 

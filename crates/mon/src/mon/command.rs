@@ -226,13 +226,7 @@ impl<S: Storage> Mon<S> {
         if cmd == Cmd::Descriptions {
             return true;
         }
-        let perm = decl.perm.chars().fold(Perm::NONE, |p, c| {
-            p.and(match c {
-                'r' => Perm::R,
-                'w' => Perm::W,
-                _ => Perm::X,
-            })
-        });
+        let perm = Perm::of_command(decl.perm);
         let texts: BTreeMap<String, String> = args.texts();
         session.caps.allows_command(decl.module, perm, &cmd.prefix(), &texts)
     }

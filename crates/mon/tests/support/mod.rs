@@ -53,7 +53,7 @@ fn peer(who: EntityName, global_id: u64, addr: &str, caps: &str) -> Box<Peer> {
         addrs: addr.into(),
         socket_addr: addr,
         ours: EntityAddr::default(),
-        features: 0x3f01_cfbd_7ffd_ffff,
+        features: wire::FEATURES,
         caps: caps.to_owned(),
         tickets: None,
     })

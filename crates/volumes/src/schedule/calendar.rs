@@ -1,5 +1,7 @@
 //! Dates in UTC, as schedules and the names of their snapshots have them.
 
+use stdx::civil;
+
 /// Seconds of a day.
 const DAY: u64 = 86_400;
 
@@ -18,18 +20,11 @@ impl Date {
     /// The parts of a moment.
     pub fn of(at: u64) -> Self {
         let (days, rest) = ((at / DAY) as i64, at % DAY);
-        // Civil date from days since 1970 (H. Hinnant's algorithm).
-        let z = days + 719_468;
-        let era = z.div_euclid(146_097);
-        let doe = z.rem_euclid(146_097);
-        let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-        let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-        let mp = (5 * doy + 2) / 153;
-        let month = if mp < 10 { mp + 3 } else { mp - 9 };
+        let (year, month, day) = civil::date_of_day(days);
         Self {
-            year: yoe + era * 400 + i64::from(month <= 2),
-            month: month as u32,
-            day: (doy - (153 * mp + 2) / 5 + 1) as u32,
+            year,
+            month,
+            day,
             hour: (rest / 3600) as u32,
             minute: (rest / 60 % 60) as u32,
             second: (rest % 60) as u32,
@@ -38,17 +33,22 @@ impl Date {
 
     /// The moment; `None` before 1970.
     pub fn at(self) -> Option<u64> {
-        let days = u64::try_from(days(self.year, self.month, self.day)).ok()?;
+        let days = u64::try_from(self.day_number()).ok()?;
         Some(days * DAY + u64::from(self.hour) * 3600 + u64::from(self.minute) * 60 + u64::from(self.second))
+    }
+
+    /// Days since 1970.
+    fn day_number(self) -> i64 {
+        civil::day_of_date(self.year, self.month.into(), self.day.into())
     }
 
     /// The ISO week: its year and number.
     pub fn week(self) -> (i64, i64) {
-        let today = days(self.year, self.month, self.day);
+        let today = self.day_number();
         // 1970-01-01 was a Thursday; a week belongs to the year that its Thursday is in.
         let thursday = today - (today + 3).rem_euclid(7) + 3;
         let year = Self::of(thursday.unsigned_abs() * DAY).year;
-        (year, (thursday - days(year, 1, 1)) / 7 + 1)
+        (year, (thursday - civil::day_of_date(year, 1, 1)) / 7 + 1)
     }
 
     /// `2026-11-26T10:48:41`.
@@ -103,16 +103,6 @@ fn offset(zone: &str) -> Option<i64> {
     let digits: String = zone[1..].chars().filter(|c| *c != ':').collect();
     let digits = number(&digits, 4)?;
     Some(ahead * i64::from(digits / 100 * 3600 + digits % 100 * 60))
-}
-
-/// Days since 1970.
-fn days(year: i64, month: u32, day: u32) -> i64 {
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let yoe = y.rem_euclid(400);
-    let mp = (i64::from(month) + 9) % 12;
-    let doy = (153 * mp + 2) / 5 + i64::from(day) - 1;
-    era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468
 }
 
 #[cfg(test)]

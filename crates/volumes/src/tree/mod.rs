@@ -195,16 +195,21 @@ impl Tree {
 
     /// The names in a directory that are texts, in order.
     pub fn names(&self, path: &str) -> Io<Vec<String>> {
-        let entries = self.list(&self.find(path)?)?;
-        let mut out: Vec<String> =
-            entries.into_iter().filter_map(|e| String::from_utf8(e.name).ok()).collect();
-        out.sort();
-        Ok(out)
+        self.names_of(path, |_| true)
     }
 
     /// The names of directories in a directory, in order.
     pub fn dirs(&self, path: &str) -> Io<Vec<String>> {
-        let entries = self.list(&self.find(path)?)?.into_iter().filter(|e| is_dir(e.kind));
+        self.names_of(path, |entry| is_dir(entry.kind))
+    }
+
+    /// The snapshots in a directory of snapshots, in order, without those of directories above.
+    pub fn snapshots(&self, snapdir: &str) -> Io<Vec<String>> {
+        self.names_of(snapdir, |entry| !entry.name.starts_with(b"_"))
+    }
+
+    fn names_of(&self, path: &str, is_meant: impl Fn(&DirEntry) -> bool) -> Io<Vec<String>> {
+        let entries = self.list(&self.find(path)?)?.into_iter().filter(is_meant);
         let mut out: Vec<String> = entries.filter_map(|e| String::from_utf8(e.name).ok()).collect();
         out.sort();
         Ok(out)
@@ -213,13 +218,13 @@ impl Tree {
     /// Removes a name that is not a directory.
     pub fn unlink(&self, path: &str) -> Io<()> {
         let (dir, name) = self.parent(path)?;
-        self.call(FsRequest::Unlink { parent: dir.ino, name }).map(drop)
+        self.unlink_in(&dir, &name)
     }
 
     /// Removes an empty directory, or a snapshot.
     pub fn rmdir(&self, path: &str) -> Io<()> {
         let (dir, name) = self.parent(path)?;
-        self.call(FsRequest::Rmdir { parent: dir.ino, name }).map(drop)
+        self.rmdir_in(&dir, &name)
     }
 
     /// Removes an entry of a directory that is not a directory.
