@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use stdx::Rng;
+use stdx::{ConstDefault, Rng};
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 
 /// A fragment: all hashes of 24 bits that begin with a prefix. Encoded as length of the prefix << 24 |
@@ -140,6 +140,12 @@ impl FragTree {
     /// The fragments that are split, each with the bits that its parts have more.
     pub fn splits(&self) -> impl Iterator<Item = (Frag, u32)> {
         self.splits.iter().map(|(frag, bits)| (*frag, *bits))
+    }
+}
+
+impl ConstDefault for FragTree {
+    fn const_default() -> &'static Self {
+        const { &Self { splits: BTreeMap::new() } }
     }
 }
 

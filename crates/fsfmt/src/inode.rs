@@ -7,10 +7,12 @@ use crate::{
 };
 use maps::{FileLayout, MdsRank, SnapId};
 use std::collections::BTreeMap;
+use stdx::{Rare, Shared, SortedMap};
 use wire::Utime;
 
 sparse_structs! {
-    /// An inode.
+    /// An inode. A million of them are in memory: what few inodes have is behind a pointer, and the layout that
+    /// nearly all have in common is shared.
     pub struct InodeData[v 1/1, u64] {
         /// Number.
         pub ino: Ino,
@@ -37,13 +39,13 @@ sparse_structs! {
         /// Device number of a device node.
         pub rdev: u32,
         /// Placement of a file's data; of a directory: the layout of new files below it, if set.
-        pub layout: FileLayout,
+        pub layout: Shared<FileLayout>,
         /// Extended attributes.
-        pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+        pub xattrs: Rare<BTreeMap<Vec<u8>, Vec<u8>>>,
         /// Increases with each change of `xattrs`.
         pub xattr_version: u64,
         /// Target of a symbolic link.
-        pub symlink: Vec<u8>,
+        pub symlink: Rare<Vec<u8>>,
         /// Counts truncations; starts at 1.
         pub truncate_seq: u32,
         /// The size that the last truncation set; `u64::MAX` before the first.
@@ -59,22 +61,22 @@ sparse_structs! {
         /// to it.
         pub max_size_ever: u64,
         /// Clients that may write, or hold a file lock.
-        pub ranges: BTreeMap<u64, ClientRange>,
+        pub ranges: SortedMap<u64, ClientRange>,
         /// Statistics of a directory's own entries.
-        pub dirstat: DirStat,
+        pub dirstat: Rare<DirStat>,
         /// Recursive statistics.
         pub rstat: NestStat,
         /// The part of `rstat` that the parent's `rstat` already contains.
         pub accounted: NestStat,
         /// Limits.
-        pub quota: Quota,
+        pub quota: Rare<Quota>,
         /// The fragments of a directory; filled by splitting directories.
-        pub fragtree: FragTree,
+        pub fragtree: Rare<FragTree>,
         /// The first snapshot that the inode can be in: the one after the newest at its making.
         pub first: SnapId,
         /// Earlier states by the last snapshot that each is in, of an inode with a realm of its own or with
         /// several names. Those of others are copies of their entries.
-        pub old_inodes: BTreeMap<SnapId, OldInode>,
+        pub old_inodes: Rare<BTreeMap<SnapId, OldInode>>,
         /// The realm that this inode is the root of: a directory with snapshots, or what came from another
         /// realm, removed files included.
         pub own_realm: Option<Box<Realm>>,
@@ -82,7 +84,7 @@ sparse_structs! {
         /// has, or had, several names. 0 for all others.
         pub realm: Ino,
         /// The user's wish for the rank that serves a directory; filled by several ranks.
-        pub pin: Pin,
+        pub pin: Rare<Pin>,
         /// The rank that has the authority over it; filled by several ranks.
         pub auth_rank: Option<MdsRank>,
         /// Counts moves of the authority; filled by several ranks.
@@ -90,7 +92,7 @@ sparse_structs! {
         /// The directory that a stray was unlinked from, for people who search.
         pub stray_from: Ino,
         /// Known places of further hard links; filled by the reintegration of strays.
-        pub links: Vec<BackPointer>,
+        pub links: Rare<Vec<BackPointer>>,
         /// A small file's data outside its data objects; filled by packed small files.
         pub packed: Option<Box<PackedData>>,
     }

@@ -4,6 +4,7 @@ use crate::{Frag, Ino, InodeKey};
 use maps::{SnapId, ceph_str_hash_rjenkins};
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 
@@ -83,8 +84,8 @@ impl Sample for DirFrag {
 pub struct DentryKey {
     /// Lower 24 bits of the name's hash.
     pub hash: u32,
-    /// The name.
-    pub name: Vec<u8>,
+    /// The name; copies of a key share it.
+    pub name: Arc<[u8]>,
     /// [`SnapId::HEAD`] for the live entry, else the last snapshot that the entry is in. Filled by snapshots.
     pub snap: SnapId,
 }
@@ -95,12 +96,12 @@ impl DentryKey {
 
     /// The key of a live entry.
     pub fn new(name: &[u8]) -> Self {
-        Self { hash: ceph_str_hash_rjenkins(name) & Self::HASH_MASK, name: name.to_vec(), snap: SnapId::HEAD }
+        Self { hash: ceph_str_hash_rjenkins(name) & Self::HASH_MASK, name: name.into(), snap: SnapId::HEAD }
     }
 
     /// A key that sorts before all entries of `hash`.
     pub fn start_of(hash: u32) -> Self {
-        Self { hash, name: Vec::new(), snap: SnapId::HEAD }
+        Self { hash, name: Arc::default(), snap: SnapId::HEAD }
     }
 
     /// True for the live entry of a name.
@@ -137,7 +138,7 @@ impl DentryKey {
             Some(_) => return None,
             None => (rest, SnapId::HEAD),
         };
-        Some(Self { hash: u32::try_from(hex(hash)?).ok()?, name: name.to_vec(), snap })
+        Some(Self { hash: u32::try_from(hex(hash)?).ok()?, name: name.into(), snap })
     }
 }
 
@@ -163,7 +164,8 @@ impl fmt::Debug for DentryKey {
 
 impl Encode for DentryKey {
     fn encode(&self, w: &mut Writer) {
-        w.put(&self.name);
+        w.count(self.name.len());
+        w.raw(&self.name);
         w.put(&(!self.is_head()).then_some(self.snap));
     }
 }
@@ -209,7 +211,7 @@ mod tests {
 
     #[test]
     fn entries_of_one_hash_sort_by_name() {
-        let long = |name: &str| DentryKey { name: name.as_bytes().to_vec(), ..DentryKey::start_of(7) };
+        let long = |name: &str| DentryKey { name: name.as_bytes().into(), ..DentryKey::start_of(7) };
         let mut keys = [long("b"), long("a!"), long("a"), long("a_")];
         let mut omap: Vec<_> = keys.iter().map(DentryKey::to_omap).collect();
         keys.sort();

@@ -3,6 +3,7 @@
 use crate::Ino;
 use crate::sparse::sparse_structs;
 use maps::MdsRank;
+use stdx::ConstDefault;
 use wire::Utime;
 
 sparse_structs! {
@@ -117,6 +118,26 @@ wire::wire_structs! {
         /// The directory's own ancestors, nearest first; they may have moved since. Filled by scrub and by
         /// discovery between ranks.
         pub ancestors: Vec<Ancestor>,
+    }
+}
+
+const NO_TIME: Utime = Utime { sec: 0, nsec: 0 };
+
+impl ConstDefault for DirStat {
+    fn const_default() -> &'static Self {
+        const { &Self { nfiles: 0, nsubdirs: 0, mtime: NO_TIME, change_attr: 0 } }
+    }
+}
+
+impl ConstDefault for Quota {
+    fn const_default() -> &'static Self {
+        const { &Self { max_bytes: 0, max_files: 0 } }
+    }
+}
+
+impl ConstDefault for Pin {
+    fn const_default() -> &'static Self {
+        const { &Self { rank: None, is_distributed: false, random_ppm: 0 } }
     }
 }
 

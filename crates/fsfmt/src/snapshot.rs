@@ -5,6 +5,7 @@ use crate::sparse::sparse_structs;
 use crate::{DirStat, Ino, NestStat, PackedData, Quota, TxnId};
 use maps::{FileLayout, SnapId};
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::{Rare, Shared};
 use wire::Utime;
 
 sparse_structs! {
@@ -65,9 +66,9 @@ sparse_structs! {
         /// As in the inode.
         pub btime: Utime,
         /// As in the inode.
-        pub layout: FileLayout,
+        pub layout: Shared<FileLayout>,
         /// As in the inode.
-        pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+        pub xattrs: Rare<BTreeMap<Vec<u8>, Vec<u8>>>,
         /// As in the inode.
         pub xattr_version: u64,
         /// As in the inode.
@@ -79,13 +80,13 @@ sparse_structs! {
         /// As in the inode.
         pub change_attr: u64,
         /// As in the inode.
-        pub dirstat: DirStat,
+        pub dirstat: Rare<DirStat>,
         /// As in the inode.
         pub rstat: NestStat,
         /// As in the inode: what the parent's state of that time contains, for statistics that come later.
         pub accounted: NestStat,
         /// As in the inode.
-        pub quota: Quota,
+        pub quota: Rare<Quota>,
         /// As in the inode.
         pub packed: Option<Box<PackedData>>,
     }

@@ -1,6 +1,6 @@
 //! The striping of a file's bytes over objects.
 
-use stdx::Rng;
+use stdx::{ConstDefault, Rng};
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 
 wire::wire_structs! {
@@ -16,6 +16,12 @@ wire::wire_structs! {
         pub pool: i64,
         /// Namespace of the objects.
         pub pool_ns: String,
+    }
+}
+
+impl ConstDefault for FileLayout {
+    fn const_default() -> &'static Self {
+        const { &Self { stripe_unit: 0, stripe_count: 0, object_size: 0, pool: 0, pool_ns: String::new() } }
     }
 }
 

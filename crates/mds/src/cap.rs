@@ -6,8 +6,16 @@
 //! confirmed.
 
 use msgs::cap;
-use std::collections::VecDeque;
 use stdx::Instant;
+
+/// What a holder may still have of earlier messages.
+#[derive(Clone, Debug)]
+struct Revoking {
+    /// Bits of earlier messages, oldest first, each with its `seq`. Never empty.
+    history: Vec<(u32, u32)>,
+    /// Send time of the oldest unconfirmed revocation; none if only bits are left that it has again.
+    since: Option<Instant>,
+}
 
 /// The capability of one holder.
 #[derive(Clone, Debug)]
@@ -22,10 +30,8 @@ pub struct Cap {
     pub seq: u32,
     /// `seq` of the last reply that carried the cap.
     pub issue_seq: u32,
-    /// Bits of earlier messages, oldest first, each with its `seq`: the holder may still have them.
-    history: VecDeque<(u32, u32)>,
-    /// Send time of the oldest unconfirmed revocation.
-    pub revoked_at: Option<Instant>,
+    /// Earlier messages that are not confirmed; few caps have any.
+    revoking: Option<Box<Revoking>>,
     /// Number of moves between authorities; set by migration of subtrees.
     pub migrate_seq: u32,
     /// Not claimed yet: a client that is absent after our restart may hold it.
@@ -41,8 +47,7 @@ impl Cap {
             wanted: 0,
             seq: 0,
             issue_seq: 0,
-            history: VecDeque::new(),
-            revoked_at: None,
+            revoking: None,
             migrate_seq: 0,
             is_presumed: false,
         }
@@ -60,7 +65,16 @@ impl Cap {
 
     /// Bits that the client may hold.
     pub fn held(&self) -> u32 {
-        self.history.iter().fold(self.pending, |all, (_, bits)| all | bits)
+        self.history().iter().fold(self.pending, |all, (_, bits)| all | bits)
+    }
+
+    fn history(&self) -> &[(u32, u32)] {
+        self.revoking.as_ref().map_or(&[], |r| &r.history)
+    }
+
+    /// Send time of the oldest unconfirmed revocation.
+    pub fn revoked_at(&self) -> Option<Instant> {
+        self.revoking.as_ref()?.since
     }
 
     /// True if the holder may still have revoked bits.
@@ -72,8 +86,10 @@ impl Cap {
     pub fn give(&mut self, bits: u32, now: Instant) -> bool {
         let revokes = self.pending & !bits != 0;
         if revokes {
-            self.history.push_back((self.seq, self.pending));
-            self.revoked_at.get_or_insert(now);
+            let r =
+                self.revoking.get_or_insert_with(|| Box::new(Revoking { history: Vec::new(), since: None }));
+            r.history.push((self.seq, self.pending));
+            r.since.get_or_insert(now);
         }
         self.pending = bits;
         self.seq += 1;
@@ -83,23 +99,26 @@ impl Cap {
     /// Notes that the client holds `bits` as of message `seq`; true if that ends a revocation.
     pub fn confirm(&mut self, seq: u32, bits: u32) -> bool {
         let (was_revoking, held) = (self.is_revoking(), self.held());
-        self.history.retain(|(sent, _)| *sent >= seq);
+        let (mut history, since) = match self.revoking.take() {
+            Some(r) => (r.history, r.since),
+            None => (Vec::new(), None),
+        };
+        history.retain(|(sent, _)| *sent >= seq);
         if seq == self.seq {
             // The client may report other changes before it has given everything up: bits that it still holds
             // stay held.
             let left = bits & held & !self.pending;
-            self.history.clear();
-            if left != 0 {
-                self.history.push_back((seq, left));
-            }
+            history.clear();
+            history.extend((left != 0).then_some((seq, left)));
             self.pending &= bits | cap::PIN;
         } else {
-            self.history.iter_mut().filter(|(sent, _)| *sent == seq).for_each(|(_, held)| *held &= bits);
+            history.iter_mut().filter(|(sent, _)| *sent == seq).for_each(|(_, held)| *held &= bits);
         }
-        if !self.is_revoking() {
-            self.revoked_at = None;
+        let is_revoking = history.iter().any(|(_, bits)| bits & !self.pending != 0);
+        if !history.is_empty() {
+            self.revoking = Some(Box::new(Revoking { history, since: since.filter(|_| is_revoking) }));
         }
-        was_revoking && !self.is_revoking()
+        was_revoking && !is_revoking
     }
 }
 

@@ -2,6 +2,7 @@
 
 use fsfmt::{DentryKey, DirFrag, InodeKey, TxnId};
 use maps::{MdsRank, SnapId};
+use std::num::NonZeroU64;
 use wire::Errno;
 
 stdx::ids! {
@@ -45,27 +46,29 @@ pub struct Origin {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LastChange {
     lsn: Lsn,
-    author: Option<ClientId>,
+    /// No client has the id 0; one that says so counts as nobody.
+    author: Option<NonZeroU64>,
     by_others: Lsn,
 }
 
 impl LastChange {
     /// An item that an event made.
     pub fn new(origin: Origin) -> Self {
-        Self { lsn: origin.lsn, author: origin.author, by_others: 0 }
+        Self { lsn: origin.lsn, author: origin.author.and_then(author), by_others: 0 }
     }
 
     /// Notes a newer event.
     pub fn note(&mut self, origin: Origin) {
-        if origin.author.is_none() || origin.author != self.author {
+        let author = origin.author.and_then(author);
+        if author.is_none() || author != self.author {
             self.by_others = self.lsn;
         }
-        (self.lsn, self.author) = (origin.lsn, origin.author);
+        (self.lsn, self.author) = (origin.lsn, author);
     }
 
     /// True if the newest event is known to be a client's.
     pub fn is_by(self, client: ClientId) -> bool {
-        self.author == Some(client)
+        self.author.is_some() && self.author == author(client)
     }
 
     /// The newest event.
@@ -75,8 +78,12 @@ impl LastChange {
 
     /// The event that must be durable before `client` is shown the item.
     pub fn before(self, client: ClientId) -> Lsn {
-        if self.author == Some(client) { self.by_others } else { self.lsn }
+        if self.is_by(client) { self.by_others } else { self.lsn }
     }
+}
+
+fn author(client: ClientId) -> Option<NonZeroU64> {
+    NonZeroU64::new(client.0)
 }
 
 /// The snapshots that a write to an inode must preserve.

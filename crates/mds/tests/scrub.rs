@@ -186,7 +186,7 @@ fn wrong_statistics_are_found_and_put_right_up_to_the_root() {
     let (dir, _) = tree(&mut w);
     edit(&mut w, 1, "d", |dentry| {
         let Link::Primary(data) = &mut dentry.link else { panic!("a directory") };
-        data.dirstat.nfiles = 77;
+        data.dirstat.edit(|stat| stat.nfiles = 77);
         data.rstat.rbytes += 4000;
         data.accounted.rbytes += 4000;
     });

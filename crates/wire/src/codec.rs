@@ -2,7 +2,7 @@
 
 use crate::{DecodeError, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
-use stdx::{Buf, Bufs};
+use stdx::{Buf, Bufs, ConstDefault, Rare, Shared, SortedMap};
 
 /// A value with one binary form.
 pub trait Encode {
@@ -185,6 +185,50 @@ impl<K: Decode + Ord, V: Decode> Decode for BTreeMap<K, V> {
     fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let n = r.count(K::MIN_SIZE + V::MIN_SIZE)?;
         (0..n).map(|_| Ok((K::decode(r)?, V::decode(r)?))).collect()
+    }
+}
+
+impl<K: Encode, V: Encode> Encode for SortedMap<K, V> {
+    fn encode(&self, w: &mut Writer) {
+        w.count(self.len());
+        for (k, v) in self.iter() {
+            w.put(k);
+            w.put(v);
+        }
+    }
+}
+
+impl<K: Decode + Ord, V: Decode> Decode for SortedMap<K, V> {
+    const MIN_SIZE: usize = 4;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        // A stranger's entries may be in any order.
+        r.get::<BTreeMap<K, V>>().map(|map| map.into_iter().collect())
+    }
+}
+
+impl<T: Encode + ConstDefault> Encode for Rare<T> {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&**self);
+    }
+}
+
+impl<T: Decode + ConstDefault> Decode for Rare<T> {
+    const MIN_SIZE: usize = T::MIN_SIZE;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        r.get::<T>().map(Self::from)
+    }
+}
+
+impl<T: Encode + ConstDefault> Encode for Shared<T> {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&**self);
+    }
+}
+
+impl<T: Decode + ConstDefault> Decode for Shared<T> {
+    const MIN_SIZE: usize = T::MIN_SIZE;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        r.get::<T>().map(Self::from)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{AddrType, AddrVec, EntityAddr, EntityId, EntityName, EntityType, Timespec, Utime, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
-use stdx::{Buf, Bufs, Rng};
+use stdx::{Buf, Bufs, ConstDefault, Rare, Rng, Shared, SortedMap};
 
 /// A type of which a random valid value can be made.
 pub trait Sample: Sized {
@@ -67,6 +67,24 @@ impl<const N: usize> Sample for [u8; N] {
 impl<K: Sample + Ord, V: Sample> Sample for BTreeMap<K, V> {
     fn sample(rng: &mut Rng) -> Self {
         (0..rng.below(4)).map(|_| (K::sample(rng), V::sample(rng))).collect()
+    }
+}
+
+impl<K: Sample + Ord, V: Sample> Sample for SortedMap<K, V> {
+    fn sample(rng: &mut Rng) -> Self {
+        BTreeMap::sample(rng).into_iter().collect()
+    }
+}
+
+impl<T: Sample + ConstDefault> Sample for Rare<T> {
+    fn sample(rng: &mut Rng) -> Self {
+        T::sample(rng).into()
+    }
+}
+
+impl<T: Sample + ConstDefault> Sample for Shared<T> {
+    fn sample(rng: &mut Rng) -> Self {
+        T::sample(rng).into()
     }
 }
 

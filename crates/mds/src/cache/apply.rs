@@ -4,7 +4,6 @@ use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::types::{LastChange, Origin, Place};
 use fsfmt::{Dentry, DirFrag, Event, InodeData, InodeKey, Link, Update};
 use maps::SnapId;
-use std::cell::Cell;
 
 /// Changes of an event that concern owners other than the cache.
 #[derive(Default, Debug)]
@@ -58,7 +57,7 @@ impl Cache {
             Some(Link::Primary(data)) => (SlotLink::Primary(data.key_at(place.1.snap)), Some(data)),
             Some(Link::Remote { ino, dtype }) => (SlotLink::Remote { ino, dtype }, None),
         };
-        let old = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1)).map(|s| s.link);
+        let old = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1)).map(|s| s.link(&place.1));
         if let Some(SlotLink::Primary(inode)) = old
             && link != SlotLink::Primary(inode)
         {
@@ -98,8 +97,9 @@ impl Cache {
         }
     }
 
-    fn put_inode(&mut self, data: InodeData, place: Option<&Place>, origin: Origin) {
+    fn put_inode(&mut self, mut data: InodeData, place: Option<&Place>, origin: Origin) {
         self.note_kind(&data);
+        data.layout.unite(&mut self.last_layout);
         match self.inodes.get_mut(&key_of(&data, place)) {
             Some(inode) => {
                 let is_moved = inode.place.as_ref() != place || inode.data.layout != data.layout;
@@ -123,8 +123,9 @@ impl Cache {
     }
 
     /// Adds an inode that is not cached.
-    fn insert(&mut self, data: InodeData, place: Option<Place>, change: LastChange) {
+    fn insert(&mut self, mut data: InodeData, place: Option<Place>, change: LastChange) {
         self.note_kind(&data);
+        data.layout.unite(&mut self.last_layout);
         self.inodes.insert(key_of(&data, place.as_ref()), Box::new(Inode::new(data, place, change)));
     }
 
@@ -138,17 +139,16 @@ impl Cache {
         let d = self.dirs.entry(place.0).or_default();
         match d.slots.get_mut(&place.1) {
             Some(slot) => {
-                slot.link = link;
-                slot.first = first;
-                origin.into_iter().for_each(|origin| slot.change.note(origin));
-                slot.used.set(tick);
+                slot.set(link, first, origin);
+                slot.touch(tick);
             }
             None => {
                 let change = origin.map_or_else(LastChange::default, LastChange::new);
-                d.slots.insert(place.1.clone(), Slot { link, first, change, used: Cell::new(tick) });
+                d.slots.insert(place.1.clone(), Slot::new(link, first, change, tick));
                 self.entries += 1;
                 self.fresh += 1;
-                self.queue.push_back((tick, place.clone()));
+                self.queue.push(place.0, place.1.hash, tick);
+                self.queue.limit(self.entries, &self.dirs);
             }
         }
     }
@@ -186,8 +186,8 @@ impl Cache {
         if let Some(d) = self.dirs.remove(&dir) {
             self.entries -= d.slots.len();
             self.dirty_entries -= d.dirty.len();
-            for slot in d.slots.values() {
-                if let SlotLink::Primary(ino) = slot.link {
+            for (key, slot) in &d.slots {
+                if let SlotLink::Primary(ino) = slot.link(key) {
                     let is_cached = self.inodes.contains_key(&ino);
                     assert!(!is_cached || !ino.is_head(), "a directory with inode {ino} in it is forgotten");
                     // A state that no snapshot contains any more.

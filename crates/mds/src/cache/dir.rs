@@ -1,6 +1,6 @@
 //! The cached part of a directory fragment.
 
-use crate::types::{LastChange, Segment};
+use crate::types::{LastChange, Origin, Segment};
 use fsfmt::{DentryKey, Ino, InodeKey};
 use maps::SnapId;
 use std::cell::Cell;
@@ -34,17 +34,84 @@ impl SlotLink {
     }
 }
 
+/// Target of a cached entry, as far as it does not follow from its key: an inode that lives here is that of
+/// the key's snapshot.
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Null,
+    Primary(Ino),
+    Remote { ino: Ino, dtype: u8 },
+}
+
+impl From<SlotLink> for Target {
+    fn from(link: SlotLink) -> Self {
+        match link {
+            SlotLink::Null => Self::Null,
+            SlotLink::Primary(inode) => Self::Primary(inode.ino),
+            SlotLink::Remote { ino, dtype } => Self::Remote { ino, dtype },
+        }
+    }
+}
+
 /// A cached entry.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// Target of the entry.
-    pub link: SlotLink,
+    target: Target,
+    first: SnapId,
+    change: LastChange,
+    used: Cell<u64>,
+}
+
+impl Slot {
+    /// An entry that is used in run `tick`.
+    pub fn new(link: SlotLink, first: SnapId, change: LastChange, tick: u64) -> Self {
+        Self { target: link.into(), first, change, used: Cell::new(tick) }
+    }
+
+    /// Target of the entry, whose key this is.
+    pub fn link(&self, key: &DentryKey) -> SlotLink {
+        match self.target {
+            Target::Null => SlotLink::Null,
+            Target::Primary(ino) => SlotLink::Primary(InodeKey { ino, snap: key.snap }),
+            Target::Remote { ino, dtype } => SlotLink::Remote { ino, dtype },
+        }
+    }
+
+    /// True if there is no such name.
+    pub fn is_null(&self) -> bool {
+        matches!(self.target, Target::Null)
+    }
+
+    /// True if the inode lives here.
+    pub fn is_primary(&self) -> bool {
+        matches!(self.target, Target::Primary(_))
+    }
+
     /// The first snapshot that the entry is in.
-    pub first: SnapId,
+    pub fn first(&self) -> SnapId {
+        self.first
+    }
+
     /// The events that changed it last.
-    pub change: LastChange,
+    pub fn change(&self) -> LastChange {
+        self.change
+    }
+
+    /// Gives it another target; by an event, or because it was loaded.
+    pub fn set(&mut self, link: SlotLink, first: SnapId, origin: Option<Origin>) {
+        (self.target, self.first) = (link.into(), first);
+        origin.into_iter().for_each(|origin| self.change.note(origin));
+    }
+
     /// The run that used it last.
-    pub used: Cell<u64>,
+    pub fn used(&self) -> u64 {
+        self.used.get()
+    }
+
+    /// Marks it as used in run `tick`.
+    pub fn touch(&self, tick: u64) {
+        self.used.set(tick);
+    }
 }
 
 /// A write-back in flight.

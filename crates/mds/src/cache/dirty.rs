@@ -129,7 +129,7 @@ impl Cache {
         assert!(d.commit.is_none(), "a standby writes nothing back");
         let before = d.dirty.len();
         let slots = &d.slots;
-        d.dirty.retain(|key| slots.get(key).is_some_and(|slot| slot.change.lsn() >= first));
+        d.dirty.retain(|key| slots.get(key).is_some_and(|slot| slot.change().lsn() >= first));
         d.dirty_since = segment;
         self.dirty_entries -= before - d.dirty.len();
         let is_clean = d.dirty.is_empty();
@@ -156,7 +156,7 @@ impl Cache {
 
     /// The inode index is to have the place of an inode.
     pub(super) fn index_place(&mut self, ino: Ino, (dir, key): &Place, version: u64, origin: Origin) {
-        let (dir, name) = (dir.ino, key.name.clone());
+        let (dir, name) = (dir.ino, key.name.to_vec());
         self.change_index(ino, Some(BackPointer { dir, name, version, ancestors: Vec::new() }), origin);
     }
 
@@ -170,6 +170,7 @@ impl Cache {
 
     /// Asserts by a walk that the indexes of dirty items are right.
     pub fn check_all(&self) {
+        self.queue.check_all(self.entries, &self.dirs);
         self.dirty_dirs.check();
         self.dirty_bases.check();
         self.dirty_index.check();

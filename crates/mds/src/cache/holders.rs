@@ -2,12 +2,12 @@
 
 use crate::cap::Cap;
 use crate::types::{ClientId, Holder};
-use std::collections::BTreeMap;
+use stdx::SortedMap;
 
-/// Capabilities of clients, and of ranks that keep a replica.
+/// Capabilities of clients, and of ranks that keep a replica. Most inodes have one holder or none.
 #[derive(Default, Debug)]
 pub struct Holders {
-    caps: BTreeMap<Holder, Cap>,
+    caps: SortedMap<Holder, Cap>,
 }
 
 impl Holders {
@@ -28,7 +28,7 @@ impl Holders {
 
     /// A holder's capability; `new` creates one if it has none.
     pub fn get_or_insert_with(&mut self, holder: impl Into<Holder>, new: impl FnOnce() -> Cap) -> &mut Cap {
-        self.caps.entry(holder.into()).or_insert_with(new)
+        self.caps.get_or_insert_with(holder.into(), new)
     }
 
     /// Replaces a holder's capability.

@@ -7,7 +7,7 @@ use crate::types::{ClientId, Holder, LastChange, OpId, Place, SnapContext};
 use fsfmt::InodeData;
 use msgs::cap;
 use std::collections::{BTreeMap, BTreeSet};
-use stdx::Instant;
+use stdx::{ConstDefault, Instant, Rare};
 
 /// Bits that a running operation revokes from holders and withholds until it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,14 @@ pub struct Inode {
     pub change: LastChange,
     /// Capabilities on it, by holder.
     pub caps: Holders,
-    /// Revocations by operations under way.
+    /// What is under way on it.
+    pub under_way: Rare<UnderWay>,
+}
+
+/// What is under way on an inode: nothing on nearly all.
+#[derive(Default, PartialEq, Debug)]
+pub struct UnderWay {
+    /// Revocations by operations.
     pub revocations: BTreeMap<OpId, Vec<Revocation>>,
     /// Operations that wait for caps to come back, or for its truncation or lock.
     pub waiters: BTreeSet<OpId>,
@@ -38,6 +45,12 @@ pub struct Inode {
     pub shared_at: Option<Instant>,
     /// Removal or truncation of its data objects, if in progress.
     pub data_work: Option<DataWork>,
+}
+
+impl ConstDefault for UnderWay {
+    fn const_default() -> &'static Self {
+        const { &Self { revocations: BTreeMap::new(), waiters: BTreeSet::new(), shared_at: None, data_work: None } }
+    }
 }
 
 /// Work on a file's data objects.
@@ -60,16 +73,7 @@ pub struct DataWork {
 impl Inode {
     /// A cached inode that no client has.
     pub fn new(data: InodeData, place: Option<Place>, change: LastChange) -> Self {
-        Self {
-            data,
-            place,
-            change,
-            caps: Holders::default(),
-            revocations: BTreeMap::new(),
-            waiters: BTreeSet::new(),
-            shared_at: None,
-            data_work: None,
-        }
+        Self { data, place, change, caps: Holders::default(), under_way: Rare::default() }
     }
 
     /// Bits that holders other than `except` may hold.
@@ -90,7 +94,7 @@ impl Inode {
 
     /// The part of `bits` that no operation and no truncation withholds from `holder`.
     pub fn limit(&self, holder: Holder, mut bits: u32) -> u32 {
-        for r in self.revocations.values().flatten() {
+        for r in self.under_way.revocations.values().flatten() {
             if r.except != Some(holder) {
                 bits &= !r.mask;
             }
@@ -100,7 +104,7 @@ impl Inode {
         if cut::delays_clients(&self.data) {
             bits &= !(cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL | cap::FILE_CACHE | cap::FILE_RD);
         }
-        if self.shared_at.is_some() {
+        if self.under_way.shared_at.is_some() {
             bits &= !cap::FILE_EXCL;
         }
         self.whole(bits | cap::PIN)
@@ -120,7 +124,7 @@ impl Inode {
 
     /// True if its objects are being removed, since nobody had a name or a capability for it: it is gone.
     pub fn is_being_purged(&self) -> bool {
-        self.data_work.as_ref().is_some_and(|work| work.cut.is_none())
+        self.under_way.data_work.as_ref().is_some_and(|work| work.cut.is_none())
     }
 
     /// True if `client` could be given a directory to work in it alone, once the inode records that.
@@ -143,8 +147,8 @@ impl Inode {
     /// True if nothing else in memory depends on it, but for file locks.
     pub fn is_idle(&self) -> bool {
         self.caps.is_empty()
-            && self.revocations.is_empty()
-            && self.waiters.is_empty()
-            && self.data_work.is_none()
+            && self.under_way.revocations.is_empty()
+            && self.under_way.waiters.is_empty()
+            && self.under_way.data_work.is_none()
     }
 }

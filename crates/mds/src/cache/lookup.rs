@@ -1,6 +1,6 @@
 //! Lookups in the cache: a missing item is a [`Need`].
 
-use super::{Cache, Inode, SlotLink};
+use super::{Cache, Inode, Slot, SlotLink};
 use crate::authority::Auth;
 use crate::types::{Holder, LastChange, Need, Place};
 use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeKey, Link};
@@ -33,8 +33,8 @@ impl Cache {
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<(SlotLink, LastChange), Need> {
         if let Some(d) = self.dirs.get(&dir) {
             if let Some(slot) = d.slots.get(key) {
-                slot.used.set(self.tick);
-                return Ok((slot.link, slot.change));
+                slot.touch(self.tick);
+                return Ok((slot.link(key), slot.change()));
             }
             if d.complete {
                 return Ok((SlotLink::Null, d.change));
@@ -47,14 +47,14 @@ impl Cache {
     /// snapshots.
     pub fn dentry(&self, place: &Place, link: Link) -> Box<Dentry> {
         let slot = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1));
-        let same = slot.filter(|s| s.link.inode().is_some_and(|inode| inode.ino == link.ino()));
-        Box::new(Dentry { first: same.map_or(SnapId(0), |s| s.first), link })
+        let leads_to = |s: &&Slot| s.link(&place.1).inode().is_some_and(|inode| inode.ino == link.ino());
+        Box::new(Dentry { first: slot.filter(leads_to).map_or(SnapId(0), Slot::first), link })
     }
 
     /// Marks an entry as used in this run.
     pub fn touch(&self, dir: DirFrag, key: &DentryKey) {
         if let Some(slot) = self.dirs.get(&dir).and_then(|d| d.slots.get(key)) {
-            slot.used.set(self.tick);
+            slot.touch(self.tick);
         }
     }
 
@@ -64,7 +64,7 @@ impl Cache {
         let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Included);
         let in_page =
             d.slots.range((start, Bound::Unbounded)).take_while(|(key, _)| last.is_none_or(|l| *key <= l));
-        in_page.for_each(|(_, slot)| slot.used.set(self.tick));
+        in_page.for_each(|(_, slot)| slot.touch(self.tick));
     }
 
     /// True if a fragment of this directory is being written back.
@@ -88,7 +88,7 @@ impl Cache {
     pub fn path_of(&self, ino: InodeKey) -> Result<Option<Vec<u8>>, Need> {
         let (mut names, mut at) = (Vec::new(), ino);
         while let Some((dir, key)) = &self.inode(at)?.place {
-            names.push(key.name.clone());
+            names.push(key.name.to_vec());
             at = dir.ino.head();
         }
         names.reverse();

@@ -10,6 +10,7 @@ mod dirty;
 mod holders;
 mod inode;
 mod lookup;
+mod queue;
 mod snap_table;
 mod snaps;
 mod trim;
@@ -23,11 +24,12 @@ pub use trim::{Keep, Stats};
 use crate::authority::SubtreeMap;
 use crate::dirty::DirtyIndex;
 use crate::locks::Locks;
-use crate::types::{LastChange, Lsn, Place};
+use crate::types::{LastChange, Lsn};
 use fsfmt::{BackPointer, DirFrag, Ino, InodeKey};
-use maps::MdsRank;
-use std::collections::{BTreeMap, VecDeque};
-use stdx::FastMap;
+use maps::{FileLayout, MdsRank};
+use queue::Queue;
+use std::collections::BTreeMap;
+use stdx::{FastMap, Shared};
 
 /// A change of the inode index that is not written back.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,6 +58,8 @@ pub struct Cache {
     pub layouts_changed: LastChange,
     /// Inodes by number and snapshot. Boxed: a table that grows moves what is in it.
     pub inodes: FastMap<InodeKey, Box<Inode>>,
+    /// The layout that came last: inodes with the same one share it.
+    last_layout: Shared<FileLayout>,
     /// Cached entries by fragment of a directory.
     pub dirs: BTreeMap<DirFrag, Dir>,
     /// Fragments with entries that are not written back.
@@ -69,8 +73,7 @@ pub struct Cache {
     dirty_entries: usize,
     /// Number of runs so far: the clock of entries' ages.
     pub tick: u64,
-    /// Entries in the order of arrival, or of the last time that trimming passed them over.
-    queue: VecDeque<(u64, Place)>,
+    queue: Queue,
     /// Entries of all directories.
     entries: usize,
     /// Entries added since the last trimming.
@@ -89,6 +92,7 @@ impl Cache {
             may_have_layouts: false,
             layouts_changed: LastChange::default(),
             inodes: FastMap::default(),
+            last_layout: Shared::default(),
             dirs: BTreeMap::new(),
             dirty_dirs: DirtyIndex::default(),
             dirty_bases: DirtyIndex::default(),
@@ -96,7 +100,7 @@ impl Cache {
             dirty_index: DirtyIndex::default(),
             dirty_entries: 0,
             tick: 0,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             entries: 0,
             fresh: 0,
         }

@@ -9,6 +9,7 @@ use crate::types::Place;
 use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeData, Link, OldInode, Realm, Update};
 use maps::SnapId;
 use std::borrow::Cow;
+use stdx::Rare;
 
 impl Cache {
     /// Adds to an event's updates the copies of what they replace, as far as snapshots contain it.
@@ -37,19 +38,20 @@ impl Cache {
 
     fn preserve_entry(&self, place: Place, mut value: Option<Box<Dentry>>, out: &mut Vec<Update>) {
         let (dir, key) = place;
-        let slot = self.dirs.get(&dir).and_then(|d| d.slots.get(&key)).filter(|s| s.link != SlotLink::Null);
+        let slot = self.dirs.get(&dir).and_then(|d| d.slots.get(&key)).filter(|s| !s.is_null());
         let newest = self.newest_snap_of_names(dir);
-        let keeps = slot.filter(|slot| newest.is_some_and(|newest| slot.first <= newest));
+        let keeps = slot.filter(|slot| newest.is_some_and(|newest| slot.first() <= newest));
         let keeps = keeps.filter(|_| !stdx::mutants::is_active("mds_copies_no_entries"));
         if let (Some(slot), Some(newest)) = (keeps, newest)
-            && let Some(link) = self.copied_link(slot.link)
+            && let Some(link) = self.copied_link(slot.link(&key))
         {
-            let entry = Dentry { first: slot.first, link };
+            let entry = Dentry { first: slot.first(), link };
             let copy = DentryKey { snap: newest, ..key.clone() };
             out.push(Update::Dentry { dir, key: copy, value: Some(Box::new(entry)) });
         }
         if let Some(entry) = &mut value {
-            let is_same = slot.is_some_and(|s| s.link.inode().is_some_and(|i| i.ino == entry.link.ino()));
+            let is_same =
+                slot.is_some_and(|s| s.link(&key).inode().is_some_and(|i| i.ino == entry.link.ino()));
             if !is_same || keeps.is_some() {
                 entry.first = self.snaps.next_first();
             }
@@ -80,7 +82,7 @@ impl Cache {
         }
         let mut copy = data.clone();
         copy.ranges.clear();
-        copy.links.clear();
+        copy.links = Rare::default();
         copy.truncate_from = 0;
         copy.accounted = copy.rstat.clone();
         Some(Link::Primary(Box::new(copy)))
@@ -100,12 +102,12 @@ impl Cache {
         let context = self.snap_context(realm);
         let live =
             |last: &SnapId, old: &mut OldInode| context.snaps.iter().any(|s| old.first <= *s && s <= last);
-        data.old_inodes.retain(live);
+        data.old_inodes.edit(|states| states.retain(live));
         let first = self.state_first(old);
         if let Some(newest) = context.snaps.first()
             && first <= *newest
         {
-            data.old_inodes.insert(*newest, old_state(old, first));
+            data.old_inodes.edit(|states| states.insert(*newest, old_state(old, first)));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Cache trimming: entries that no run has used for a while are evicted, unless changed or held, or not
 //! counted in the directories above yet.
 
-use super::{Cache, SlotLink};
+use super::{Cache, Slot, SlotLink, queue};
 use crate::types::Place;
 use fsfmt::{DirFrag, Ino, InodeData};
 
@@ -46,27 +46,36 @@ impl Cache {
             if self.entries <= limit {
                 return;
             }
-            let Some((seen, place)) = self.queue.pop_front() else { return };
-            let Some(used) = self.slot_used(&place) else { continue };
-            if used > seen || !self.can_drop(&place, keep) {
-                self.queue.push_back((used, place));
-            } else {
-                self.drop_entry(&place);
+            let Some((dir, hash, seen)) = self.queue.pop() else { return };
+            if let Some(used) = self.trim_hash(dir, hash, seen, keep) {
+                self.queue.push(dir, hash, used);
             }
         }
     }
 
-    fn slot_used(&self, (dir, key): &Place) -> Option<u64> {
-        Some(self.dirs.get(dir)?.slots.get(key)?.used.get())
+    /// Evicts the entries of a hash that no run has used after `seen`; returns the last run that used one of
+    /// the others, if any stay.
+    fn trim_hash(&mut self, dir: DirFrag, hash: u32, seen: u64, keep: Keep) -> Option<u64> {
+        let mut kept = None;
+        for key in queue::keys_of(self.dirs.get(&dir)?, hash) {
+            let place = (dir, key);
+            let used = self.dirs.get(&dir).and_then(|d| d.slots.get(&place.1)).map(Slot::used);
+            if used.is_some_and(|used| used > seen) || !self.can_drop(&place, keep) {
+                kept = kept.max(used);
+            } else {
+                self.drop_entry(&place);
+            }
+        }
+        kept
     }
 
     fn can_drop(&self, (dir, key): &Place, keep: Keep) -> bool {
         let Some(d) = self.dirs.get(dir) else { return false };
         let Some(slot) = d.slots.get(key) else { return false };
-        if slot.used.get() >= keep.since || d.is_dirty(key) {
+        if slot.used() >= keep.since || d.is_dirty(key) {
             return false;
         }
-        let SlotLink::Primary(ino) = slot.link else { return true };
+        let SlotLink::Primary(ino) = slot.link(key) else { return true };
         // Directories of the rank's own count nothing.
         let counts = ino.is_head() && (!dir.ino.is_base() || dir.ino == Ino::ROOT);
         let is_counted = |data: &InodeData| !keep.uncounted || !counts || data.rstat == data.accounted;
@@ -82,13 +91,13 @@ impl Cache {
         let Some(d) = self.dirs.get_mut(dir) else { return };
         let Some(slot) = d.slots.remove(key) else { return };
         self.entries -= 1;
-        if slot.link != SlotLink::Null {
+        if !slot.is_null() {
             d.complete = false;
         }
         if d.is_idle() && !d.complete {
             self.dirs.remove(dir);
         }
-        if let SlotLink::Primary(ino) = slot.link {
+        if let SlotLink::Primary(ino) = slot.link(key) {
             self.inodes.remove(&ino);
             if !ino.is_head() {
                 return;

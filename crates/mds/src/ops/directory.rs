@@ -3,7 +3,7 @@
 use super::context::Cx;
 use super::draft::Draft;
 use crate::types::{ClientId, Stop};
-use fsfmt::{DirFrag, InodeData, InodeKey};
+use fsfmt::{ClientRange, DirFrag, InodeData, InodeKey};
 use msgs::cap;
 
 /// Records that a name in `dir` is added or removed; `files` and `dirs` are the changes of its counts.
@@ -32,6 +32,6 @@ pub(super) fn change(
 /// `within` is a directory that it may change for this.
 pub(super) fn record(cx: &Cx<'_>, data: &mut InodeData, within: InodeKey) {
     if cx.may_create_async(within) {
-        data.ranges.entry(cx.client.0).or_default().bits = cap::DIR_ASYNC;
+        data.ranges.get_or_insert_with(cx.client.0, ClientRange::default).bits = cap::DIR_ASYNC;
     }
 }

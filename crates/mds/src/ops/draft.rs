@@ -55,9 +55,12 @@ impl<'a> Draft<'a> {
         let now = self.now;
         let data = self.changed(dir.inode())?;
         data.mtime = data.mtime.max(now);
-        data.dirstat.mtime = data.mtime;
-        data.dirstat.nfiles = data.dirstat.nfiles.saturating_add_signed(files);
-        data.dirstat.nsubdirs = data.dirstat.nsubdirs.saturating_add_signed(dirs);
+        let mtime = data.mtime;
+        data.dirstat.edit(|stat| {
+            stat.mtime = mtime;
+            stat.nfiles = stat.nfiles.saturating_add_signed(files);
+            stat.nsubdirs = stat.nsubdirs.saturating_add_signed(dirs);
+        });
         data.rstat.rctime = data.rstat.rctime.max(now);
         Ok(())
     }

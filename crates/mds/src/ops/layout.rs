@@ -11,6 +11,7 @@ use fsfmt::{Ino, InodeData, InodeKey};
 use maps::FileLayout;
 use msgs::{MdsOp, SetlayoutArgs, cap};
 use std::collections::BTreeMap;
+use stdx::Shared;
 use wire::Errno;
 
 const OF_FILE: &str = "ceph.file.layout";
@@ -23,7 +24,7 @@ pub(super) fn is_name(name: &[u8]) -> bool {
 
 /// The layout of new files of a directory, as it or the nearest directory above it sets it.
 /// The answer that tells it waits until all that it follows from is durable: a client writes by it.
-pub(super) fn of_new_files(cx: &Cx<'_>, dir: InodeKey) -> FileLayout {
+pub(super) fn of_new_files(cx: &Cx<'_>, dir: InodeKey) -> Shared<FileLayout> {
     cx.see(cx.cache.layouts_changed);
     let mut at = Some(dir).filter(|_| cx.cache.may_have_layouts);
     while let Some(inode) = at.and_then(|key| cx.cache.inodes.get(&key)) {
@@ -33,7 +34,7 @@ pub(super) fn of_new_files(cx: &Cx<'_>, dir: InodeKey) -> FileLayout {
         // Ancestors of cached inodes are cached.
         at = inode.place.as_ref().map(|(dir, _)| dir.inode());
     }
-    FileLayout::new(cx.cfg.data_pool)
+    FileLayout::new(cx.cfg.data_pool).into()
 }
 
 fn is_set(layout: &FileLayout) -> bool {
@@ -89,7 +90,7 @@ fn check_target(cx: &Cx<'_>, target: InodeKey, is_dir: bool) -> Result<(), Stop>
 /// The layout of which a part is changed.
 fn present(cx: &Cx<'_>, target: InodeKey) -> Result<FileLayout, Stop> {
     let data = &cx.inode(target)?.data;
-    Ok(if is_set(&data.layout) { data.layout.clone() } else { of_new_files(cx, target) })
+    Ok(if is_set(&data.layout) { (*data.layout).clone() } else { (*of_new_files(cx, target)).clone() })
 }
 
 /// Sets a field of a layout, named as `.pool`, or with an empty name several: `pool=a stripe_count=2`.
@@ -134,7 +135,7 @@ fn change(cx: &Cx<'_>, target: InodeKey, layout: Option<FileLayout>) -> Result<P
     let layout = layout.unwrap_or_default();
     let reply = Reply { target: Some(target), ..Reply::default() };
     let data = &cx.inode(target)?.data;
-    if data.layout == layout || !is_set(&layout) && !is_set(&data.layout) {
+    if *data.layout == layout || !is_set(&layout) && !is_set(&data.layout) {
         return Ok(Plan { reply, ..Plan::default() });
     }
     if data.is_dir() {
@@ -146,7 +147,7 @@ fn change(cx: &Cx<'_>, target: InodeKey, layout: Option<FileLayout>) -> Result<P
     cx.revoke_others(target, cap::XATTR_SHARED);
     cx.revoke(target, None, cap::XATTR_EXCL);
     let mut draft = Draft::new(cx.cache, cx.now);
-    draft.changed(target)?.layout = layout;
+    draft.changed(target)?.layout = layout.into();
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![target], ..Plan::default() })
 }
 
@@ -173,7 +174,7 @@ pub(super) fn forget_if_other(
 
 /// The value of an xattr that is an inode's own layout, or a part of it.
 pub(super) fn get(cx: &Cx<'_>, data: &InodeData, name: &[u8]) -> Option<String> {
-    let layout = Some(&data.layout).filter(|layout| is_set(layout))?;
+    let layout = Some(&*data.layout).filter(|layout| is_set(layout))?;
     let prefix = if data.is_dir() { OF_DIR } else { OF_FILE };
     let field = std::str::from_utf8(name).ok()?.strip_prefix(prefix)?;
     let pool = || cx.cfg.data_pools.get(&layout.pool).filter(|name| !name.is_empty());

@@ -9,9 +9,9 @@ use super::plan::{Extra, Plan, Reply};
 use super::quota;
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeData, NestStat, mode};
-use maps::FileLayout;
 use msgs::{MdsOp, MkdirArgs, MknodArgs};
 use std::collections::BTreeMap;
+use stdx::{Rare, Shared};
 use wire::Errno;
 use wire::Reader;
 
@@ -30,7 +30,7 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
         }
     }
     let is_file = mode & mode::FORMAT == mode::FILE;
-    let layout = if is_file { layout::of_new_files(cx, dir.key()) } else { FileLayout::default() };
+    let layout = if is_file { layout::of_new_files(cx, dir.key()) } else { Shared::default() };
     let counts = |yes: bool| u64::from(yes);
     let rstat =
         NestStat { rfiles: counts(!is_dir), rsubdirs: counts(is_dir), rctime: cx.now, ..NestStat::default() };
@@ -52,7 +52,7 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
         xattr_version: 1,
         truncate_seq: 1,
         truncate_size: u64::MAX,
-        dirstat,
+        dirstat: dirstat.into(),
         accounted: rstat.clone(),
         rstat,
         first: cx.cache.snaps.next_first(),
@@ -61,9 +61,9 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
 }
 
 /// Xattrs that come with a new inode (ACLs that it inherits).
-fn xattrs_of(cx: &Cx<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Stop> {
+fn xattrs_of(cx: &Cx<'_>) -> Result<Rare<BTreeMap<Vec<u8>, Vec<u8>>>, Stop> {
     if cx.request.data.is_empty() || cx.request.op == MdsOp::SYMLINK && cx.request.data.len() <= 4 {
-        return Ok(BTreeMap::new());
+        return Ok(Rare::default());
     }
     Reader::new(&cx.request.data.to_vec()).get().map_err(|_| Errno::EINVAL.into())
 }
@@ -100,7 +100,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         }
         MdsOp::SYMLINK => {
             let mut data = new_inode(cx, parent, 0o777 | mode::SYMLINK)?;
-            data.symlink = cx.request.path2.path.clone();
+            data.symlink = cx.request.path2.path.clone().into();
             data.size = data.symlink.len() as u64;
             data.rstat.rbytes = data.size;
             data

@@ -5,6 +5,7 @@ use crate::types::Place;
 use fsfmt::{Frag, Ino, InodeKey, Update};
 use maps::{MdsRank, SnapId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The changes and the answer of an operation.
 #[derive(Default, Debug)]
@@ -83,7 +84,7 @@ pub enum Extra {
         /// The listed fragment.
         frag: Frag,
         /// Names and inodes.
-        entries: Vec<(Vec<u8>, InodeKey)>,
+        entries: Vec<(Arc<[u8]>, InodeKey)>,
         /// Bits of `readdir_flag`.
         flags: u16,
         /// Bytes that the answer may have.

@@ -39,7 +39,7 @@ pub(super) fn set(cx: &Cx<'_>, name: &[u8], value: Option<&[u8]>) -> Result<Plan
     cx.revoke(target, None, cap::XATTR_EXCL);
     let mut draft = Draft::new(cx.cache, cx.now);
     let changed = draft.changed(target)?;
-    changed.quota = quota;
+    changed.quota = quota.into();
     if begins_realm {
         // The same snapshots count as before. Clients move to a realm that is not older than their present
         // one.

@@ -8,6 +8,7 @@ use fsfmt::{DentryKey, DirFrag, Frag, InodeData, InodeKey};
 use msgs::ReaddirArgs;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A page has at most so many entries; a client may ask for fewer.
 const MAX_PAGE_ENTRIES: usize = 1024;
@@ -15,7 +16,7 @@ const MAX_PAGE_ENTRIES: usize = 1024;
 const MAX_PAGE_BYTES: usize = 512 << 10;
 
 /// Names and inodes.
-pub(super) type Listed = Vec<(Vec<u8>, InodeKey)>;
+pub(super) type Listed = Vec<(Arc<[u8]>, InodeKey)>;
 
 /// The part of a directory that a request asks for.
 pub(super) struct Asked {
@@ -98,7 +99,7 @@ fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Res
         if until.as_ref().is_some_and(|u| key > u) {
             break;
         }
-        let Some(ino) = slot.link.inode().filter(|_| key.is_head()) else { continue };
+        let Some(ino) = slot.link(key).inode().filter(|_| key.is_head()) else { continue };
         if entries.len() == most {
             return Ok((entries, false));
         }

@@ -109,7 +109,10 @@ fn apply(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, args: &SetattrArgs) 
     }
     if has(bit::MTIME | bit::ATIME) {
         data.time_warp_seq += 1;
-        data.dirstat.mtime = if data.is_dir() { data.mtime } else { data.dirstat.mtime };
+        if data.is_dir() {
+            let mtime = data.mtime;
+            data.dirstat.edit(|stat| stat.mtime = mtime);
+        }
     }
     if has(bit::BTIME) {
         data.btime = time(args.btime);

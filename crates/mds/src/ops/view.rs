@@ -155,11 +155,11 @@ fn entry_at(cx: &Cx<'_>, dir: DirFrag, name: &[u8], snap: SnapId) -> Result<Opti
     let Some(d) = cx.cache.dirs.get(&dir) else { return Ok(None) };
     let of_name = |(key, _): &(&DentryKey, _)| key.hash == head.hash && key.name == head.name;
     for (key, slot) in d.slots.range(head.clone()..).take_while(of_name) {
-        if slot.link == SlotLink::Null || slot.first > snap || key.snap < snap {
+        if slot.is_null() || slot.first() > snap || key.snap < snap {
             continue;
         }
-        cx.see(slot.change);
-        return state_of(cx, slot.link).map(Some);
+        cx.see(slot.change());
+        return state_of(cx, slot.link(key)).map(Some);
     }
     cx.see(d.change);
     Ok(None)
@@ -197,7 +197,7 @@ fn list(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     let asked = readdir::Asked::of(cx, state);
     let (names, at_end) = names_at(cx, &asked, &asked.start, snap)?;
-    let entries = names.into_iter().map(|(name, key)| (name, key, snap)).collect();
+    let entries = names.into_iter().map(|(name, key)| (name.to_vec(), key, snap)).collect();
     let (frag, flags, max_bytes) = (asked.dir.frag, asked.flags(at_end), asked.max_bytes);
     let reply = Reply {
         view: Some(View { snap, dentry: None, target: Some(target) }),
@@ -224,14 +224,14 @@ fn names_at(
         if until.as_ref().is_some_and(|u| key > u) {
             break;
         }
-        let is_in = slot.first <= snap && snap <= key.snap && slot.link != SlotLink::Null;
-        if !is_in || key.name == cx.request.path2.path {
+        let is_in = slot.first() <= snap && snap <= key.snap && !slot.is_null();
+        if !is_in || *key.name == *cx.request.path2.path {
             continue;
         }
         if entries.len() == asked.most {
             return Ok((entries, false));
         }
-        entries.push((key.name.clone(), state_of(cx, slot.link)?));
+        entries.push((key.name.clone(), state_of(cx, slot.link(key))?));
     }
     if entries.is_empty()
         && let Some(last) = until

@@ -83,7 +83,7 @@ fn change(
     cx.revoke(ino, None, cap::XATTR_EXCL);
     let mut draft = Draft::new(cx.cache, cx.now);
     let data = draft.changed(ino)?;
-    edit(&mut data.xattrs);
+    data.xattrs.edit(edit);
     data.xattr_version += 1;
     let reply = Reply { target: Some(ino), ..Reply::default() };
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })

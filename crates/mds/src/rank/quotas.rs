@@ -24,7 +24,7 @@ struct Told {
 impl Told {
     fn of(data: &InodeData) -> Self {
         let entries = data.rstat.rfiles.saturating_add(data.rstat.rsubdirs);
-        Self { quota: data.quota.clone(), bytes: data.rstat.rbytes, entries }
+        Self { quota: (*data.quota).clone(), bytes: data.rstat.rbytes, entries }
     }
 
     /// True if clients have to hear of the state `now`.

@@ -61,7 +61,7 @@ pub(super) fn inode_stat(key: InodeKey, inode: &Inode, client: ClientId, realm: 
         version: data.version,
         xattr_version: data.xattr_version,
         cap: held.unwrap_or(InodeStatCap { realm: realm.0, ..InodeStatCap::default() }),
-        layout: LegacyFileLayout::from(&data.layout),
+        layout: LegacyFileLayout::from(&*data.layout),
         ctime: timespec(data.ctime),
         mtime: timespec(mtime),
         atime: timespec(data.atime),
@@ -85,14 +85,14 @@ pub(super) fn inode_stat(key: InodeKey, inode: &Inode, client: ClientId, realm: 
             .splits()
             .map(|(frag, bits)| FragTreeSplit { frag: frag.raw(), bits })
             .collect(),
-        symlink: data.symlink.clone(),
+        symlink: data.symlink.to_vec(),
         dir_layout: if data.is_dir() {
             DirLayout { hash: 2, ..DirLayout::default() }
         } else {
             DirLayout::default()
         },
         // An empty map too: a client forgets removed xattrs only when it gets one.
-        xattrs: Writer::encode(&data.xattrs),
+        xattrs: Writer::encode(&*data.xattrs),
         inline_version: if data.is_file() { INLINE_NONE } else { 0 },
         inline_data: Vec::new(),
         quota: QuotaInfo { max_bytes: data.quota.max_bytes as i64, max_files: data.quota.max_files as i64 },
@@ -122,7 +122,7 @@ const SNAPPED_BITS: u32 = msgs::cap::PIN | msgs::cap::ANY_RD;
 
 /// A message about a cap with the inode's state.
 pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Cap, realm: Ino) -> ClientCaps {
-    let xattrs = if op == cap_op::FLUSH_ACK { Vec::new() } else { Writer::encode(&data.xattrs) };
+    let xattrs = if op == cap_op::FLUSH_ACK { Vec::new() } else { Writer::encode(&*data.xattrs) };
     ClientCaps {
         op,
         ino: data.ino.0,
@@ -145,7 +145,7 @@ pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Ca
             mtime: timespec(if data.is_dir() { data.mtime.max(data.dirstat.mtime) } else { data.mtime }),
             atime: timespec(data.atime),
             ctime: timespec(data.ctime),
-            layout: LegacyFileLayout::from(&data.layout),
+            layout: LegacyFileLayout::from(&*data.layout),
             time_warp_seq: data.time_warp_seq,
         }),
         inline_version: if data.is_file() { INLINE_NONE } else { 0 },

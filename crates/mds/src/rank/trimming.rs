@@ -169,16 +169,16 @@ impl Walk {
         let Some(d) = cache.dirs.get(&dir) else { return };
         let mut updates = Vec::new();
         for (key, slot) in d.page(after, last) {
-            let SlotLink::Primary(state) = slot.link else {
-                if slot.link != SlotLink::Null && is_dead(key, slot.first, snaps) {
+            let SlotLink::Primary(state) = slot.link(key) else {
+                if !slot.is_null() && is_dead(key, slot.first(), snaps) {
                     updates.push(Update::Dentry { dir, key: key.clone(), value: None });
                 }
                 continue;
             };
-            if slot.first <= self.snap && self.snap <= key.snap && is_dir(cache, state) {
+            if slot.first() <= self.snap && self.snap <= key.snap && is_dir(cache, state) {
                 self.left.push(Step::Dir(state.ino));
             }
-            if is_dead(key, slot.first, snaps) {
+            if is_dead(key, slot.first(), snaps) {
                 updates.push(Update::Dentry { dir, key: key.clone(), value: None });
                 updates.push(Update::Forget { inode: state });
             }

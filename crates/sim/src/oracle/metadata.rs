@@ -128,7 +128,7 @@ impl Stored {
                 if let Link::Primary(inode) = &dentry.link
                     && key.is_head()
                 {
-                    self.index.insert(inode.ino, (dir.ino, key.name.clone()));
+                    self.index.insert(inode.ino, (dir.ino, key.name.to_vec()));
                 }
                 self.entries(dir, &key).insert(key, *dentry);
             }
@@ -300,7 +300,7 @@ fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String>
 fn check_index(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
     for (ino, (_, dir, key)) in inodes {
         let known = stored.index.get(ino);
-        if known != Some(&(*dir, key.name.clone())) {
+        if known != Some(&(*dir, key.name.to_vec())) {
             let known = known.map_or("nowhere".to_owned(), |(dir, name)| format!("at {dir}/{}", show(name)));
             return Err(format!("inode {ino} is at {dir}/{}, the index has it {known}", show(&key.name)));
         }

@@ -118,7 +118,7 @@ fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool) {
     if dirty & cap::XATTR_EXCL != 0 && !m.xattrs.is_empty() && m.xattr_version > data.xattr_version {
         // An undecodable blob changes nothing.
         if let Ok(xattrs) = Reader::new(&m.xattrs).get::<BTreeMap<Vec<u8>, Vec<u8>>>() {
-            data.xattrs = xattrs;
+            data.xattrs = xattrs.into();
             data.xattr_version = m.xattr_version;
         }
     }
@@ -135,7 +135,8 @@ fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool) {
             data.atime = atime;
             data.time_warp_seq = data.time_warp_seq.max(file.time_warp_seq);
             if data.is_dir() {
-                data.dirstat.mtime = data.mtime;
+                let mtime = data.mtime;
+                data.dirstat.edit(|stat| stat.mtime = mtime);
             }
         }
         // Linux leaves truncate_seq out of its flushes. None can be older than a truncation: that takes back

@@ -149,15 +149,17 @@ impl Caps {
         (ino, revocation): (InodeKey, Revocation),
     ) {
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
-        let list = inode.revocations.entry(op).or_default();
-        if !list.contains(&revocation) {
-            list.push(revocation);
-        }
-        inode.waiters.insert(op);
+        inode.under_way.edit(|at| {
+            let list = at.revocations.entry(op).or_default();
+            if !list.contains(&revocation) {
+                list.push(revocation);
+            }
+            at.waiters.insert(op);
+        });
         if inode.data.is_dir()
             && revocation.mask & inode.held_by_others(revocation.except) & cap::FILE_EXCL != 0
         {
-            inode.shared_at = Some(env.now());
+            inode.under_way.edit(|at| at.shared_at = Some(env.now()));
             self.shared.push_back((env.now(), ino));
         }
         self.eval(env, cache, sessions, ino, None);
@@ -167,8 +169,8 @@ impl Caps {
     pub fn end_sharing(&mut self, env: &Env, cache: &mut Cache) {
         while let Some((since, ino)) = self.shared.pop_front_if(|(at, _)| env.now().since(*at) >= SHARED_FOR)
         {
-            let inode = cache.inodes.get_mut(&ino).filter(|inode| inode.shared_at == Some(since));
-            inode.into_iter().for_each(|inode| inode.shared_at = None);
+            let inode = cache.inodes.get_mut(&ino).filter(|inode| inode.under_way.shared_at == Some(since));
+            inode.into_iter().for_each(|inode| inode.under_way.edit(|at| at.shared_at = None));
         }
     }
 
@@ -198,8 +200,11 @@ impl Caps {
     ) {
         for ino in inodes {
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
-            inode.waiters.remove(&op);
-            if inode.revocations.remove(&op).is_some() {
+            let had_revoked = inode.under_way.edit(|at| {
+                at.waiters.remove(&op);
+                at.revocations.remove(&op).is_some()
+            });
+            if had_revoked {
                 self.eval(env, cache, sessions, ino, None);
             }
             env.due(Due::Wake(ino));

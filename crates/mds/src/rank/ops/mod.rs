@@ -15,6 +15,7 @@ use super::caps::Caps;
 use super::env::{Env, Loaded};
 use super::sessions::Sessions;
 use crate::cache::Cache;
+use crate::cap::Cap;
 use crate::types::{ClientId, Need, OpId};
 use counters::Counters;
 use fsfmt::InodeKey;
@@ -97,7 +98,7 @@ impl Ops {
     /// Resumes operations that waited for this inode and lack nothing of it any more.
     pub fn wake(&mut self, cache: &Cache, ino: InodeKey) {
         let Some(inode) = cache.inodes.get(&ino) else { return };
-        for id in &inode.waiters {
+        for id in &inode.under_way.waiters {
             self.satisfy(*id, |need| match need {
                 Need::Revoke { ino: i, except, mask } if *i == ino => {
                     cache.revocation(ino, *except, *mask).is_none()
@@ -163,7 +164,7 @@ impl Ops {
                 continue;
             }
             let cap = cache.inodes.get(ino).and_then(|i| i.caps.get(client));
-            if let Some(at) = cap.and_then(|c| c.revoked_at) {
+            if let Some(at) = cap.and_then(Cap::revoked_at) {
                 longest = longest.max(now.since(at));
             }
         }

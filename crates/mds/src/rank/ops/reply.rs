@@ -1,6 +1,6 @@
 //! Answers to clients, with the capabilities that accompany them.
 
-use crate::cache::{Cache, SlotLink};
+use crate::cache::{Cache, Slot};
 use crate::ops::{Extra, Reply, Snapped, View};
 use crate::rank::caps::Caps;
 use crate::rank::env::Env;
@@ -13,6 +13,7 @@ use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
 use msgs::{
     ClientReply, ClientRequest, CreatedInode, InodeStat, MdsOp, ReaddirEntry, ReplyDentry, ReplyTrace,
 };
+use std::sync::Arc;
 use wire::Writer;
 
 /// An answer with only the result 0.
@@ -36,10 +37,10 @@ pub(super) fn build(
     }
     if let Some((dir, key)) = &reply.dentry {
         let slot = cache.dirs.get(dir).and_then(|d| d.slots.get(key));
-        let is_primary = slot.is_some_and(|slot| matches!(slot.link, SlotLink::Primary(_)));
+        let is_primary = slot.is_some_and(Slot::is_primary);
         let (dir_stat, lease) = (stat::dir_stat(dir.frag), stat::no_lease(is_primary));
         let dir = issue_known(env, cache, sessions, caps, (dir.inode(), client), realm);
-        trace.dentry = Some(Box::new(ReplyDentry { dir, dir_stat, name: key.name.clone(), lease }));
+        trace.dentry = Some(Box::new(ReplyDentry { dir, dir_stat, name: key.name.to_vec(), lease }));
     }
     if let Some(ino) = reply.target {
         if reply.is_assumed {
@@ -143,7 +144,7 @@ fn listing(
     sessions: &mut Sessions,
     caps: &mut Caps,
     (client, realm, dir): (ClientId, Ino, DirFrag),
-    (entries, flags, max_bytes): (&[(Vec<u8>, InodeKey)], u16, usize),
+    (entries, flags, max_bytes): (&[(Arc<[u8]>, InodeKey)], u16, usize),
     w: &mut Writer,
 ) {
     let mut room = sessions.room_of_listings(env);
@@ -161,7 +162,7 @@ fn listing(
         } else {
             stat::inode_stat(*ino, listed, client, cache.realm_of(listed))
         };
-        ReaddirEntry { name: name.clone(), lease, inode }
+        ReaddirEntry { name: name.to_vec(), lease, inode }
     });
     put_page(with_inodes, flags, max_bytes, w);
 }

@@ -243,7 +243,7 @@ fn fetch(
             }
             Need::Truncated(ino) | Need::Lock(ino) => {
                 let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
-                if inode.waiters.insert(id) && matches!(need, Need::Truncated(_)) {
+                if inode.under_way.edit(|at| at.waiters.insert(id)) && matches!(need, Need::Truncated(_)) {
                     env.due(Due::InodeAwaited(ino));
                 }
             }

@@ -108,7 +108,7 @@ impl Reconnect {
             return;
         }
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
-        for (client, range) in &inode.data.ranges {
+        for (client, range) in inode.data.ranges.iter() {
             let client = ClientId(*client);
             if !self.absent.contains_key(&client) || inode.caps.contains_key(client) {
                 continue;

@@ -2,7 +2,7 @@
 
 use crate::cache::{Cache, SlotLink};
 use crate::ops::shift;
-use fsfmt::{BackPointer, DentryKey, DirFrag, DirStat, Ino, InodeData, InodeKey, NestStat};
+use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeData, InodeKey, NestStat};
 
 /// What the entries of a directory amount to.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ impl Sum {
         let mut seen = Seen::default();
         let Some(d) = cache.dirs.get(&dir) else { return seen };
         for (key, slot) in d.page(after, last).filter(|(key, _)| key.is_head()) {
-            match slot.link {
+            match slot.link(key) {
                 SlotLink::Null => {}
                 SlotLink::Remote { ino, .. } => {
                     self.files += 1;
@@ -52,7 +52,8 @@ impl Sum {
 
     /// The directory with its statistics put right, if they are wrong, and what was wrong.
     pub fn correct(&self, data: &InodeData) -> Option<(InodeData, String)> {
-        let dirstat = DirStat { nfiles: self.files, nsubdirs: self.subdirs, ..data.dirstat.clone() };
+        let mut dirstat = data.dirstat.clone();
+        dirstat.edit(|stat| (stat.nfiles, stat.nsubdirs) = (self.files, self.subdirs));
         let NestStat { rbytes, rfiles, rsubdirs, .. } = self.nest;
         let rstat = NestStat { rbytes, rfiles, rsubdirs: rsubdirs + 1, ..data.rstat.clone() };
         let right = InodeData { dirstat, rstat, ..data.clone() };
@@ -83,7 +84,7 @@ pub(super) fn correct_file(data: &InodeData) -> Option<(InodeData, String)> {
 pub(super) fn index_fault(stored: Option<&BackPointer>, dir: Ino, key: &DentryKey) -> Option<String> {
     let place = |dir: Ino, name: &[u8]| format!("{dir}/{}", name.escape_ascii());
     match stored {
-        Some(back) if back.dir == dir && back.name == key.name => None,
+        Some(back) if back.dir == dir && *back.name == *key.name => None,
         Some(back) => Some(format!(
             "the inode index says {}, the inode is at {}",
             place(back.dir, &back.name),

@@ -8,7 +8,7 @@ use crate::rank::commit::{commit, commit_inode};
 use crate::rank::env::{Due, Env, Loaded};
 use crate::rank::sessions::Sessions;
 use crate::types::{Damage, Damaged, IoId, Need, Origin};
-use fsfmt::{BackPointer, DentryKey, DirFrag, DirStat, Ino, InodeData, InodeKey, NestStat, Update, names};
+use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeData, InodeKey, NestStat, Update, names};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use wire::Reader;
@@ -333,7 +333,7 @@ impl Walk {
             return;
         }
         let mut data = inode.data.clone();
-        data.dirstat = DirStat { nfiles: 0, nsubdirs: 0, ..data.dirstat };
+        data.dirstat.edit(|stat| (stat.nfiles, stat.nsubdirs) = (0, 0));
         data.rstat = NestStat { rbytes: 0, rfiles: 0, rsubdirs: 1, ..data.rstat };
         commit_inode(env, cache, sessions, None, "scrub: entries given up", data, Vec::new());
         self.progress.repaired += 1;

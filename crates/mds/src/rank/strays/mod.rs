@@ -135,7 +135,7 @@ impl Strays {
             self.forget(ino);
             return true;
         };
-        if inode.data_work.is_some() {
+        if inode.under_way.data_work.is_some() {
             return true;
         }
         let Some(work) = due_work(env, cache, inode, is_absent || cache.is_kept(&inode.data)) else {
@@ -152,7 +152,8 @@ impl Strays {
         if !is_stored || inode.data.is_dir() && cache.has_commit(ino.ino) {
             return false;
         }
-        cache.inodes.get_mut(&ino).expect("just looked at").data_work = Some(work);
+        let inode = cache.inodes.get_mut(&ino).expect("just looked at");
+        inode.under_way.edit(|at| at.data_work = Some(work));
         self.under_way += 1;
         self.continue_work(env, cache, sessions, ino);
         true
@@ -168,8 +169,8 @@ impl Strays {
     fn continue_work(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
         loop {
             let Some(inode) = cache.inodes.get_mut(&ino) else { return };
-            let Some(work) = &mut inode.data_work else { return };
-            let cut = work.cut;
+            let Some(work) = &inode.under_way.data_work else { return };
+            let (cut, number, snaps) = (work.cut, work.next, work.snaps.clone());
             if work.next >= work.end {
                 if work.in_flight == 0 {
                     self.end_work(env, cache, sessions, ino, cut);
@@ -179,19 +180,22 @@ impl Strays {
             if work.in_flight >= MAX_OBJECTS_IN_FLIGHT {
                 return;
             }
-            let number = work.next;
-            work.next += 1;
-            work.in_flight += 1;
+            inode.under_way.edit(|at| {
+                if let Some(work) = &mut at.data_work {
+                    work.next += 1;
+                    work.in_flight += 1;
+                }
+            });
             let object = objects::object(&inode.data, number, env.cfg().metadata_pool);
             let op = cut.map_or(ObjOp::Delete, |cut| objects::cut_op(cut, &inode.data.layout, number));
-            env.start_io(object, work.snaps.clone(), vec![op], IoWhy::Data(ino));
+            env.start_io(object, snaps, vec![op], IoWhy::Data(ino));
         }
     }
 
     /// One object operation has ended; that the object was not there is as good.
     pub fn io_done(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
-        if let Some(work) = cache.inodes.get_mut(&ino).and_then(|inode| inode.data_work.as_mut()) {
-            work.in_flight -= 1;
+        if let Some(inode) = cache.inodes.get_mut(&ino) {
+            inode.under_way.edit(|at| at.data_work.iter_mut().for_each(|work| work.in_flight -= 1));
         }
         self.continue_work(env, cache, sessions, ino);
     }
@@ -205,7 +209,7 @@ impl Strays {
         cut: Option<Cut>,
     ) {
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
-        inode.data_work = None;
+        inode.under_way.edit(|at| at.data_work = None);
         self.under_way -= 1;
         if cut.is_some_and(|cut| cut.seq != inode.data.truncate_seq) {
             // The file was truncated once more meanwhile.
@@ -235,11 +239,11 @@ impl Strays {
 
     /// Asserts the rest by a walk over all inodes.
     pub fn check_all(&self, cache: &Cache) {
-        let under_way = cache.inodes.values().filter(|inode| inode.data_work.is_some()).count();
+        let under_way = cache.inodes.values().filter(|inode| inode.under_way.data_work.is_some()).count();
         assert_eq!(self.under_way, under_way, "inodes that are being worked on");
         for (ino, inode) in &cache.inodes {
             let is_noted = self.purges.contains(ino) || self.truncations.contains(ino);
-            assert!(inode.data_work.is_none() || is_noted, "{ino} is worked on and noted");
+            assert!(inode.under_way.data_work.is_none() || is_noted, "{ino} is worked on and noted");
         }
     }
 }
@@ -261,7 +265,7 @@ fn snaps_of_objects(cache: &Cache, inode: &Inode) -> SnapContext {
 
 /// True if somebody waits for the end of a truncation.
 fn is_awaited(inode: &Inode) -> bool {
-    delays_clients(&inode.data) || !inode.waiters.is_empty()
+    delays_clients(&inode.data) || !inode.under_way.waiters.is_empty()
 }
 
 fn is_stray(env: &Env, inode: &Inode) -> bool {

@@ -143,10 +143,10 @@ impl WriteBack {
 
 fn stored_entry(cache: &Cache, dir: DirFrag, key: &DentryKey) -> Option<Vec<u8>> {
     let slot = cache.dirs.get(&dir)?.slots.get(key).expect("a changed entry stays cached");
-    let link = match slot.link {
+    let link = match slot.link(key) {
         SlotLink::Null => return None,
         SlotLink::Remote { ino, dtype } => Link::Remote { ino, dtype },
         SlotLink::Primary(ino) => Link::Primary(Box::new(cache.inodes[&ino].data.clone())),
     };
-    Some(Writer::encode(&Dentry { first: slot.first, link }))
+    Some(Writer::encode(&Dentry { first: slot.first(), link }))
 }
