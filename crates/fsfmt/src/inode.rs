@@ -11,8 +11,8 @@ use stdx::{Rare, Shared, SortedMap};
 use wire::Utime;
 
 sparse_structs! {
-    /// An inode. A million of them are in memory: what few inodes have is behind a pointer, and the layout that
-    /// nearly all have in common is shared.
+    /// An inode. Caches hold a million of them: what few inodes have is behind a pointer, and the layout
+    /// that nearly all have in common is shared.
     pub struct InodeData[v 1/1, u64] {
         /// Number.
         pub ino: Ino,

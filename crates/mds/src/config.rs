@@ -57,7 +57,9 @@ pub struct RankConfig {
 /// Limits of one MDS daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MdsOptions {
-    /// Maximum directory entries in memory; clients are asked to return capabilities that pin more.
+    /// Bytes of memory for the cache; clients are asked to return capabilities that pin more.
+    pub cache_bytes: u64,
+    /// Maximum directory entries in memory, if fewer than fit.
     pub cache_inodes: usize,
     /// Bytes of journal at which changes wait until directories are written back.
     pub journal_bytes: u64,
@@ -66,9 +68,10 @@ pub struct MdsOptions {
     pub journal_delay: Duration,
 }
 
-/// Bytes of one cached inode with its entry and a capability: what 210,000 files in directories of 1,600 add
-/// to the memory of the process, each.
-const INODE_BYTES: u64 = 2240;
+/// The least memory for the cache: an operation needs a few entries at once.
+const MIN_CACHE_BYTES: u64 = 256 << 10;
+/// The least number of entries, for the same reason.
+const MIN_CACHE_INODES: usize = 100;
 
 impl MdsOptions {
     /// Reads the options `mds_cache_memory_limit`, `mds_cache_max_inodes` and `mds_journal_limit`; an option
@@ -76,11 +79,11 @@ impl MdsOptions {
     pub fn from_values(values: &BTreeMap<String, String>) -> Self {
         let size = |name: &str| values.get(name).and_then(|v| decl::options::parse_size(v));
         let default = Self::default();
-        let by_memory = size("mds_cache_memory_limit").map(|bytes| bytes / INODE_BYTES);
-        let most = values.get("mds_cache_max_inodes").and_then(|v| v.trim().parse().ok()).filter(|n| *n > 0);
-        let cache = most.or(by_memory).map(|n: u64| usize::try_from(n).unwrap_or(usize::MAX));
+        let bytes = size("mds_cache_memory_limit").unwrap_or(default.cache_bytes);
+        let most = values.get("mds_cache_max_inodes").and_then(|v| v.trim().parse::<usize>().ok());
         Self {
-            cache_inodes: cache.unwrap_or(default.cache_inodes).max(100),
+            cache_bytes: bytes.max(MIN_CACHE_BYTES),
+            cache_inodes: most.filter(|n| *n > 0).unwrap_or(default.cache_inodes).max(MIN_CACHE_INODES),
             journal_bytes: size("mds_journal_limit").unwrap_or(default.journal_bytes).max(1 << 20),
             journal_delay: default.journal_delay,
         }
@@ -89,6 +92,11 @@ impl MdsOptions {
 
 impl Default for MdsOptions {
     fn default() -> Self {
-        Self { cache_inodes: 50_000, journal_bytes: 64 << 20, journal_delay: Duration::from_millis(20) }
+        Self {
+            cache_bytes: 256 << 20,
+            cache_inodes: usize::MAX,
+            journal_bytes: 64 << 20,
+            journal_delay: Duration::from_millis(20),
+        }
     }
 }

@@ -6,16 +6,14 @@ use maps::LegacyFileLayout;
 use msgs::{ClientRequest, FilePath, MdsOp, SetlayoutArgs, cap};
 use wire::Errno;
 use world::World;
-use world::client::{create, getattr, mkdir, request, setattr_size, two};
+use world::client::{create, getattr, mkdir, request, setattr_size, setxattr, two};
 use world::pair::{A, B, caps, fails, ino, ok, stat, two_clients};
 
 const ALONE: u32 = cap::FILE_EXCL | cap::DIR_CREATE | cap::DIR_UNLINK;
 const KIB: u32 = 1 << 10;
 
 fn set(path: &str, name: &str, value: &str) -> ClientRequest {
-    let path2 = FilePath { ino: 0, path: format!("ceph.{name}").into_bytes() };
-    let data = stdx::Bufs::from(value.as_bytes().to_vec());
-    ClientRequest { path2, data, ..request(MdsOp::SETXATTR, path) }
+    setxattr(path, &format!("ceph.{name}"), value.as_bytes())
 }
 
 fn remove(path: &str, name: &str) -> ClientRequest {

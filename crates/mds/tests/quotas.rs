@@ -2,17 +2,15 @@
 
 mod world;
 
-use msgs::{ClientRequest, FilePath, MdsOp};
+use msgs::{ClientRequest, MdsOp};
 use std::time::Duration;
 use wire::Errno;
 use world::World;
-use world::client::{create, mkdir, request, setattr_size};
+use world::client::{create, mkdir, request, setattr_size, setxattr};
 use world::pair::{A, B, fails, ino, ok, stat, two_clients};
 
 fn set(path: &str, name: &str, value: &str) -> ClientRequest {
-    let path2 = FilePath { ino: 0, path: format!("ceph.{name}").into_bytes() };
-    let data = stdx::Bufs::from(value.as_bytes().to_vec());
-    ClientRequest { path2, data, ..request(MdsOp::SETXATTR, path) }
+    setxattr(path, &format!("ceph.{name}"), value.as_bytes())
 }
 
 /// The limits that a reply tells of a directory.

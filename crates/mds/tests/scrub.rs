@@ -14,8 +14,12 @@ use world::client::{create, getattr, lookup, mkdir, request, setattr_size, two};
 
 const A: u64 = 10;
 /// A cache that holds next to nothing, and a journal that is written back soon.
-const TIGHT: MdsOptions =
-    MdsOptions { cache_inodes: 16, journal_bytes: 64 << 10, journal_delay: Duration::ZERO };
+const TIGHT: MdsOptions = MdsOptions {
+    cache_bytes: 1 << 40,
+    cache_inodes: 16,
+    journal_bytes: 64 << 10,
+    journal_delay: Duration::ZERO,
+};
 const EVERYTHING: ScrubOptions = ScrubOptions { recursive: true, repair: false, force: false };
 
 fn world(seed: u64) -> World {

@@ -6,7 +6,7 @@ use mds::MdsOptions;
 use msgs::{MdsOp, ReaddirReply};
 use std::time::Duration;
 use world::World;
-use world::client::{create, getattr, mkdir, readdir, setattr_size, two};
+use world::client::{create, getattr, mkdir, readdir, request, setattr_size, setxattr, two};
 
 const A: u64 = 10;
 const OTHERS: usize = 12;
@@ -108,4 +108,47 @@ fn in_a_full_cache_what_is_used_here_and_there_is_loaded_alone() {
     (0..FILES).for_each(|file| look(&mut w, 7, file));
     let read = w.entries_read;
     assert!(read < 3 * FILES as usize, "{read} entries for a directory that is used one after the other");
+}
+
+#[test]
+fn large_xattrs_count_against_the_memory_of_the_cache() {
+    const FILES: usize = 300;
+    let options = MdsOptions { cache_bytes: 1 << 20, journal_bytes: 64 << 10, ..MdsOptions::default() };
+    let mut w = World::new(3, options);
+    w.connect(A);
+    assert_eq!(w.call(A, mkdir("d")).result, 0);
+    for i in 0..FILES {
+        assert_eq!(w.call(A, create(&format!("d/f{i:03}"), 1)).result, 0);
+        w.give_everything_back(A);
+    }
+    assert!(w.rank.stats().inodes > FILES, "files without xattrs fit: {:?}", w.rank.stats());
+    for i in 0..FILES {
+        assert_eq!(w.call(A, setxattr(&format!("d/f{i:03}"), "user.x", &[7; 16 << 10])).result, 0);
+        w.give_everything_back(A);
+    }
+    w.rank.flush_journal();
+    w.quiet();
+    w.advance(Duration::from_secs(1));
+    w.quiet();
+    let stats = w.rank.stats();
+    assert!(stats.bytes < 5 << 18 && stats.inodes > 20, "xattrs of 16 KiB, limit 1 MiB: {stats:?}");
+}
+
+#[test]
+fn directories_that_come_and_go_leave_nothing_behind() {
+    let mut w = World::new(4, MdsOptions { journal_bytes: 64 << 10, ..MdsOptions::default() });
+    w.connect(A);
+    assert_eq!(w.call(A, create("file", 1)).result, 0);
+    for _ in 0..60 {
+        assert_eq!(w.call(A, mkdir("d")).result, 0);
+        for i in 0..50 {
+            let path = format!("d/l{i}");
+            assert_eq!(w.call(A, two(MdsOp::LINK, &path, "file")).result, 0);
+            assert_eq!(w.call(A, request(MdsOp::UNLINK, &path)).result, 0);
+        }
+        assert_eq!(w.call(A, request(MdsOp::RMDIR, "d")).result, 0);
+        w.give_everything_back(A);
+    }
+    // What trimming has to examine is bounded, too, which the cache asserts.
+    assert!(w.rank.stats().entries < 200, "{:?}", w.rank.stats());
 }

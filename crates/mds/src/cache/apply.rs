@@ -1,5 +1,6 @@
 //! Changes of the cache: by events of this rank and of its journal, and by loads.
 
+use super::size::{extra_of_inode, extra_of_name};
 use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::types::{LastChange, Origin, Place};
 use fsfmt::{Dentry, DirFrag, Event, InodeData, InodeKey, Link, Update};
@@ -37,7 +38,7 @@ impl Cache {
 
     /// Removes an inode for good.
     fn forget(&mut self, inode: InodeKey, origin: Origin) {
-        self.inodes.remove(&inode);
+        self.remove_inode(inode);
         self.locks.forget(inode);
         if !inode.is_head() {
             return;
@@ -106,6 +107,8 @@ impl Cache {
                 if self.may_have_layouts && data.is_dir() && is_moved {
                     self.layouts_changed.note(origin);
                 }
+                self.size.add(extra_of_inode(&data));
+                self.size.remove(extra_of_inode(&inode.data));
                 inode.data = data;
                 if inode.place.as_ref() != place {
                     inode.place = place.cloned();
@@ -126,7 +129,14 @@ impl Cache {
     fn insert(&mut self, mut data: InodeData, place: Option<Place>, change: LastChange) {
         self.note_kind(&data);
         data.layout.unite(&mut self.last_layout);
+        self.size.add(extra_of_inode(&data));
         self.inodes.insert(key_of(&data, place.as_ref()), Box::new(Inode::new(data, place, change)));
+    }
+
+    pub(super) fn remove_inode(&mut self, inode: InodeKey) {
+        if let Some(inode) = self.inodes.remove(&inode) {
+            self.size.remove(extra_of_inode(&inode.data));
+        }
     }
 
     pub(super) fn set_slot(
@@ -146,9 +156,9 @@ impl Cache {
                 let change = origin.map_or_else(LastChange::default, LastChange::new);
                 d.slots.insert(place.1.clone(), Slot::new(link, first, change, tick));
                 self.entries += 1;
+                self.size.add(extra_of_name(&place.1));
                 self.fresh += 1;
                 self.queue.push(place.0, place.1.hash, tick);
-                self.queue.limit(self.entries, &self.dirs);
             }
         }
     }
@@ -187,11 +197,12 @@ impl Cache {
             self.entries -= d.slots.len();
             self.dirty_entries -= d.dirty.len();
             for (key, slot) in &d.slots {
+                self.size.remove(extra_of_name(key));
                 if let SlotLink::Primary(ino) = slot.link(key) {
                     let is_cached = self.inodes.contains_key(&ino);
                     assert!(!is_cached || !ino.is_head(), "a directory with inode {ino} in it is forgotten");
                     // A state that no snapshot contains any more.
-                    self.inodes.remove(&ino);
+                    self.remove_inode(ino);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Changes of the name space that are not written back: the entries of each write-back, and the oldest
 //! journal segment that is still needed.
 
+use super::size::{extra_of_inode, extra_of_name};
 use super::{Cache, Commit, IndexChange};
 use crate::types::{Lsn, Origin, Place, Segment};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey};
@@ -168,9 +169,12 @@ impl Cache {
         }
     }
 
-    /// Asserts by a walk that the indexes of dirty items are right.
+    /// Asserts by a walk that sizes, queue and the indexes of dirty items are right.
     pub fn check_all(&self) {
         self.queue.check_all(self.entries, &self.dirs);
+        let of_inodes: u64 = self.inodes.values().map(|inode| extra_of_inode(&inode.data)).sum();
+        let of_names: u64 = self.dirs.values().flat_map(|d| d.slots.keys()).map(extra_of_name).sum();
+        self.size.check(of_inodes + of_names);
         self.dirty_dirs.check();
         self.dirty_bases.check();
         self.dirty_index.check();

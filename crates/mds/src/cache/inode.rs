@@ -47,9 +47,14 @@ pub struct UnderWay {
     pub data_work: Option<DataWork>,
 }
 
+impl UnderWay {
+    const NOTHING: Self =
+        Self { revocations: BTreeMap::new(), waiters: BTreeSet::new(), shared_at: None, data_work: None };
+}
+
 impl ConstDefault for UnderWay {
     fn const_default() -> &'static Self {
-        const { &Self { revocations: BTreeMap::new(), waiters: BTreeSet::new(), shared_at: None, data_work: None } }
+        const { &Self::NOTHING }
     }
 }
 

@@ -11,6 +11,7 @@ mod holders;
 mod inode;
 mod lookup;
 mod queue;
+mod size;
 mod snap_table;
 mod snaps;
 mod trim;
@@ -28,6 +29,7 @@ use crate::types::{LastChange, Lsn};
 use fsfmt::{BackPointer, DirFrag, Ino, InodeKey};
 use maps::{FileLayout, MdsRank};
 use queue::Queue;
+use size::Size;
 use std::collections::BTreeMap;
 use stdx::{FastMap, Shared};
 
@@ -74,6 +76,7 @@ pub struct Cache {
     /// Number of runs so far: the clock of entries' ages.
     pub tick: u64,
     queue: Queue,
+    size: Size,
     /// Entries of all directories.
     entries: usize,
     /// Entries added since the last trimming.
@@ -101,6 +104,7 @@ impl Cache {
             dirty_entries: 0,
             tick: 0,
             queue: Queue::default(),
+            size: Size::default(),
             entries: 0,
             fresh: 0,
         }

@@ -4,8 +4,8 @@ use super::Dir;
 use fsfmt::{DentryKey, DirFrag, Frag, Ino};
 use std::collections::{BTreeMap, VecDeque};
 
-/// An entry by its directory and hash, and the run that had used it last when it was noted. Without the name an
-/// item takes 24 bytes; the few entries that share a hash are examined together.
+/// An entry by its directory and hash, and the run that had used it last when it was noted. Without the
+/// name an item takes 24 bytes; the few entries that share a hash are examined together.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     used: u64,
@@ -19,7 +19,8 @@ const STALE: usize = 1024;
 
 /// Entries in the order of arrival, or of the last time that trimming passed them over.
 ///
-/// Invariants: each cached entry has an item; there are at most twice as many items as entries, and [`STALE`].
+/// Invariants: each cached entry has an item; between inputs there are at most twice as many items as
+/// entries, and [`STALE`].
 #[derive(Default, Debug)]
 pub(super) struct Queue {
     items: VecDeque<Item>,

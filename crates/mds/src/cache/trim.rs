@@ -1,7 +1,9 @@
 //! Cache trimming: entries that no run has used for a while are evicted, unless changed or held, or not
 //! counted in the directories above yet.
 
+use super::size::{Counts, extra_of_name};
 use super::{Cache, Slot, SlotLink, queue};
+use crate::config::MdsOptions;
 use crate::types::Place;
 use fsfmt::{DirFrag, Ino, InodeData};
 
@@ -14,6 +16,10 @@ pub struct Stats {
     pub entries: usize,
     /// Directories of which something is cached.
     pub dirs: usize,
+    /// Capabilities that clients hold.
+    pub capabilities: usize,
+    /// Bytes of memory.
+    pub bytes: u64,
 }
 
 /// The entries that stay.
@@ -28,22 +34,48 @@ pub struct Keep {
 impl Cache {
     /// Current size.
     pub fn stats(&self) -> Stats {
-        Stats { inodes: self.inodes.len(), entries: self.entries, dirs: self.dirs.len() }
+        let counts = self.counts();
+        Stats {
+            inodes: counts.inodes,
+            entries: counts.entries,
+            dirs: counts.dirs,
+            capabilities: self.size.held(),
+            bytes: self.size.bytes(counts),
+        }
     }
 
-    /// Evicts entries until `limit` are left, or all were examined; those to `keep`, and changed and held
-    /// ones, stay. Examines a few more entries than were added since the last call: clients may hold
+    pub(super) fn counts(&self) -> Counts {
+        Counts { entries: self.entries, inodes: self.inodes.len(), dirs: self.dirs.len() }
+    }
+
+    /// Looks how many entries fit the limits, with `held` capabilities of all clients.
+    pub fn look(&mut self, options: &MdsOptions, held: usize) {
+        self.size.look(options, self.counts(), held);
+    }
+
+    /// The number of entries that fit, as of the last look.
+    pub fn most_entries(&self) -> usize {
+        self.size.most()
+    }
+
+    /// Forgets what trimming would examine in vain.
+    pub fn limit_queue(&mut self) {
+        self.queue.limit(self.entries, &self.dirs);
+    }
+
+    /// Evicts entries until no more are left than fit, or all were examined; those to `keep`, and changed
+    /// and held ones, stay. Examines a few more entries than were added since the last call: clients may hold
     /// everything, and then examining all of it at each input would cost far more than the inputs themselves.
-    pub fn trim(&mut self, limit: usize, keep: Keep) {
+    pub fn trim(&mut self, keep: Keep) {
         let looks = 4 * std::mem::take(&mut self.fresh) + 16;
-        self.trim_some(limit, keep, looks);
+        self.trim_some(keep, looks);
     }
 
     /// Like [`Self::trim`], but examines up to `looks` entries: those that clients have given up since are
     /// evicted without waiting for new ones.
-    pub fn trim_some(&mut self, limit: usize, keep: Keep, looks: usize) {
+    pub fn trim_some(&mut self, keep: Keep, looks: usize) {
         for _ in 0..looks.min(self.queue.len()) {
-            if self.entries <= limit {
+            if self.entries <= self.most_entries() {
                 return;
             }
             let Some((dir, hash, seen)) = self.queue.pop() else { return };
@@ -91,6 +123,7 @@ impl Cache {
         let Some(d) = self.dirs.get_mut(dir) else { return };
         let Some(slot) = d.slots.remove(key) else { return };
         self.entries -= 1;
+        self.size.remove(extra_of_name(key));
         if !slot.is_null() {
             d.complete = false;
         }
@@ -98,7 +131,7 @@ impl Cache {
             self.dirs.remove(dir);
         }
         if let SlotLink::Primary(ino) = slot.link(key) {
-            self.inodes.remove(&ino);
+            self.remove_inode(ino);
             if !ino.is_head() {
                 return;
             }

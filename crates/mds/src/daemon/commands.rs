@@ -2,6 +2,7 @@
 
 use super::asker::Asker;
 use super::{Mds, Out};
+use crate::config::MdsOptions;
 use crate::rank::{Rank, ScrubOptions, Stage};
 use node::ConnId;
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use wire::Errno;
 
 /// Commands other than those on options: signature as `decl::sig` reads it, and help.
 const COMMANDS: &[(&str, &str)] = &[
+    ("cache status", "memory that the cache takes, and its limit"),
     ("client evict filters:str*", "end the sessions of clients, and have OSDs refuse them (id=N, or id=*)"),
     ("client ls", "same as session ls"),
     ("damage ls", "what was found damaged in the stored metadata; operations on it fail with EIO"),
@@ -80,13 +82,14 @@ impl Mds {
         let set =
             names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
         let set: BTreeMap<String, String> = set.collect();
-        let cache = match set.is_empty() {
-            true => self.first_cache_inodes,
-            false => crate::config::MdsOptions::from_values(&set).cache_inodes,
+        let limits = match set.is_empty() {
+            true => self.first_options.clone(),
+            false => MdsOptions::from_values(&set),
         };
-        self.config.options.cache_inodes = cache;
+        let (bytes, inodes) = (limits.cache_bytes, limits.cache_inodes);
+        (self.config.options.cache_bytes, self.config.options.cache_inodes) = (bytes, inodes);
         if let Some(rank) = &mut self.rank {
-            rank.set_cache_inodes(cache);
+            rank.set_cache_limits(bytes, inodes);
         }
     }
 
@@ -108,6 +111,7 @@ impl Mds {
                     "journal_bytes": self.rank.as_ref().map_or(0, Rank::journal_bytes),
                 }))
             }
+            Some("cache status") => text(self.cache_status()),
             Some("session ls" | "client ls") => {
                 text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into())
             }
@@ -137,6 +141,19 @@ impl Mds {
                 (Errno::EINVAL.to_result_code(), format!("no such command: {}", other.unwrap_or("(none)")))
             }
         }
+    }
+
+    /// The size of the cache: what Ceph's servers say, and what that is made of.
+    fn cache_status(&self) -> serde_json::Value {
+        let stats = self.rank.as_ref().map(Rank::stats).unwrap_or_default();
+        serde_json::json!({
+            "pool": { "items": stats.inodes + stats.entries + stats.capabilities, "bytes": stats.bytes },
+            "limit_bytes": self.config.options.cache_bytes,
+            "inodes": stats.inodes,
+            "entries": stats.entries,
+            "directories": stats.dirs,
+            "capabilities": stats.capabilities,
+        })
     }
 
     /// `damage rm`; as in Ceph, it is no error if there is no such item.

@@ -11,8 +11,7 @@ mod namesake;
 mod objects;
 mod snaps;
 
-use crate::config::MdsConfig;
-use crate::config::RankConfig;
+use crate::config::{MdsConfig, MdsOptions, RankConfig};
 use crate::rank::{ClientPeer, Effect, Rank, Stage};
 use crate::types::{ClientId, IoId, RankPeer};
 use aside::Aside;
@@ -79,8 +78,8 @@ pub struct Mds {
     /// Connections whose key allows everything: they may run commands.
     administrators: BTreeSet<ConnId>,
     settings: decl::Settings,
-    /// Cache limit at the start.
-    first_cache_inodes: usize,
+    /// Limits at the start.
+    first_options: MdsOptions,
     /// Scrubs that were asked for.
     scrubs: u64,
     /// Who waits for a flush of the journal.
@@ -101,7 +100,7 @@ impl Mds {
         let rados = RadosConfig::new(config.credentials.clone(), RADOS_SPACE);
         let cluster = Cluster::new(monc, rados, &mut rng);
         let settings = decl::Settings::new(format!("mds.{}", config.name), BTreeMap::new());
-        let first_cache_inodes = config.options.cache_inodes;
+        let first_options = config.options.clone();
         Self {
             config,
             cluster,
@@ -128,7 +127,7 @@ impl Mds {
             cluster_out: Vec::new(),
             administrators: BTreeSet::new(),
             settings,
-            first_cache_inodes,
+            first_options,
             scrubs: 0,
             flushes: Vec::new(),
         }

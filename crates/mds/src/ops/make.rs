@@ -36,6 +36,7 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
         NestStat { rfiles: counts(!is_dir), rsubdirs: counts(is_dir), rctime: cx.now, ..NestStat::default() };
     let mtime = if is_dir { cx.now } else { wire::Utime::default() };
     let dirstat = fsfmt::DirStat { mtime, ..fsfmt::DirStat::default() };
+    let xattrs: Rare<_> = xattrs_of(cx)?.into();
     Ok(InodeData {
         ino: Ino(cx.ino_next),
         version: 1,
@@ -48,7 +49,7 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
         atime: cx.now,
         btime: cx.now,
         layout,
-        xattrs: xattrs_of(cx)?,
+        xattrs,
         xattr_version: 1,
         truncate_seq: 1,
         truncate_size: u64::MAX,
@@ -61,9 +62,9 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
 }
 
 /// Xattrs that come with a new inode (ACLs that it inherits).
-fn xattrs_of(cx: &Cx<'_>) -> Result<Rare<BTreeMap<Vec<u8>, Vec<u8>>>, Stop> {
+fn xattrs_of(cx: &Cx<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Stop> {
     if cx.request.data.is_empty() || cx.request.op == MdsOp::SYMLINK && cx.request.data.len() <= 4 {
-        return Ok(Rare::default());
+        return Ok(BTreeMap::new());
     }
     Reader::new(&cx.request.data.to_vec()).get().map_err(|_| Errno::EINVAL.into())
 }

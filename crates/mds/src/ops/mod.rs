@@ -31,7 +31,7 @@ mod xattr;
 pub use context::{AsyncWork, Cx, base, max_size_step};
 pub use draft::{Draft, shift};
 pub use flags::{is_async, is_replay};
-pub use plan::{Extra, Plan, RealmChange, Reply, Snapped, View};
+pub use plan::{Extra, Listed, Plan, RealmChange, Reply, Snapped, View};
 
 use crate::types::Stop;
 use msgs::MdsOp;

@@ -55,6 +55,8 @@ pub struct Reply {
     pub extra: Extra,
 }
 
+/// A name and its inode.
+pub type Listed = (Arc<[u8]>, InodeKey);
 /// A name, its state, and the snapshot that has it.
 pub type Snapped = (Vec<u8>, InodeKey, SnapId);
 
@@ -84,7 +86,7 @@ pub enum Extra {
         /// The listed fragment.
         frag: Frag,
         /// Names and inodes.
-        entries: Vec<(Arc<[u8]>, InodeKey)>,
+        entries: Vec<Listed>,
         /// Bits of `readdir_flag`.
         flags: u16,
         /// Bytes that the answer may have.

@@ -2,21 +2,17 @@
 //! cache.
 
 use super::context::Cx;
-use super::plan::{Extra, Plan, Reply};
+use super::plan::{Extra, Listed, Plan, Reply};
 use crate::types::{Need, Stop};
-use fsfmt::{DentryKey, DirFrag, Frag, InodeData, InodeKey};
+use fsfmt::{DentryKey, DirFrag, Frag, InodeData};
 use msgs::ReaddirArgs;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
 use std::ops::Bound;
-use std::sync::Arc;
 
 /// A page has at most so many entries; a client may ask for fewer.
 const MAX_PAGE_ENTRIES: usize = 1024;
 /// A page has at most so many bytes; a client may ask for fewer.
 const MAX_PAGE_BYTES: usize = 512 << 10;
-
-/// Names and inodes.
-pub(super) type Listed = Vec<(Arc<[u8]>, InodeKey)>;
 
 /// The part of a directory that a request asks for.
 pub(super) struct Asked {
@@ -87,7 +83,12 @@ fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
 }
 
 /// Names and inodes after `start`, and whether these are all.
-fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Result<(Listed, bool), Stop> {
+fn page(
+    cx: &Cx<'_>,
+    dir: DirFrag,
+    start: &Bound<DentryKey>,
+    most: usize,
+) -> Result<(Vec<Listed>, bool), Stop> {
     let cached = cx.fragment(dir)?;
     let complete = cached.is_some_and(|d| d.complete);
     // Known without gaps up to `known`, or to the end.

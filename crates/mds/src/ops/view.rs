@@ -3,7 +3,7 @@
 
 use super::context::{Cx, components};
 use super::open_flags as flag;
-use super::plan::{Extra, Plan, Reply, View};
+use super::plan::{Extra, Listed, Plan, Reply, View};
 use super::readdir::{self, reach};
 use crate::cache::{Inode, SlotLink};
 use crate::types::Stop;
@@ -214,10 +214,10 @@ fn names_at(
     asked: &readdir::Asked,
     start: &Bound<DentryKey>,
     snap: SnapId,
-) -> Result<(readdir::Listed, bool), Stop> {
+) -> Result<(Vec<Listed>, bool), Stop> {
     let complete = cx.cache.dirs.get(&asked.dir).is_some_and(|d| d.complete);
     let until = if complete { None } else { reach(cx, asked.dir, start)? };
-    let mut entries: readdir::Listed = Vec::new();
+    let mut entries: Vec<Listed> = Vec::new();
     let Some(d) = cx.cache.dirs.get(&asked.dir) else { return Ok((entries, until.is_none())) };
     cx.see(d.change);
     for (key, slot) in d.slots.range((start.clone(), Bound::Unbounded)) {

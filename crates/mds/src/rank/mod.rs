@@ -124,9 +124,9 @@ impl Rank {
         self.cache.stats()
     }
 
-    /// Sets the maximum number of entries in memory.
-    pub fn set_cache_inodes(&mut self, most: usize) {
-        self.env.configure(|cfg| cfg.options.cache_inodes = most);
+    /// Sets the limits of the cache: bytes of memory, and number of entries.
+    pub fn set_cache_limits(&mut self, bytes: u64, inodes: usize) {
+        self.env.configure(|cfg| (cfg.options.cache_bytes, cfg.options.cache_inodes) = (bytes, inodes));
     }
 
     /// Bytes of journal that are still needed.
@@ -242,6 +242,7 @@ impl Rank {
 
     /// Runs everything possible and returns the effects.
     pub fn settle(&mut self, out: &mut Vec<Effect>) {
+        self.cache.look(&self.env.cfg().options, self.sessions.all_held());
         loop {
             self.run();
             if self.replay.is_some() {
@@ -367,18 +368,19 @@ impl Rank {
 
     /// Evicts entries beyond the cache's limit.
     fn trim(&mut self) {
-        let limit = self.env.cfg().options.cache_inodes;
-        if self.cache.stats().entries > limit {
+        self.cache.look(&self.env.cfg().options, self.sessions.all_held());
+        if self.cache.stats().entries > self.cache.most_entries() {
             let keep = self.keep();
-            self.cache.trim(limit, keep);
+            self.cache.trim(keep);
         }
+        self.cache.limit_queue();
     }
 
     /// Evicts entries that clients have given up.
     fn trim_thoroughly(&mut self) {
-        let limit = self.env.cfg().options.cache_inodes;
+        self.cache.look(&self.env.cfg().options, self.sessions.all_held());
         let keep = self.keep();
-        self.cache.trim_some(limit, keep, TRIM_LOOKS);
+        self.cache.trim_some(keep, TRIM_LOOKS);
     }
 
     /// Asserts the owners' invariants.

@@ -138,9 +138,9 @@ impl Rank {
 
     /// Evicts clean entries beyond the cache's limit.
     fn trim_replayed(&mut self) {
-        let limit = self.env.cfg().options.cache_inodes;
+        self.cache.look(&self.env.cfg().options, self.sessions.all_held());
         let barrier = self.cache.tick + 1;
-        self.cache.trim_some(limit, Keep { since: barrier, uncounted: false }, usize::MAX);
+        self.cache.trim_some(Keep { since: barrier, uncounted: false }, usize::MAX);
     }
 
     /// Ends the replay and takes over from the journal's end.

@@ -358,6 +358,11 @@ pub fn two(op: MdsOp, new: &str, old: &str) -> ClientRequest {
     ClientRequest { path2: at_root(old), ..request(op, new) }
 }
 
+pub fn setxattr(path: &str, name: &str, value: &[u8]) -> ClientRequest {
+    let path2 = FilePath { ino: 0, path: name.as_bytes().to_vec() };
+    ClientRequest { path2, data: stdx::Bufs::from(value.to_vec()), ..request(MdsOp::SETXATTR, path) }
+}
+
 pub fn setattr_size(path: &str, size: u64) -> ClientRequest {
     let args = msgs::SetattrArgs { size, mask: msgs::setattr_mask::SIZE, ..msgs::SetattrArgs::default() };
     ClientRequest { args: args.into(), ..request(MdsOp::SETATTR, path) }

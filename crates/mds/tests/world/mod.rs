@@ -21,9 +21,10 @@ use wire::Errno;
 const DELAY: Duration = Duration::from_millis(20);
 /// Limits that nothing reaches.
 pub const ROOMY: MdsOptions =
-    MdsOptions { cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
+    MdsOptions { cache_bytes: 1 << 40, cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
 /// Limits that everything reaches.
-pub const TINY: MdsOptions = MdsOptions { cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
+pub const TINY: MdsOptions =
+    MdsOptions { cache_bytes: 1 << 40, cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
 
 #[derive(Default, Clone)]
 pub struct Object {

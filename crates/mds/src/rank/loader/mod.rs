@@ -186,7 +186,7 @@ impl Loader {
     }
 
     fn load_entry(&mut self, env: &mut Env, cache: &Cache, dir: DirFrag, key: &DentryKey, need: Need) {
-        let limit = env.cfg().options.cache_inodes;
+        let limit = cache.most_entries();
         let stat = cache.inodes.get(&dir.inode()).map(|inode| &inode.data.dirstat);
         let count = stat.map_or(usize::MAX, |stat| (stat.nfiles + stat.nsubdirs) as usize);
         let small = count < (PAGE_ENTRIES as usize).min(limit / 8);

@@ -1,7 +1,7 @@
 //! Answers to clients, with the capabilities that accompany them.
 
 use crate::cache::{Cache, Slot};
-use crate::ops::{Extra, Reply, Snapped, View};
+use crate::ops::{Extra, Listed, Reply, Snapped, View};
 use crate::rank::caps::Caps;
 use crate::rank::env::Env;
 use crate::rank::sessions::{DELEG_INO, Sessions};
@@ -13,7 +13,6 @@ use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
 use msgs::{
     ClientReply, ClientRequest, CreatedInode, InodeStat, MdsOp, ReaddirEntry, ReplyDentry, ReplyTrace,
 };
-use std::sync::Arc;
 use wire::Writer;
 
 /// An answer with only the result 0.
@@ -144,10 +143,10 @@ fn listing(
     sessions: &mut Sessions,
     caps: &mut Caps,
     (client, realm, dir): (ClientId, Ino, DirFrag),
-    (entries, flags, max_bytes): (&[(Arc<[u8]>, InodeKey)], u16, usize),
+    (entries, flags, max_bytes): (&[Listed], u16, usize),
     w: &mut Writer,
 ) {
-    let mut room = sessions.room_of_listings(env);
+    let mut room = sessions.room_of_listings(cache);
     if room < entries.len() {
         sessions.recall(env, cache);
     }

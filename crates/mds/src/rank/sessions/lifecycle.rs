@@ -179,19 +179,19 @@ impl Sessions {
 
     /// The number of capabilities that clients hold.
     pub fn all_held(&self) -> usize {
-        self.map.values().map(|s| s.inodes.len()).sum()
+        self.held
     }
 
     /// The number of further capabilities that listings may give: none when clients hold three quarters of
     /// the cache.
-    pub fn room_of_listings(&self, env: &Env) -> usize {
-        (env.cfg().options.cache_inodes * 3 / 4).saturating_sub(self.all_held())
+    pub fn room_of_listings(&self, cache: &Cache) -> usize {
+        (cache.most_entries() * 3 / 4).saturating_sub(self.all_held())
     }
 
     /// Asks clients to return capabilities, if they hold so many that listings give few, or that the cache
     /// can't be kept within its limit.
     pub fn recall(&mut self, env: &mut Env, cache: &Cache) {
-        let (limit, total) = (env.cfg().options.cache_inodes, self.all_held());
+        let (limit, total) = (cache.most_entries(), self.all_held());
         let is_recent = self.recalled_at.is_some_and(|at| env.now() < at + MIN_RECALL_INTERVAL);
         if is_recent || cache.stats().inodes <= limit * 9 / 10 && total <= limit * 6 / 10 {
             return;

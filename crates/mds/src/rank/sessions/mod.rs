@@ -40,6 +40,8 @@ pub(super) type SessionChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);
 /// last message waits for an event that is durable.
 pub(super) struct Sessions {
     map: BTreeMap<ClientId, Session>,
+    /// Capabilities of all of them.
+    held: usize,
     peers: BTreeMap<ClientId, ClientPeer>,
     /// Clients whose sessions have messages to send.
     waiting: BTreeSet<ClientId>,
@@ -59,6 +61,7 @@ impl Sessions {
     pub fn new(now: Instant) -> Self {
         Self {
             map: BTreeMap::new(),
+            held: 0,
             peers: BTreeMap::new(),
             waiting: BTreeSet::new(),
             farewells: Vec::new(),
@@ -98,14 +101,14 @@ impl Sessions {
     /// A client has a capability on an inode from now on.
     pub fn hold(&mut self, client: ClientId, ino: InodeKey) {
         if let Some(s) = self.map.get_mut(&client) {
-            s.inodes.insert(ino);
+            self.held += usize::from(s.inodes.insert(ino));
         }
     }
 
     /// A client has no capability on an inode any more.
     pub fn release(&mut self, client: ClientId, ino: InodeKey) {
         if let Some(s) = self.map.get_mut(&client) {
-            s.inodes.remove(&ino);
+            self.held -= usize::from(s.inodes.remove(&ino));
         }
     }
 
@@ -234,11 +237,14 @@ impl Sessions {
                 let client = ClientId(client);
                 let is_replayed = env.stage() == Stage::Replaying;
                 let state = if is_replayed { SessionState::Absent } else { SessionState::Open };
-                self.map.insert(client, Session::new(*record, self.auth_of(client), state, env.now()));
+                let session = Session::new(*record, self.auth_of(client), state, env.now());
+                let old = self.map.insert(client, session);
+                self.held -= old.map_or(0, |s| s.inodes.len());
                 self.dirty.mark(client, segment);
             }
             Update::SessionClose { client } => {
-                self.map.remove(&ClientId(client));
+                let old = self.map.remove(&ClientId(client));
+                self.held -= old.map_or(0, |s| s.inodes.len());
                 self.dirty.mark(ClientId(client), segment);
             }
             Update::Completed { client, tid, ino } => self.change(client, segment, |record| {
@@ -368,6 +374,8 @@ impl Sessions {
         reserved.sort_unstable();
         let is_apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 <= pair[1].0;
         assert!(reserved.windows(2).all(is_apart), "a number is reserved for one client: {reserved:?}");
+        let held = self.map.values().map(|s| s.inodes.len()).sum::<usize>();
+        assert_eq!(self.held, held, "capabilities are counted");
         let has_messages = self.map.iter().filter(|(_, s)| !s.outbox.is_empty()).map(|(client, _)| client);
         assert!(has_messages.eq(&self.waiting), "sessions with messages are known");
     }

@@ -106,7 +106,7 @@ impl WriteBack {
             return;
         }
         let current = env.journal().current();
-        let up_to = if is_crowded(env, cache) { Some(current) } else { self.wanted(env) };
+        let up_to = if is_crowded(cache) { Some(current) } else { self.wanted(env) };
         if let Some(up_to) = up_to
             && self.in_flight == 0
         {
@@ -134,7 +134,7 @@ impl WriteBack {
     /// Writes back everything while the journal is being replayed, if changes take up too much of the cache.
     /// True while the replay must wait for it.
     pub fn advance_replay(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) -> bool {
-        if self.in_flight == 0 && is_crowded(env, cache) {
+        if self.in_flight == 0 && is_crowded(cache) {
             // All that is replayed was read from the journal, so it is durable.
             self.start_round(env, cache, sessions, Segment::MAX);
         }
@@ -191,7 +191,7 @@ impl WriteBack {
 }
 
 /// True if changed entries take up too much of the cache.
-fn is_crowded(env: &Env, cache: &Cache) -> bool {
-    let limit = env.cfg().options.cache_inodes;
+fn is_crowded(cache: &Cache) -> bool {
+    let limit = cache.most_entries();
     cache.stats().entries > limit && cache.dirty_entries() * 4 > limit
 }
