@@ -261,3 +261,30 @@ fn random_removals_from_an_omap_much_larger_than_the_cache_read_each_page_once()
         assert!(reads < 2 * REMOVED as u64, "{reads} reads, {at_once} at once");
     }
 }
+
+#[test]
+fn transactions_of_more_entries_than_the_cache_has_pages_read_each_page_once_beside_a_checkpoint() {
+    const ENTRIES: u64 = 60_000;
+    const REMOVED: usize = 12_000;
+    let config =
+        Config { cache_bytes: 512 << 10, table_bytes: 400 << 10, log_bytes: Some(2 << 20), ..small() };
+    let bound = 2 * config.table_bytes + config.cache_bytes + (1 << 20);
+    let mut bench = Bench::open(SimDisk::new(256 << 20, 4096, 1), config);
+    for i in (0..ENTRIES).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    bench.clean();
+    let mut names: Vec<Vec<u8>> = (0..ENTRIES).map(|i| omap_entry(i).0).collect();
+    Rng::from_seed(7).shuffle(&mut names);
+    let before = bench.disk.reads;
+    bench.most_memory = 0;
+    for names in names[..REMOVED].chunks(400) {
+        bench.submit(txn(vec![TxnOp::OmapRemove(key("a"), names.to_vec())]));
+    }
+    bench.clean();
+    // One for each, and those that checkpoints read.
+    let reads = bench.disk.reads - before;
+    assert!(reads < 2 * REMOVED as u64, "{reads} reads");
+    assert!(bench.most_memory < bound, "{} bytes of {bound}", bench.most_memory);
+    assert_eq!(omap_of(&mut bench, "a").len(), ENTRIES as usize - REMOVED);
+}

@@ -201,7 +201,10 @@ impl Core {
         self.cache.limit()
     }
 
-    pub fn trim_cache(&mut self) {
+    /// Forgets pages until the budget of the cache is kept; none while an operation needs more at once
+    /// (`holds`), which is so until the next call.
+    pub fn trim_cache(&mut self, holds: bool) {
+        self.cache.hold(holds);
         self.cache.trim();
     }
 
