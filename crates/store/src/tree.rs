@@ -89,15 +89,17 @@ impl Tree {
         Ok(found.map(|(page, upper)| (page, upper.map(|(above, i)| above.entry(i).0.into()))))
     }
 
-    /// Leaves that follow the one of `key` under the same parent and are not in memory, at most `max`.
-    pub fn leaves_after(&self, cache: &Cache, key: &[u8], max: usize) -> Vec<Ptr> {
+    /// Leaves that follow the one of `key` under the same parent, begin before `to` and are not in memory, at
+    /// most `max`; with their level.
+    pub fn leaves_after(&self, cache: &Cache, key: &[u8], to: &[u8], max: usize) -> Vec<(Ptr, u8)> {
         if self.levels < 2 {
             return Vec::new();
         }
         let Ok(Some(parent)) = self.find(cache, 1, key) else { return Vec::new() };
         let first = parent.page.child_index(key) + 1;
-        let leaves = (first..parent.page.count().min(first + max)).map(|i| parent.page.child(i));
-        leaves.filter(|ptr| cache.get(*ptr).is_none()).collect()
+        let page = &parent.page;
+        let leaves = (first..page.count()).take(max).take_while(|i| page.entry(*i).0 < to);
+        leaves.map(|i| (page.child(i), 0)).filter(|(ptr, _)| cache.get(*ptr).is_none()).collect()
     }
 
     /// True if `key` is under an id that was given later, so that it has nothing of it. That is so of most of

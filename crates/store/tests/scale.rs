@@ -95,6 +95,39 @@ fn omap_entry(i: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("{i:08}").into_bytes(), vec![i as u8; if i.is_multiple_of(50) { 1500 } else { 80 }])
 }
 
+/// All parts of an object at once, with a small cache and none of its pages in it.
+#[test]
+fn a_read_of_omap_and_data_gives_both_whole() {
+    let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), small());
+    for i in (0..5000).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    // Not in a row, so that there are many extents.
+    for i in 0..600u64 {
+        let write = TxnOp::Write(key("a"), (i * 7 % 600) * 8192, Buf::pattern(i * 7 % 600, 4096).into());
+        bench.commit(txn(vec![write]));
+    }
+    bench.clean();
+    let mut bench = bench.reopen(small());
+    let named: Vec<Vec<u8>> = (0..6000).step_by(100).map(|i| omap_entry(i).0).collect();
+    let read = Read::Object {
+        key: key("a"),
+        attrs: false,
+        data: vec![(0, 600 * 8192)],
+        omap_header: false,
+        omap_keys: named.clone(),
+        omap_range: Some(store::OmapRange { max: 3000, max_bytes: usize::MAX, ..Default::default() }),
+    };
+    let Ok(ReadReply::Object(Some(view))) = bench.read(read) else { panic!("an object") };
+    let expected: Vec<_> = (0..5000).map(omap_entry).collect();
+    assert!(view.omap_values.iter().eq(expected.iter().step_by(100)));
+    assert!(view.omap_entries == expected[..3000] && view.omap_more);
+    let data = view.data[0].to_buf();
+    for (i, part) in data.chunks(8192).enumerate() {
+        assert!(part[..4096] == Buf::pattern(i as u64, 4096)[..] && part[4096..].iter().all(|b| *b == 0));
+    }
+}
+
 fn omap_of(bench: &mut Bench, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let all = store::OmapRange { max: usize::MAX, max_bytes: usize::MAX, ..store::OmapRange::default() };
     let read = Read::Object {
