@@ -3,6 +3,7 @@
 use crate::run::{Ran, nacre_bin, run};
 use rustix::process::Signal;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
@@ -57,7 +58,7 @@ impl Default for Options {
 pub struct Cluster {
     dir: tempfile::TempDir,
     options: Options,
-    port: u16,
+    ports: Ports,
     child: Child,
     /// From the start of the process to `nacre: ready`.
     pub ready_after: Duration,
@@ -70,9 +71,9 @@ impl Cluster {
     /// Starts a new cluster and waits until it is ready.
     pub fn start(options: Options) -> Self {
         let dir = tempfile::Builder::new().prefix("nacre-e2e-").tempdir().expect("temporary directory");
-        let port = free_ports(options.mons as u16);
-        let (child, ready_after) = spawn(dir.path(), &options, port);
-        Self { dir, options, port, child, ready_after }
+        let ports = Ports::take(options.mons as usize);
+        let (child, ready_after) = spawn(dir.path(), &options, ports.first);
+        Self { dir, options, ports, child, ready_after }
     }
 
     /// Its data directory.
@@ -87,7 +88,7 @@ impl Cluster {
 
     /// The monitor's port.
     pub fn port(&self) -> u16 {
-        self.port
+        self.ports.first
     }
 
     /// A real client: `ceph`, `rados` … with the cluster's configuration.
@@ -111,7 +112,7 @@ impl Cluster {
     pub fn kill_and_restart(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it was killed");
-        let (child, ready_after) = spawn(self.dir.path(), &self.options, self.port);
+        let (child, ready_after) = spawn(self.dir.path(), &self.options, self.ports.first);
         (self.child, self.ready_after) = (child, ready_after);
     }
 
@@ -143,7 +144,7 @@ impl Cluster {
 
     /// The addresses that its daemons listen on, by name.
     pub fn addresses(&self) -> Vec<(String, SocketAddr)> {
-        let mut out = vec![("mon.a".to_owned(), ([127, 0, 0, 1], self.port).into())];
+        let mut out = vec![("mon.a".to_owned(), ([127, 0, 0, 1], self.ports.first).into())];
         let dump = self.client("ceph", &["osd", "dump", "-f", "json"]).ok();
         let dump: serde_json::Value = serde_json::from_str(&dump).expect("JSON");
         for osd in dump["osds"].as_array().expect("osds") {
@@ -339,15 +340,36 @@ fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
     }
 }
 
-/// The first of `count` free ports in a row. Another process may take one before we do; then the start fails
-/// and says so.
-fn free_ports(count: u16) -> u16 {
-    let bind = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port));
-    loop {
-        let first = bind(0).expect("a free port").local_addr().expect("bound").port();
-        let held: Vec<_> = (0..count).map_while(|n| bind(first.checked_add(n)?).ok()).collect();
-        if held.len() == usize::from(count) {
-            return first;
-        }
+/// Ports in a row that no other test has while this lives.
+struct Ports {
+    first: u16,
+    /// Locked: tests are processes of their own.
+    _held: File,
+}
+
+/// Below the range from which the kernel takes ports for outgoing connections.
+const PORTS: std::ops::Range<u16> = 10_000..32_000;
+
+/// How many a cluster may have.
+const PORTS_EACH: u16 = 8;
+
+impl Ports {
+    fn take(count: usize) -> Self {
+        assert!(count <= usize::from(PORTS_EACH), "{count} monitors");
+        let dir = std::env::temp_dir().join("nacre-e2e-ports");
+        std::fs::create_dir_all(&dir).expect("makes the directory of locks");
+        let blocks = usize::from(PORTS.end - PORTS.start) / usize::from(PORTS_EACH);
+        // A test begins its search at a place of its own.
+        let from = std::process::id() as usize;
+        (0..blocks)
+            .find_map(|n| {
+                let first = PORTS.start + ((from + n) % blocks) as u16 * PORTS_EACH;
+                let held = File::create(dir.join(first.to_string())).expect("makes a lock");
+                held.try_lock().ok()?;
+                // A program that is no test of ours may have one.
+                let free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+                (first..first + PORTS_EACH).all(free).then_some(Self { first, _held: held })
+            })
+            .expect("free ports")
     }
 }

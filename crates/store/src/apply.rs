@@ -8,9 +8,9 @@ use crate::commit::Commit;
 use crate::core::Core;
 use crate::extents::extents;
 use crate::io::{Io, expect_len};
-use crate::key::{self, Key};
+use crate::key;
 use crate::logged::Step;
-use crate::onode::{Onode, onode};
+use crate::onode::onode;
 use crate::plan::{Scratch, Staged};
 use crate::stop::Stop;
 use stdx::{BLOCK, Buf};
@@ -41,7 +41,7 @@ enum Blocked {
 #[derive(Default)]
 pub(crate) struct Applier {
     blocked: Blocked,
-    /// Pages and blocks that the next transaction has waited for so far.
+    /// Pages and blocks that the next transaction has waited for so far, and that it needs all at once.
     stops: usize,
     scratch: Scratch,
     /// Failed reads of the blocks that it waits for.
@@ -49,7 +49,7 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    /// Pages and blocks that the next transaction has waited for so far.
+    /// Pages and blocks that the next transaction has waited for so far, and that it needs all at once.
     pub fn stops(&self) -> usize {
         self.stops
     }
@@ -148,29 +148,26 @@ impl Applier {
         let Blocked::Pages(pages) = &mut self.blocked else { return };
         let Some((_, next)) = commit.next_unapplied() else { return };
         let view = core.view();
-        let mut load = |key: &Key| {
-            if let Err(Stop::Page(ptr, level)) = view.with(key, |_| ())
+        for object in next.steps.iter().flat_map(Step::objects).take(OBJECTS_AHEAD) {
+            if let Err(Stop::Page(ptr, level)) = view.with(&key::object(object), |_| ())
                 && !pages.contains(&ptr.block)
                 && io.load(ptr, level, out).is_ok()
             {
                 pages.push(ptr.block);
             }
-            pages.len()
-        };
-        for object in next.steps.iter().flat_map(Step::objects).take(OBJECTS_AHEAD) {
-            load(&key::object(object));
-        }
-        // The entries of a large omap are spread over many pages.
-        let most = core.cache_limit() / 4;
-        for (object, mut names) in next.steps.iter().filter_map(Step::omap_names) {
-            let Ok(Some(Onode { omap: id @ 1.., .. })) = onode(&view, object) else { continue };
-            if names.any(|name| load(&key::omap(id, name)) >= most) {
-                break;
-            }
         }
         // The first page counts already.
         self.stops += pages.len().saturating_sub(1);
-        let most = (core.cache_limit() / 4).min(WRITES_AHEAD);
+        let most = core.cache_limit() / 4;
+        self.scratch.olds.look_up(next, &view, most, |ptr, level| {
+            let new = !pages.contains(&ptr.block);
+            if new {
+                io.load(ptr, level, out)?;
+                pages.push(ptr.block);
+            }
+            Ok(new)
+        });
+        let most = most.min(WRITES_AHEAD);
         let writes = commit.unapplied().flat_map(|txn| txn.steps.iter().filter_map(Step::written));
         for (object, from, to) in writes.take(most) {
             let missing = match onode(&view, object) {

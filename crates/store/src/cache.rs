@@ -65,12 +65,16 @@ impl<V> Clock<V> {
 const OVERHEAD: usize = 256;
 
 /// Pages of the index.
-pub(crate) struct Cache(Clock<Page>);
+pub(crate) struct Cache {
+    pages: Clock<Page>,
+    /// True while an operation needs more pages at once than the budget allows.
+    holds: bool,
+}
 
 impl Cache {
     /// At most `bytes`, but enough for a few ways from the root to a leaf.
     pub fn new(bytes: usize) -> Self {
-        Self(Clock::new(Self::pages(bytes)))
+        Self { pages: Clock::new(Self::pages(bytes)), holds: false }
     }
 
     fn pages(bytes: usize) -> usize {
@@ -79,35 +83,42 @@ impl Cache {
 
     /// Another budget, from the next [`Self::trim`] on.
     pub fn set_budget(&mut self, bytes: usize) {
-        self.0.limit = Self::pages(bytes);
+        self.pages.limit = Self::pages(bytes);
     }
 
     /// The most pages.
     pub fn limit(&self) -> usize {
-        self.0.limit
+        self.pages.limit
     }
 
     pub fn memory(&self) -> usize {
-        self.0.slots.len() * (PAGE + OVERHEAD)
+        self.pages.slots.len() * (PAGE + OVERHEAD)
     }
 
     pub fn get(&self, ptr: Ptr) -> Option<Page> {
-        self.0.get(ptr.block).filter(|page| page.crc() == ptr.crc).cloned()
+        self.pages.get(ptr.block).filter(|page| page.crc() == ptr.crc).cloned()
     }
 
     pub fn insert(&mut self, block: u64, page: Page) {
-        self.0.insert(block, page);
+        self.pages.insert(block, page);
     }
 
     /// Forgets a page whose place is given back.
     pub fn remove(&mut self, block: u64) {
-        self.0.remove(block);
+        self.pages.remove(block);
     }
 
-    /// Forgets pages until the budget is kept. Called between inputs, so that an operation that needs many
-    /// pages finds them all.
+    /// Keeps all pages, or no longer.
+    pub fn hold(&mut self, holds: bool) {
+        self.holds = holds;
+    }
+
+    /// Forgets pages until the budget is kept, unless all are to be kept. Called between inputs, so that an
+    /// operation finds those that it has waited for.
     pub fn trim(&mut self) {
-        self.0.trim();
+        if !self.holds {
+            self.pages.trim();
+        }
     }
 }
 

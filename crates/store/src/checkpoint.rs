@@ -24,6 +24,8 @@ const MAX_WRITES: usize = 32;
 /// The most writes of data under way while nobody waits for the table: a log record waits for all writes that
 /// the device was given before it.
 const GENTLE_WRITES: usize = 2;
+/// The most pages that a merge loads at once.
+const PAGES_AHEAD: usize = 16;
 /// A checkpoint begins when this fraction of the log is left. With small random overwrites each checkpoint
 /// rewrites nearly all pages of the index, so fewer checkpoints write less.
 const LOG_REST: u64 = 4;
@@ -280,6 +282,12 @@ impl Checkpoints {
                 let mut pages = Vec::new();
                 let result = core.step_merge(merge, MAX_WRITES, &mut self.effort, &mut pages);
                 *pending += write_pages(pages, io, out);
+                if let Err(Stop::Page(..)) = result {
+                    for (ptr, level) in core.pages_ahead(merge, self.effort.min(PAGES_AHEAD)) {
+                        // The error of an unreadable page is reported when the page is needed.
+                        let _ = io.load(ptr, level, out);
+                    }
+                }
                 if let Some(tree) = result? {
                     *phase = Phase::Drain(Root { tree, freed: std::mem::take(&mut merge.freed) });
                 }

@@ -26,6 +26,7 @@ mod io;
 mod key;
 mod logged;
 mod merge;
+mod olds;
 mod onode;
 mod open;
 mod page;

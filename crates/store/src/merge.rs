@@ -164,7 +164,7 @@ impl Merge {
         };
         let found = self.old.find(ground.cache, self.level, &next)?;
         let follows = match &found {
-            Some(found) => self.run.sibling && self.run.end.as_ref() == Some(&found.lower),
+            Some(found) => self.run.sibling && self.run.end.as_ref() == Some(&found.spot.lower),
             None => false,
         };
         if self.run.open && !follows {
@@ -178,9 +178,34 @@ impl Merge {
         Ok(None)
     }
 
+    /// The missing ones of the next `most` pages that it takes, with their levels.
+    pub fn pages_ahead(&self, cache: &Cache, leaves: &Changes, most: usize) -> Vec<(Ptr, u8)> {
+        let (mut out, mut from) = (Vec::new(), self.cursor.clone());
+        for _ in 0..most {
+            let Some(next) = from.and_then(|from| self.change_from(leaves, &from)) else { break };
+            from = match self.old.locate(cache, self.level, &next) {
+                Ok(Some(spot)) => {
+                    out.extend(cache.get(spot.ptr).is_none().then_some((spot.ptr, self.level)));
+                    spot.upper
+                }
+                // Those below are known when it is there.
+                Err(Stop::Page(ptr, level)) => {
+                    out.push((ptr, level));
+                    None
+                }
+                Ok(None) | Err(_) => None,
+            };
+        }
+        out
+    }
+
     fn next_change(&self, leaves: &Changes) -> Option<Key> {
+        self.change_from(leaves, self.cursor.as_ref()?)
+    }
+
+    fn change_from(&self, leaves: &Changes, from: &Key) -> Option<Key> {
         let changes = if self.level == 0 { leaves } else { &self.changes };
-        changes.range::<Key, _>(self.cursor.as_ref()?..).next().map(|(key, _)| key.clone())
+        changes.range::<Key, _>(from..).next().map(|(key, _)| key.clone())
     }
 
     /// Takes in the next page, which has no changes, where the run is sparse.
@@ -197,20 +222,21 @@ impl Merge {
 
     /// Joins a page, with the changes to it, to the run; without one (an empty tree) only the changes.
     fn take(&mut self, found: Option<Found>, ground: &mut Ground<'_>) -> Result<(), Stop> {
-        let (upper, sibling) = found.as_ref().map_or((None, false), |f| (f.upper.clone(), f.sibling));
+        let (upper, sibling) =
+            found.as_ref().map_or((None, false), |f| (f.spot.upper.clone(), f.spot.sibling));
         if !self.run.open {
-            let lower = found.as_ref().map_or(Key::new(), |f| f.lower.clone());
+            let lower = found.as_ref().map_or(Key::new(), |f| f.spot.lower.clone());
             self.run = Run { open: true, lower, ..Run::default() };
         }
         if let Some(found) = &found {
-            self.freed.push(found.place);
+            self.freed.push(found.spot.ptr.place());
             // Before any page of the run is made: the first one may get this name.
-            self.above.insert(found.name.clone(), None);
+            self.above.insert(found.spot.name.clone(), None);
             self.run.pages.push(found.page.clone());
         }
         let changes = std::mem::take(&mut self.changes);
         let source = if self.level == 0 { ground.leaves } else { &changes };
-        let from = found.as_ref().map_or(Key::new(), |f| f.lower.clone());
+        let from = found.as_ref().map_or(Key::new(), |f| f.spot.lower.clone());
         let bounds = (
             std::ops::Bound::Included(from),
             upper.clone().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded),

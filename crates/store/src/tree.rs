@@ -3,7 +3,7 @@
 
 use crate::cache::Cache;
 use crate::key::{self, Key};
-use crate::page::{Page, Place, Ptr};
+use crate::page::{Page, Ptr};
 use crate::stop::{Stop, corrupt};
 
 /// A version of the tree.
@@ -25,7 +25,12 @@ type Above = (Page, usize);
 /// A page and the part of the key space that is its.
 pub(crate) struct Found {
     pub page: Page,
-    pub place: Place,
+    pub spot: Spot,
+}
+
+/// Where a page is, and the part of the key space that is its.
+pub(crate) struct Spot {
+    pub ptr: Ptr,
     /// All its keys are at least this.
     pub lower: Key,
     /// The key of the entry in the parent; differs from `lower` for some first children.
@@ -39,14 +44,21 @@ pub(crate) struct Found {
 impl Tree {
     /// The page of `level` whose part of the key space holds `key`; `None` in an empty tree.
     pub fn find(&self, cache: &Cache, level: u8, key: &[u8]) -> Result<Option<Found>, Stop> {
+        let Some(spot) = self.locate(cache, level, key)? else { return Ok(None) };
+        let page = cache.get(spot.ptr).ok_or(Stop::Page(spot.ptr, level))?;
+        Ok(Some(Found { page, spot }))
+    }
+
+    /// The same where the page itself need not be in memory.
+    pub fn locate(&self, cache: &Cache, level: u8, key: &[u8]) -> Result<Option<Spot>, Stop> {
         let Some(mut ptr) = self.root else { return Ok(None) };
         let (mut lower, mut name, mut upper, mut sibling) = (Key::new(), Key::new(), None, false);
         let mut at = self.levels - 1;
         loop {
-            let page = cache.get(ptr).ok_or(Stop::Page(ptr, at))?;
             if at == level {
-                return Ok(Some(Found { page, place: ptr.place(), lower, name, upper, sibling }));
+                return Ok(Some(Spot { ptr, lower, name, upper, sibling }));
             }
+            let page = cache.get(ptr).ok_or(Stop::Page(ptr, at))?;
             if page.count() == 0 {
                 return Err(corrupt(format!("index page at block {}: empty", ptr.block)));
             }
@@ -89,15 +101,17 @@ impl Tree {
         Ok(found.map(|(page, upper)| (page, upper.map(|(above, i)| above.entry(i).0.into()))))
     }
 
-    /// Leaves that follow the one of `key` under the same parent and are not in memory, at most `max`.
-    pub fn leaves_after(&self, cache: &Cache, key: &[u8], max: usize) -> Vec<Ptr> {
+    /// Leaves that follow the one of `key` under the same parent, begin before `to` and are not in memory, at
+    /// most `max`; with their level.
+    pub fn leaves_after(&self, cache: &Cache, key: &[u8], to: &[u8], max: usize) -> Vec<(Ptr, u8)> {
         if self.levels < 2 {
             return Vec::new();
         }
         let Ok(Some(parent)) = self.find(cache, 1, key) else { return Vec::new() };
         let first = parent.page.child_index(key) + 1;
-        let leaves = (first..parent.page.count().min(first + max)).map(|i| parent.page.child(i));
-        leaves.filter(|ptr| cache.get(*ptr).is_none()).collect()
+        let page = &parent.page;
+        let leaves = (first..page.count()).take(max).take_while(|i| page.entry(*i).0 < to);
+        leaves.map(|i| (page.child(i), 0)).filter(|(ptr, _)| cache.get(*ptr).is_none()).collect()
     }
 
     /// True if `key` is under an id that was given later, so that it has nothing of it. That is so of most of

@@ -95,6 +95,39 @@ fn omap_entry(i: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("{i:08}").into_bytes(), vec![i as u8; if i.is_multiple_of(50) { 1500 } else { 80 }])
 }
 
+/// All parts of an object at once, with a small cache and none of its pages in it.
+#[test]
+fn a_read_of_omap_and_data_gives_both_whole() {
+    let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), small());
+    for i in (0..5000).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    // Not in a row, so that there are many extents.
+    for i in 0..600u64 {
+        let write = TxnOp::Write(key("a"), (i * 7 % 600) * 8192, Buf::pattern(i * 7 % 600, 4096).into());
+        bench.commit(txn(vec![write]));
+    }
+    bench.clean();
+    let mut bench = bench.reopen(small());
+    let named: Vec<Vec<u8>> = (0..6000).step_by(100).map(|i| omap_entry(i).0).collect();
+    let read = Read::Object {
+        key: key("a"),
+        attrs: false,
+        data: vec![(0, 600 * 8192)],
+        omap_header: false,
+        omap_keys: named.clone(),
+        omap_range: Some(store::OmapRange { max: 3000, max_bytes: usize::MAX, ..Default::default() }),
+    };
+    let Ok(ReadReply::Object(Some(view))) = bench.read(read) else { panic!("an object") };
+    let expected: Vec<_> = (0..5000).map(omap_entry).collect();
+    assert!(view.omap_values.iter().eq(expected.iter().step_by(100)));
+    assert!(view.omap_entries == expected[..3000] && view.omap_more);
+    let data = view.data[0].to_buf();
+    for (i, part) in data.chunks(8192).enumerate() {
+        assert!(part[..4096] == Buf::pattern(i as u64, 4096)[..] && part[4096..].iter().all(|b| *b == 0));
+    }
+}
+
 fn omap_of(bench: &mut Bench, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let all = store::OmapRange { max: usize::MAX, max_bytes: usize::MAX, ..store::OmapRange::default() };
     let read = Read::Object {
@@ -260,4 +293,31 @@ fn random_removals_from_an_omap_much_larger_than_the_cache_read_each_page_once()
         let reads = bench.disk.reads - before;
         assert!(reads < 2 * REMOVED as u64, "{reads} reads, {at_once} at once");
     }
+}
+
+#[test]
+fn transactions_of_more_entries_than_the_cache_has_pages_read_each_page_once_beside_a_checkpoint() {
+    const ENTRIES: u64 = 60_000;
+    const REMOVED: usize = 12_000;
+    let config =
+        Config { cache_bytes: 512 << 10, table_bytes: 400 << 10, log_bytes: Some(2 << 20), ..small() };
+    let bound = 2 * config.table_bytes + config.cache_bytes + (1 << 20);
+    let mut bench = Bench::open(SimDisk::new(256 << 20, 4096, 1), config);
+    for i in (0..ENTRIES).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    bench.clean();
+    let mut names: Vec<Vec<u8>> = (0..ENTRIES).map(|i| omap_entry(i).0).collect();
+    Rng::from_seed(7).shuffle(&mut names);
+    let before = bench.disk.reads;
+    bench.most_memory = 0;
+    for names in names[..REMOVED].chunks(400) {
+        bench.submit(txn(vec![TxnOp::OmapRemove(key("a"), names.to_vec())]));
+    }
+    bench.clean();
+    // One for each, and those that checkpoints read.
+    let reads = bench.disk.reads - before;
+    assert!(reads < 2 * REMOVED as u64, "{reads} reads");
+    assert!(bench.most_memory < bound, "{} bytes of {bound}", bench.most_memory);
+    assert_eq!(omap_of(&mut bench, "a").len(), ENTRIES as usize - REMOVED);
 }

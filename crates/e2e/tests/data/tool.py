@@ -25,9 +25,9 @@ def rados(*args, given=b"", pool=POOL, order=False, errors=True):
     command = ["rados", "-c", CONF, *(["-p", pool] if pool else []), *args]
     ran = subprocess.run(command, input=given, capture_output=True, timeout=50, cwd=HERE)
     text = ran.stdout + (ran.stderr if errors else b"")
-    lines = [clean(line) for line in text.decode("utf-8", "backslashreplace").splitlines()]
-    # What its own log says begins with a time.
-    lines = [line.rstrip() for line in lines if not re.match(r"\d{4}-\d\d-\d\dT", line)]
+    lines = text.decode("utf-8", "backslashreplace").splitlines()
+    # What its own log says begins with a time; it may also be that a connection came in while it left.
+    lines = [clean(line).rstrip() for line in lines if not re.match(r"\d{4}-\d\d-\d\dT", line)]
     if any("--conf/-c FILE" in line for line in lines):
         lines = ["usage"]
     return f"{ran.returncode} " + " | ".join(sorted(lines) if order else lines)

@@ -3,7 +3,7 @@
 use super::{Core, Frozen};
 use crate::key;
 use crate::merge::{Ground, Merge};
-use crate::page::{Page, Place};
+use crate::page::{Page, Place, Ptr};
 use crate::space_map::{CHUNK_BYTES, SpaceChanges};
 use crate::stop::{Stop, corrupt};
 use crate::superblock::Super;
@@ -98,6 +98,11 @@ impl Core {
         self.cache.trim();
         self.making = merge.made;
         result
+    }
+
+    /// The missing ones of the next `most` pages that a merge takes, with their levels.
+    pub fn pages_ahead(&self, merge: &Merge, most: usize) -> Vec<(Ptr, u8)> {
+        merge.pages_ahead(&self.cache, &self.frozen().changes, most.min(self.cache.limit() / 4))
     }
 
     /// Takes over a new root that is durable in both superblocks. Only now may blocks that the old root

@@ -201,7 +201,10 @@ impl Core {
         self.cache.limit()
     }
 
-    pub fn trim_cache(&mut self) {
+    /// Forgets pages until the budget of the cache is kept; none while an operation needs more at once
+    /// (`holds`), which is so until the next call.
+    pub fn trim_cache(&mut self, holds: bool) {
+        self.cache.hold(holds);
         self.cache.trim();
     }
 
@@ -211,9 +214,10 @@ impl Core {
         self.blocks.set_budget(data_cache_bytes);
     }
 
-    /// Leaves that follow the one of `key` under the same parent and are not in memory, at most `max`.
-    pub fn leaves_after(&self, key: &[u8], max: usize) -> Vec<Ptr> {
-        self.tree.leaves_after(&self.cache, key, max)
+    /// Leaves that follow the one of `key` under the same parent, begin before `to` and are not in memory, at
+    /// most `max`; with their level.
+    pub fn leaves_after(&self, key: &[u8], to: &[u8], max: usize) -> Vec<(Ptr, u8)> {
+        self.tree.leaves_after(&self.cache, key, to, max)
     }
 
     /// Frees up to `most` retired places that no read looks at any more.

@@ -2,6 +2,7 @@
 
 use super::Plan;
 use crate::key::{self, Key};
+use crate::olds::Old;
 use crate::onode::{BLOB_CHUNK, Cell, INLINE_MAX};
 use crate::stop::Stop;
 
@@ -54,9 +55,14 @@ impl Plan<'_> {
     /// Forgets what a cell holds beside itself, where there is one, which is then to be put or deleted; gives
     /// the length of its value.
     fn vacate(&mut self, key: &Key) -> Result<Option<u64>, Stop> {
-        let look = |old: &[u8]| Cell::parse(old).map(|cell| (cell.blob(), cell.len()));
-        let Some(old) = self.view().with(key, |old| old.map(look))? else { return Ok(None) };
-        let (blob, len) = old?;
+        let old = match self.done.changes.get(key) {
+            Some(changed) => changed.as_deref().map(Old::parse).transpose()?,
+            None => match self.base.scratch.olds.get(key) {
+                Some(known) => known,
+                None => self.base.view.with(key, |old| old.map(Old::parse).transpose())??,
+            },
+        };
+        let Some(Old { blob, len }) = old else { return Ok(None) };
         self.drop_blob(blob, len);
         Ok(Some(len))
     }

@@ -19,6 +19,7 @@ mod steps;
 use crate::alloc::{Alloc, Run};
 use crate::api::ObjectKey;
 use crate::key::{self, Key};
+use crate::olds::Olds;
 use crate::onode::{Onode, decode};
 use crate::stop::{Stop, full};
 use crate::table::{Changes, Scan, Stats, Table, View, Writing};
@@ -43,6 +44,8 @@ pub(crate) struct Scratch {
     pub fetched: BTreeMap<u64, Buf>,
     /// Large omaps that it clones, copied bit by bit.
     pub staged: Vec<Staged>,
+    /// What the omap entries hold that it replaces or removes.
+    pub olds: Olds,
 }
 
 /// A large omap that is copied before the transaction that clones it is applied.

@@ -48,17 +48,17 @@ struct Part {
 }
 
 impl DataRead {
-    /// Finds the blocks of `ranges` of an object; `view` is the rest of the reply.
+    /// Finds the blocks of `ranges` of an object.
     pub fn new(
         core: &Core,
         (key, onode): (&ObjectKey, &Onode),
         class: ReadClass,
         ranges: &[(u64, u64)],
-        view: ObjectView,
     ) -> Result<Self, Stop> {
         let most = if class == ReadClass::Client { usize::MAX } else { PIECE_BLOCKS };
         let (parts, error) = (Vec::new(), None);
-        let mut data = Self { object: view, ranges: Vec::new(), parts, missing: 0, most, error };
+        let object = ObjectView::default();
+        let mut data = Self { object, ranges: Vec::new(), parts, missing: 0, most, error };
         let has_inline = onode.inline && !ranges.is_empty();
         let inline = if has_inline { Buf::from(inline_data(&core.view(), onode)?) } else { Buf::empty() };
         for (offset, len) in ranges {
@@ -70,6 +70,11 @@ impl DataRead {
         }
         data.missing = data.parts.len();
         Ok(data)
+    }
+
+    /// With the rest of the reply.
+    pub fn with(self, object: ObjectView) -> Self {
+        Self { object, ..self }
     }
 
     fn add_range(

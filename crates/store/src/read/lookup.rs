@@ -1,20 +1,22 @@
 //! The index phase of a read: everything that the index says about the object, of one state.
 
 use super::data::DataRead;
-use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadClass, ReadReply, StoreError, StoreOut};
+use super::omap::OmapRead;
+use crate::api::{ObjectKey, ObjectView, Read, ReadClass, ReadReply, StoreError, StoreOut};
 use crate::core::Core;
 use crate::extents::parts;
 use crate::io::Io;
-use crate::key;
+use crate::key::{self, Key};
 use crate::onode::{Cell, Onode, inline_data, onode};
+use crate::page::Ptr;
 use crate::stop::{Stop, corrupt};
 use crate::table::View;
 use stdx::BLOCK;
 
 const BLOCK_LEN: u64 = BLOCK as u64;
 
-/// The most leaves that a list loads before it needs them.
-const LEAVES_AHEAD: usize = 32;
+/// The most pages that are loaded before they are needed.
+const PAGES_AHEAD: usize = 32;
 /// Names that a leaf holds, about.
 const NAMES_OF_LEAF: usize = 64;
 
@@ -23,10 +25,12 @@ const NAMES_OF_LEAF: usize = 64;
 pub(super) struct Lookup {
     /// The block of the page that it waits for.
     waits_for: Option<u64>,
-    /// Waits for a page so far.
+    /// Pages that it has waited for since it last found anything.
     stops: usize,
     /// The names that a list has found so far. Transactions that it must not see wait until it is complete.
     listed: Vec<ObjectKey>,
+    /// What a read of an omap has found so far; the same holds of it.
+    omap: OmapRead,
 }
 
 /// The result of a step of a lookup.
@@ -51,7 +55,7 @@ impl Lookup {
         !self.waits_for.is_some_and(|block| io.is_loading(block))
     }
 
-    /// Waits for a page so far.
+    /// Pages that it has waited for since it last found anything: it may need them all at once.
     pub fn stops(&self) -> usize {
         self.stops
     }
@@ -65,6 +69,7 @@ impl Lookup {
         io: &mut Io,
         out: &mut Vec<StoreOut>,
     ) -> Found {
+        let before = self.found();
         let stop = match self.look_up(read, class, core) {
             Ok(Entries::Done(reply)) => return Found::Reply(Ok(reply)),
             Ok(Entries::Data(mut data)) if data.is_complete() => return Found::Reply(data.take_reply()),
@@ -72,23 +77,44 @@ impl Lookup {
             Err(stop) => stop,
         };
         self.waits_for = if let Stop::Page(ptr, _) = &stop { Some(ptr.block) } else { None };
-        self.stops += 1;
+        self.stops = if self.found() > before { 1 } else { self.stops + 1 };
         // A damaged page fails this read only; others may not need it.
         if let Err(error) = io.wait_for(stop, out) {
             return Found::Reply(Err(error));
         }
-        self.read_ahead(read, core, io, out);
+        for (ptr, level) in self.pages_ahead(read, core) {
+            // The error of an unreadable page is reported when the page is needed.
+            let _ = io.load(ptr, level, out);
+        }
         Found::Nothing
     }
 
-    /// Loads the leaves that a list comes to next.
-    fn read_ahead(&self, read: &Read, core: &Core, io: &mut Io, out: &mut Vec<StoreOut>) {
-        let Read::List { from, max, .. } = read else { return };
-        let leaves = (max.saturating_sub(self.listed.len()) / NAMES_OF_LEAF).min(LEAVES_AHEAD);
-        let at = key::object(self.listed.last().unwrap_or(from));
-        for ptr in core.leaves_after(&at, leaves) {
-            // The error of an unreadable page is reported when the page is needed.
-            let _ = io.load(ptr, 0, out);
+    /// Names, keys and entries found so far.
+    fn found(&self) -> usize {
+        self.listed.len() + self.omap.looked()
+    }
+
+    /// The missing pages that it comes to next.
+    fn pages_ahead(&self, read: &Read, core: &Core) -> Vec<(Ptr, u8)> {
+        let most = PAGES_AHEAD.min(core.cache_limit() / 4);
+        match read {
+            Read::List { from, to, max } => {
+                let leaves = (max.saturating_sub(self.listed.len()) / NAMES_OF_LEAF).min(most);
+                let at = key::object(self.listed.last().unwrap_or(from));
+                core.leaves_after(&at, &key::object(to), leaves)
+            }
+            Read::Object { key, omap_range, .. } => {
+                let Ok(Some(onode)) = onode(&core.view(), key) else { return Vec::new() };
+                let keys: Vec<Key> = self.omap.next_keys(&onode).take(most).collect();
+                match omap_range {
+                    Some(range) if keys.is_empty() => {
+                        let (from, to) = self.omap.rest(&onode, range);
+                        core.leaves_after(&from, &to, self.omap.leaves_left(range).min(most))
+                    }
+                    _ => missing_pages(&core.view(), &keys),
+                }
+            }
+            Read::Extents { .. } => Vec::new(),
         }
     }
 
@@ -118,12 +144,27 @@ impl Lookup {
                     found.omap_header = Cell::parse(&cell)?.load(&view)?;
                 }
                 if onode.omap != 0 {
-                    omap(&view, &onode, omap_keys, omap_range.as_ref(), &mut found)?;
+                    self.omap.carry_on(&view, &onode, omap_keys, omap_range.as_ref())?;
                 }
-                DataRead::new(core, (key, &onode), class, data, found).map(Entries::Data)
+                let data = DataRead::new(core, (key, &onode), class, data)?;
+                std::mem::take(&mut self.omap).give(&mut found);
+                Ok(Entries::Data(data.with(found)))
             }
         }
     }
+}
+
+/// The pages that must come before these keys can be looked up, each once.
+fn missing_pages(view: &View<'_>, keys: &[Key]) -> Vec<(Ptr, u8)> {
+    let mut out: Vec<(Ptr, u8)> = Vec::new();
+    for key in keys {
+        if let Err(Stop::Page(ptr, level)) = view.with(key, |_| ())
+            && !out.contains(&(ptr, level))
+        {
+            out.push((ptr, level));
+        }
+    }
+    out
 }
 
 /// All xattrs, by name.
@@ -178,43 +219,4 @@ fn written(view: &View<'_>, onode: &Onode, offset: u64, len: u64) -> Result<Vec<
         }
     }
     Ok(out)
-}
-
-/// Values of omap keys, and entries of a range.
-fn omap(
-    view: &View<'_>,
-    onode: &Onode,
-    keys: &[Vec<u8>],
-    range: Option<&OmapRange>,
-    found: &mut ObjectView,
-) -> Result<(), Stop> {
-    let mut keys: Vec<&Vec<u8>> = keys.iter().collect();
-    keys.sort();
-    keys.dedup();
-    for name in keys {
-        if let Some(cell) = view.get(&key::omap(onode.omap, name))? {
-            found.omap_values.push((name.clone(), Cell::parse(&cell)?.load(view)?));
-        }
-    }
-    let Some(range) = range else { return Ok(()) };
-    let prefix = key::omap(onode.omap, &range.prefix);
-    let mut from = prefix.clone();
-    if let Some(after) = &range.after {
-        // The next possible key.
-        from = from.max(key::after(&key::omap(onode.omap, after)));
-    }
-    let mut scan = view.scan(&from, &key::end_of(&prefix));
-    let mut bytes = 0;
-    while let Some((key, cell)) = scan.next()? {
-        let cell = Cell::parse(cell)?;
-        let name = key[key::OMAP_KEY_AT..].to_vec();
-        bytes += name.len() + cell.len() as usize;
-        let full = !found.omap_entries.is_empty() && bytes > range.max_bytes;
-        if full || found.omap_entries.len() >= range.max {
-            found.omap_more = true;
-            return Ok(());
-        }
-        found.omap_entries.push((name, cell.load(view)?));
-    }
-    Ok(())
 }

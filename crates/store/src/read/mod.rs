@@ -5,6 +5,7 @@
 
 mod data;
 mod lookup;
+mod omap;
 
 use crate::api::{Read, ReadClass, ReadId, ReadReply, StoreError, StoreOut};
 use crate::commit::Commit;
@@ -60,7 +61,7 @@ impl Reads {
         self.jobs.values().any(|job| job.must_precede(number, txn))
     }
 
-    /// The most pages that a single read has had to wait for.
+    /// The most pages that a single read has had to wait for since it last found anything.
     pub fn most_stops(&self) -> usize {
         self.jobs.values().map(Job::stops).max().unwrap_or(0)
     }
@@ -107,7 +108,7 @@ enum Turn {
 }
 
 impl Job {
-    /// Pages that it has waited for, if it still looks into the index.
+    /// Pages that it has waited for since it last found anything, if it still looks into the index.
     fn stops(&self) -> usize {
         if let Phase::Index(lookup) = &self.phase { lookup.stops() } else { 0 }
     }

@@ -124,9 +124,7 @@ impl Store {
             self.core.drop_spent();
             self.core.release(RELEASED_PER_INPUT, &mut self.io);
         }
-        if !self.needs_many_pages() {
-            self.core.trim_cache();
-        }
+        self.core.trim_cache(self.needs_many_pages());
     }
 
     /// True if an operation needs so many pages at once that it would never find them all within the budget.
