@@ -49,8 +49,13 @@ impl Frag {
         hash & self.mask() == self.value()
     }
 
+    /// True if parts with `bits` more are no smaller than a fragment can be.
+    pub fn can_split(self, bits: u32) -> bool {
+        self.bits() + bits <= Self::HASH_BITS
+    }
+
     /// The one of its 2^`bits` parts that contains `hash`.
-    fn part_of(self, hash: u32, bits: u32) -> Self {
+    pub fn part_of(self, hash: u32, bits: u32) -> Self {
         let part = Self((self.bits() + bits) << Self::HASH_BITS);
         Self(part.0 | hash & part.mask())
     }
@@ -127,10 +132,16 @@ impl FragTree {
         leaves
     }
 
+    /// The first of the leaves with the shortest prefix: as names are spread evenly, none has more.
+    pub fn largest(&self) -> Frag {
+        let shortest = self.leaves().into_iter().min_by_key(|frag| frag.bits());
+        shortest.unwrap_or(Frag::WHOLE)
+    }
+
     /// Splits a leaf into 2^`bits`; false, and nothing happens, if it is no leaf or would become too small.
     pub fn split(&mut self, frag: Frag, bits: u32) -> bool {
         let is_leaf = !self.splits.contains_key(&frag) && self.frag_of(frag.value()) == frag;
-        let fits = (1..=8).contains(&bits) && frag.bits() + bits <= Frag::HASH_BITS;
+        let fits = (1..=8).contains(&bits) && frag.can_split(bits);
         if is_leaf && fits {
             self.splits.insert(frag, bits);
         }

@@ -127,6 +127,8 @@ pub enum IoWhy {
     Snaps,
     /// Write-back of the inode number table.
     InoTable,
+    /// Copies the entries of a fragment that is split, or removes what is left of it.
+    Split,
     /// Removal or truncation of a data object.
     Data(fsfmt::InodeKey),
 }

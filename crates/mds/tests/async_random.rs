@@ -8,7 +8,9 @@ use msgs::{ClientReply, ClientRequest, MdsOp, ReaddirReply, cap};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wire::Errno;
-use world::client::{Held, TAKEN, asynchronous, create, getattr, lookup, mkdir, readdir, request};
+use world::client::{
+    Held, TAKEN, asynchronous, create, getattr, lookup, mkdir, next_page, readdir_of, request,
+};
 use world::pair::{A, B, caps, ino};
 use world::{ROOMY, TINY, World};
 
@@ -182,10 +184,14 @@ impl Run {
             }
             1 => {
                 let dir = path.split('/').next().expect("a directory").to_owned();
-                let reply = self.call(B, readdir(&dir, b"", 100));
-                let listing: ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
                 let name = |name: &[u8]| format!("{dir}/{}", String::from_utf8_lossy(name));
-                let names: BTreeSet<String> = listing.entries.iter().map(|e| name(&e.name)).collect();
+                let (mut names, mut next) = (BTreeSet::new(), Some((0, Vec::new())));
+                while let Some((frag, after)) = next {
+                    let reply = self.call(B, readdir_of(frag, &dir, &after, 100));
+                    let listing: ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
+                    names.extend(listing.entries.iter().map(|e| name(&e.name)));
+                    next = next_page(&listing);
+                }
                 let mut wanted = self.files.clone();
                 wanted.retain(|file| file.starts_with(&dir));
                 assert_eq!(names, wanted);

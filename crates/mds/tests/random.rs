@@ -8,7 +8,9 @@ use mds::MdsOptions;
 use msgs::{MdsOp, ReaddirReply};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
+use world::client::{
+    create, getattr, mkdir, next_page, open, readdir_of, request, setattr_mode, setattr_size, two,
+};
 use world::model::{Model, Node};
 use world::{ROOMY, TINY, World};
 
@@ -156,22 +158,17 @@ impl Run {
     }
 
     fn list(&mut self, path: &str, page: u32) -> Vec<String> {
-        let (mut names, mut after) = (Vec::new(), Vec::new());
-        loop {
-            let reply = self.w.call(10, readdir(path, &after, page));
+        let (mut names, mut next) = (Vec::new(), Some((0, Vec::new())));
+        while let Some((frag, after)) = next {
+            let reply = self.w.call(10, readdir_of(frag, path, &after, page));
             assert_eq!(reply.result, 0, "readdir {path}");
             let listing: ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
             assert!(listing.entries.len() <= page as usize);
-            for e in &listing.entries {
-                after = e.name.clone();
-                names.push(String::from_utf8(e.name.clone()).expect("ascii"));
-            }
-            if listing.flags & msgs::readdir_flag::FRAG_END != 0 {
-                names.sort();
-                return names;
-            }
-            assert!(!listing.entries.is_empty(), "a page that is not the last has entries");
+            names.extend(listing.entries.iter().map(|e| String::from_utf8(e.name.clone()).expect("ascii")));
+            next = next_page(&listing);
         }
+        names.sort();
+        names
     }
 }
 

@@ -17,6 +17,7 @@ const A: u64 = 10;
 const TIGHT: MdsOptions = MdsOptions {
     cache_bytes: 1 << 40,
     cache_inodes: 16,
+    split_size: 10_000,
     journal_bytes: 64 << 10,
     journal_delay: Duration::ZERO,
 };

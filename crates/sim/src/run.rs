@@ -249,6 +249,8 @@ impl Scenario {
             },
             mds: mds::MdsOptions {
                 cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
+                // Directories of a few names are split, and parts of them again.
+                split_size: [2, 4, 10_000][(seed % 3) as usize],
                 journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
                 ..mds::MdsOptions::default()
             },

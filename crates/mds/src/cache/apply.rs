@@ -30,6 +30,11 @@ impl Cache {
                     self.put_inode(*inode, None, origin);
                 }
                 Update::Forget { inode } => self.forget(inode, origin),
+                Update::Refragment { dir, bits, is_done } => {
+                    if !self.refragment(dir, bits, is_done, origin) {
+                        applied.tables.push(Update::Refragment { dir, bits, is_done });
+                    }
+                }
                 table => applied.tables.extend(self.snaps.apply(table, origin.lsn, origin.segment)),
             }
         }

@@ -21,7 +21,7 @@ impl Cache {
     /// The oldest segment with a change that is not stored.
     pub fn first_needed(&self) -> Option<Segment> {
         let oldest = [self.dirty_dirs.oldest(), self.dirty_bases.oldest(), self.dirty_index.oldest()];
-        oldest.into_iter().flatten().min()
+        oldest.into_iter().chain([self.splits.first_needed()]).flatten().min()
     }
 
     /// Changed entries of all directories.
@@ -32,7 +32,7 @@ impl Cache {
     /// Up to `most` fragments with changes of segments up to `last` and no write-back in flight, oldest
     /// first.
     pub fn due_dirs(&self, last: Segment, most: usize) -> Vec<DirFrag> {
-        let due = |dir: &DirFrag| self.dirs[dir].commit.is_none();
+        let due = |dir: &DirFrag| self.dirs[dir].commit.is_none() && !self.splits.is_copied(*dir);
         self.dirty_dirs.up_to(last).filter(due).take(most).collect()
     }
 

@@ -31,8 +31,13 @@ pub(super) struct Asked {
 impl Asked {
     pub fn of(cx: &Cx<'_>, dir: &InodeData) -> Self {
         let args: ReaddirArgs = cx.request.args.get();
-        // The first hash of the asked fragment: a client may not know yet that this was split.
+        let start = start_of(cx, &args);
+        // A client may not know yet that the fragment it asks for was split, also in the midst of a listing.
         let first = Frag::from_raw(args.frag).unwrap_or_default().value();
+        let first = match &start {
+            Bound::Included(key) | Bound::Excluded(key) => first.max(key.hash),
+            Bound::Unbounded => first,
+        };
         let most = match args.max_entries as usize {
             0 => MAX_PAGE_ENTRIES,
             n => n.min(MAX_PAGE_ENTRIES),
@@ -41,7 +46,7 @@ impl Asked {
             0 => MAX_PAGE_BYTES,
             n => n.clamp(16 << 10, MAX_PAGE_BYTES),
         };
-        let (dir, start) = (dir.frag_of(first), start_of(cx, &args));
+        let dir = dir.frag_of(first);
         Self { dir, start, most, max_bytes, by_hash: args.flags & 1 != 0 }
     }
 
@@ -50,7 +55,12 @@ impl Asked {
         let mut flags = HASH_ORDER | if self.by_hash { OFFSET_HASH } else { 0 };
         if at_end {
             flags |= FRAG_END;
-            if matches!(self.start, Bound::Unbounded) {
+            let is_from_the_start = match &self.start {
+                Bound::Unbounded => true,
+                Bound::Included(key) => *key <= DentryKey::start_of(self.dir.frag.value()),
+                Bound::Excluded(_) => false,
+            };
+            if is_from_the_start {
                 flags |= FRAG_COMPLETE;
             }
         }

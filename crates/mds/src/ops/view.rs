@@ -7,7 +7,7 @@ use super::plan::{Extra, Listed, Plan, Reply, View};
 use super::readdir::{self, reach};
 use crate::cache::{Inode, SlotLink};
 use crate::types::Stop;
-use fsfmt::{DentryKey, DirFrag, InodeKey, SnapInfo};
+use fsfmt::{DentryKey, DirFrag, InodeData, InodeKey, SnapInfo};
 use maps::SnapId;
 use msgs::{FilePath, MdsOp, OpenArgs};
 use std::ops::Bound;
@@ -103,7 +103,7 @@ fn resolve<'a>(cx: &Cx<'a>) -> Result<Seen<'a>, Stop> {
         if !state.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
-        let frag = state.frag_of(DentryKey::new(name).hash);
+        let frag = fragments(cx, state)?.frag_of(DentryKey::new(name).hash);
         let found = entry_at(cx, frag, name, snap)?;
         dentry = Some((at, *name));
         match found {
@@ -113,6 +113,11 @@ fn resolve<'a>(cx: &Cx<'a>) -> Result<Seen<'a>, Stop> {
         }
     }
     Ok(Seen { snap, dentry, target: Some(at) })
+}
+
+/// The live state of a directory, whose fragments hold the entries of all its states.
+fn fragments<'a>(cx: &Cx<'a>, state: &InodeData) -> Result<&'a InodeData, Stop> {
+    Ok(&cx.inode(state.ino.head())?.data)
 }
 
 /// The snapshot that a name below a directory's `.snap` stands for: one of its own, or as `_NAME_INODE` one
@@ -195,7 +200,7 @@ fn list(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if !state.is_dir() {
         return Err(Errno::ENOTDIR.into());
     }
-    let asked = readdir::Asked::of(cx, state);
+    let asked = readdir::Asked::of(cx, fragments(cx, state)?);
     let (names, at_end) = names_at(cx, &asked, &asked.start, snap)?;
     let entries = names.into_iter().map(|(name, key)| (name.to_vec(), key, snap)).collect();
     let (frag, flags, max_bytes) = (asked.dir.frag, asked.flags(at_end), asked.max_bytes);

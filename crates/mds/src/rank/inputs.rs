@@ -24,7 +24,7 @@ impl Rank {
         match &result {
             Err(Errno::EBLOCKLISTED) => return self.env.effect(Effect::Replaced),
             // What can't be read is damaged; the rest of the file system goes on.
-            Err(Errno::EIO) if matches!(why, IoWhy::Load | IoWhy::Scrub) => {}
+            Err(Errno::EIO) if matches!(why, IoWhy::Load | IoWhy::Scrub | IoWhy::Split) => {}
             Err(e) if !matches!(*e, Errno::ENOENT | Errno::ENODATA) || why == IoWhy::Journal => {
                 let name = e.name().unwrap_or("an unknown error");
                 let text = format!("{why:?} failed with {name}: the rank can't trust what is stored");
@@ -38,6 +38,7 @@ impl Rank {
             IoWhy::Boot => self.replay_read(id, result),
             IoWhy::Load => self.loader.io_done(env, cache, id, result),
             IoWhy::Scrub => self.scrub.io_done(env, cache, sessions, id, result),
+            IoWhy::Split => self.splitting.io_done(env, result),
             IoWhy::Data(ino) => self.strays.io_done(env, cache, sessions, ino),
             written => self.write_back.io_done(env, cache, sessions, written, result.is_ok()),
         }

@@ -25,6 +25,7 @@ mod replay;
 mod scrub;
 mod sessions;
 mod snaps;
+mod splitting;
 mod start;
 mod stat;
 mod strays;
@@ -52,6 +53,7 @@ use reconnect::Reconnect;
 use replay::Replay;
 use scrub::Scrub;
 use sessions::Sessions;
+use splitting::Splitting;
 use std::collections::BTreeMap;
 use stdx::{Instant, Now};
 use strays::Strays;
@@ -73,6 +75,7 @@ pub struct Rank {
     caps: Caps,
     strays: Strays,
     trimming: Trimming,
+    splitting: Splitting,
     damage: DamageTable,
     scrub: Scrub,
     accounting: Accounting,
@@ -100,6 +103,7 @@ impl Rank {
             caps: Caps::default(),
             strays: Strays::default(),
             trimming: Trimming::default(),
+            splitting: Splitting::default(),
             damage: DamageTable::default(),
             scrub: Scrub::default(),
             accounting: Accounting::new(now.mono),
@@ -139,6 +143,7 @@ impl Rank {
         self.ops.is_empty()
             && self.client_replay.is_quiet()
             && self.env.is_quiet()
+            && self.splitting.is_idle()
             && self.sessions.is_quiet()
     }
 
@@ -261,9 +266,14 @@ impl Rank {
             let has_unclaimed = self.reconnect.has_absent() || self.client_replay.has_clients();
             self.strays.advance(env, cache, sessions, has_unclaimed);
             let takes_changes = self.write_back.takes_changes(env);
-            self.trimming.advance(env, cache, sessions, takes_changes);
-            self.scrub.advance(env, cache, sessions, takes_changes);
-            self.write_back.advance(env, cache, sessions);
+            // Who walks over a directory counts on its fragments, so none is split meanwhile.
+            let is_walked = self.trimming.is_walking() || self.scrub.is_walking();
+            self.splitting.advance(env, cache, sessions, takes_changes, is_walked);
+            if self.splitting.is_idle() {
+                self.trimming.advance(env, cache, sessions, takes_changes);
+                self.scrub.advance(env, cache, sessions, takes_changes);
+            }
+            self.write_back.advance(env, cache, sessions, self.splitting.to_flush(cache));
             self.quotas.advance(env, cache, sessions);
             self.env.write_journal();
             if !self.run() {
@@ -335,6 +345,7 @@ impl Rank {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         self.strays.note(&self.env, ino, inode);
         self.accounting.note(ino, inode);
+        self.splitting.note(&self.env, inode);
         self.quotas.note(ino, inode);
     }
 

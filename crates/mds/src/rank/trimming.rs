@@ -58,6 +58,11 @@ impl Trimming {
         self.given_back.insert(snap);
     }
 
+    /// True if it is walking over directories.
+    pub fn is_walking(&self) -> bool {
+        self.walk.is_some()
+    }
+
     /// Goes on with what is due.
     pub fn advance(
         &mut self,

@@ -374,10 +374,27 @@ pub fn setattr_mode(path: &str, mode: u32) -> ClientRequest {
 }
 
 pub fn readdir(path: &str, after: &[u8], max_entries: u32) -> ClientRequest {
-    let args = msgs::ReaddirArgs { max_entries, flags: 1, ..msgs::ReaddirArgs::default() };
+    readdir_of(0, path, after, max_entries)
+}
+
+/// A page of a fragment, by its number.
+pub fn readdir_of(frag: u32, path: &str, after: &[u8], max_entries: u32) -> ClientRequest {
+    let args = msgs::ReaddirArgs { frag, max_entries, flags: 1, ..msgs::ReaddirArgs::default() };
     ClientRequest {
         args: args.into(),
         path2: FilePath { ino: 0, path: after.to_vec() },
         ..request(MdsOp::READDIR, path)
     }
+}
+
+/// The place after a page: a fragment, and the name in it after which to go on; `None` after the last page.
+pub fn next_page(listing: &msgs::ReaddirReply) -> Option<(u32, Vec<u8>)> {
+    let frag = listing.dir.frag;
+    if listing.flags & msgs::readdir_flag::FRAG_END == 0 {
+        let last = listing.entries.last().expect("a page that is not the last has entries");
+        return Some((frag, last.name.clone()));
+    }
+    let (bits, value) = (frag >> 24, u64::from(frag & 0xff_ffff));
+    let next = value + (1u64 << (24 - bits));
+    (next < 1 << 24).then_some((bits << 24 | next as u32, Vec::new()))
 }

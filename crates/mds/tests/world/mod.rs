@@ -20,11 +20,21 @@ use wire::Errno;
 
 const DELAY: Duration = Duration::from_millis(20);
 /// Limits that nothing reaches.
-pub const ROOMY: MdsOptions =
-    MdsOptions { cache_bytes: 1 << 40, cache_inodes: 100_000, journal_bytes: 64 << 20, journal_delay: DELAY };
+pub const ROOMY: MdsOptions = MdsOptions {
+    cache_bytes: 1 << 40,
+    cache_inodes: 100_000,
+    split_size: 10_000,
+    journal_bytes: 64 << 20,
+    journal_delay: DELAY,
+};
 /// Limits that everything reaches.
-pub const TINY: MdsOptions =
-    MdsOptions { cache_bytes: 1 << 40, cache_inodes: 24, journal_bytes: 256 << 10, journal_delay: DELAY };
+pub const TINY: MdsOptions = MdsOptions {
+    cache_bytes: 1 << 40,
+    cache_inodes: 24,
+    split_size: 4,
+    journal_bytes: 256 << 10,
+    journal_delay: DELAY,
+};
 
 #[derive(Default, Clone)]
 pub struct Object {
@@ -449,19 +459,17 @@ impl World {
 
     /// The names in a directory, by a client that asks for pages.
     pub fn names(&mut self, client: u64, path: &str) -> Result<BTreeSet<String>, i32> {
-        let (mut names, mut after) = (BTreeSet::new(), Vec::new());
-        loop {
-            let reply = self.call(client, client::readdir(path, &after, 50));
+        let (mut names, mut next) = (BTreeSet::new(), Some((0, Vec::new())));
+        while let Some((frag, after)) = next {
+            let reply = self.call(client, client::readdir_of(frag, path, &after, 50));
             if reply.result != 0 {
                 return Err(reply.result);
             }
             let listing: msgs::ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
             names.extend(listing.entries.iter().map(|e| String::from_utf8_lossy(&e.name).into_owned()));
-            if listing.flags & msgs::readdir_flag::FRAG_END != 0 {
-                return Ok(names);
-            }
-            after.clone_from(&listing.entries.last().expect("a page that is not the last").name);
+            next = client::next_page(&listing);
         }
+        Ok(names)
     }
 
     /// A client gives back its capability on an inode.

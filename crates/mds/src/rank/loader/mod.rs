@@ -287,6 +287,25 @@ impl Loader {
         }
     }
 
+    /// Ends a load of a fragment that was split meanwhile: whoever waits for it looks into the parts.
+    fn look_again(&mut self, env: &mut Env, cache: &mut Cache, need: &Need) {
+        let Some(load) = self.loads.remove(need) else { return };
+        let loaded = Loaded {
+            need: need.clone(),
+            ops: load.ops,
+            page: None,
+            is_damaged: false,
+            unreadable: Vec::new(),
+        };
+        env.due(Due::Loaded(loaded));
+        for parent in load.parents {
+            match parent {
+                Need::Inode(ino) => self.load_inode(env, cache, ino, parent),
+                _ => self.finish(env, cache, &parent),
+            }
+        }
+    }
+
     /// The first run that requested a load in progress.
     pub fn oldest_run(&self) -> Option<u64> {
         self.loads.values().map(|l| l.tick).min()

@@ -23,6 +23,11 @@ impl Loader {
         step: &Step,
         answer: Answer,
     ) {
+        if let Need::Dentry(dir, _) | Need::Page(dir, _) = &need
+            && !cache.is_leaf(*dir)
+        {
+            return self.look_again(env, cache, &need);
+        }
         let end = match (step, &need) {
             (Step::Entry, Need::Dentry(dir, key)) => take_key(env, cache, *dir, key, answer),
             (Step::Page(after), Need::Page(dir, _)) => take_page(env, cache, *dir, after, answer),

@@ -88,6 +88,11 @@ impl Scrub {
         out
     }
 
+    /// True if it is walking over directories.
+    pub fn is_walking(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// Goes on with the walk, as far as it lacks nothing.
     pub fn advance(
         &mut self,

@@ -14,7 +14,7 @@ use crate::cache::Cache;
 use crate::dirty::DirtyIndex;
 use crate::io::IoWhy;
 use crate::types::{Lsn, Segment};
-use fsfmt::Ino;
+use fsfmt::{DirFrag, Ino};
 use std::collections::BTreeMap;
 
 /// Write-backs in flight, the inode number table and the journal's header.
@@ -100,20 +100,26 @@ impl WriteBack {
         !self.draining && !env.journal().is_full()
     }
 
-    /// Starts a round that is due, and lets the journal's oldest segments expire.
-    pub fn advance(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
+    /// Starts a round that is due, or the write-back of the fragment `flush`, and lets the journal's oldest
+    /// segments expire.
+    pub fn advance(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        flush: Option<DirFrag>,
+    ) {
         if matches!(env.stage(), Stage::Creating | Stage::Replaying) {
             return;
         }
         let current = env.journal().current();
         let up_to = if is_crowded(cache) { Some(current) } else { self.wanted(env) };
-        if let Some(up_to) = up_to
-            && self.in_flight == 0
-        {
+        if (up_to.is_some() || flush.is_some()) && self.in_flight == 0 {
             // Only durable changes may be written back. Changes wait for the moment in which all are, or a
             // busy directory would never have one.
             if env.journal().is_idle() {
-                self.start_round(env, cache, sessions, up_to);
+                up_to.into_iter().for_each(|up_to| self.start_round(env, cache, sessions, up_to));
+                flush.into_iter().for_each(|dir| self.flush_dir(env, cache, dir));
                 self.stop_draining(env);
             } else {
                 env.want_durable(env.journal().last());
@@ -167,7 +173,7 @@ impl WriteBack {
             IoWhy::Sessions => sessions.end_commit(),
             IoWhy::Snaps => cache.snaps.end_commit(),
             IoWhy::InoTable => self.ino_commit = None,
-            IoWhy::Journal | IoWhy::Boot | IoWhy::Load | IoWhy::Scrub | IoWhy::Data(_) => {
+            IoWhy::Journal | IoWhy::Boot | IoWhy::Load | IoWhy::Scrub | IoWhy::Split | IoWhy::Data(_) => {
                 unreachable!("no write-backs")
             }
         }

@@ -100,6 +100,14 @@ impl WriteBack {
         }
     }
 
+    /// Writes back all that has changed in a fragment, before it is split. All events are durable.
+    pub(super) fn flush_dir(&mut self, env: &mut Env, cache: &mut Cache, dir: DirFrag) {
+        if cache.dirs.get(&dir).is_some_and(|d| !d.dirty.is_empty()) {
+            self.commit_dir(env, cache, dir);
+        }
+        cache.splits.note_flush(dir);
+    }
+
     fn commit_bases(&mut self, env: &mut Env, cache: &mut Cache, up_to: Segment) {
         for ino in cache.due_bases(up_to) {
             let bytes = Writer::encode(&cache.inodes[&ino.head()].data);

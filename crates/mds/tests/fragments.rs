@@ -1,0 +1,259 @@
+//! Directories that grow large are split into fragments, each in an object of its own, whatever happens
+//! meanwhile.
+
+mod world;
+
+use fsfmt::{DentryKey, DirFrag, Frag, Ino};
+use mds::MdsOptions;
+use msgs::MdsOp;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use world::World;
+use world::client::{create, getattr, mkdir, request};
+
+const A: u64 = 10;
+/// Fragments of a few names, a cache that holds fewer, and a journal that is written back soon.
+const SMALL: MdsOptions = MdsOptions {
+    cache_bytes: 1 << 40,
+    cache_inodes: 24,
+    split_size: 16,
+    journal_bytes: 64 << 10,
+    journal_delay: Duration::ZERO,
+};
+
+fn world(seed: u64, options: MdsOptions) -> World {
+    let mut w = World::new(seed, options);
+    w.connect(A);
+    w
+}
+
+/// The client forgets all capabilities, so that inodes can leave the cache.
+fn forget(w: &mut World) {
+    w.give_everything_back(A);
+}
+
+fn name(i: usize) -> String {
+    format!("file-{i}")
+}
+
+/// Makes files, and returns all names.
+fn fill(w: &mut World, dir: &str, count: usize) -> BTreeSet<String> {
+    for i in 0..count {
+        assert_eq!(w.call(A, create(&format!("{dir}/{}", name(i)), 2)).result, 0);
+        if i % 10 == 0 {
+            forget(w);
+        }
+    }
+    (0..count).map(name).collect()
+}
+
+/// Everything that is journaled is written back.
+fn flush(w: &mut World) {
+    w.quiet();
+    w.rank.flush_journal();
+    for _ in 0..50 {
+        w.effects();
+        w.quiet();
+        w.advance(Duration::from_secs(1));
+    }
+    assert!(w.rank.is_flushed());
+}
+
+/// The fragments of a directory as a client is told, in order.
+fn leaves(w: &mut World, path: &str) -> (Ino, Vec<Frag>) {
+    let stat = w.call(A, getattr(path, 0)).trace.target.expect("a target");
+    let splits: BTreeMap<u32, u32> = stat.fragtree.iter().map(|split| (split.frag, split.bits)).collect();
+    let (mut out, mut left) = (Vec::new(), vec![Frag::WHOLE]);
+    while let Some(frag) = left.pop() {
+        match splits.get(&frag.raw()) {
+            Some(bits) => left.extend(frag.parts(*bits)),
+            None => out.push(frag),
+        }
+    }
+    out.sort_by_key(|frag| frag.value());
+    (Ino(stat.ino), out)
+}
+
+/// Asserts that a directory's objects are those of its fragments, and that each has the names of its hashes.
+fn assert_stored(w: &mut World, path: &str, names: &BTreeSet<String>) -> usize {
+    flush(w);
+    let (ino, leaves) = leaves(w, path);
+    let prefix = format!("{:x}.", ino.0);
+    let objects: BTreeMap<String, BTreeSet<String>> = w
+        .objects
+        .iter()
+        .filter(|(id, _)| {
+            id.pool == w.cfg.metadata_pool && id.name.starts_with(&prefix) && !id.name.ends_with(".inode")
+        })
+        .map(|(id, object)| {
+            let keys = object.omap.keys().filter_map(|key| DentryKey::from_omap(key));
+            (id.name.clone(), keys.map(|key| String::from_utf8_lossy(&key.name).into_owned()).collect())
+        })
+        .collect();
+    let mut expected: BTreeMap<String, BTreeSet<String>> = leaves
+        .iter()
+        .map(|frag| (fsfmt::names::dir_object(DirFrag { ino, frag: *frag }), BTreeSet::new()))
+        .collect();
+    for name in names {
+        let hash = DentryKey::new(name.as_bytes()).hash;
+        let frag = leaves.iter().find(|frag| frag.contains(hash)).expect("leaves cover all hashes");
+        let object = fsfmt::names::dir_object(DirFrag { ino, frag: *frag });
+        expected.entry(object).or_default().insert(name.clone());
+    }
+    assert_eq!(objects, expected);
+    leaves.len()
+}
+
+#[test]
+fn a_directory_that_grows_is_split_and_its_parts_again() {
+    let mut w = world(1, SMALL);
+    assert_eq!(w.call(A, mkdir("d")).result, 0);
+    let names = fill(&mut w, "d", 600);
+    assert_eq!(w.names(A, "d").expect("lists"), names);
+    let count = assert_stored(&mut w, "d", &names);
+    assert!(count >= 600 / 16 / 8, "{count} fragments");
+    for i in 0..600 {
+        assert_eq!(w.call(A, getattr(&format!("d/{}", name(i)), 0)).result, 0, "{i}");
+    }
+    w.crash(&[A]);
+    assert_eq!(w.names(A, "d").expect("lists"), names);
+    for i in 0..600 {
+        assert_eq!(w.call(A, request(MdsOp::UNLINK, &format!("d/{}", name(i)))).result, 0, "{i}");
+        if i % 10 == 0 {
+            forget(&mut w);
+        }
+    }
+    assert_eq!(w.call(A, request(MdsOp::RMDIR, "d")).result, 0);
+    forget(&mut w);
+    flush(&mut w);
+    let left: Vec<_> = w.objects.keys().filter(|id| id.name.ends_with("0000000")).collect();
+    assert!(left.iter().all(|id| !id.name.starts_with("10000000")), "{left:?}");
+}
+
+#[test]
+fn the_root_directory_is_split_too() {
+    let mut w = world(2, SMALL);
+    for i in 0..60 {
+        assert_eq!(w.call(A, create(&name(i), 2)).result, 0);
+    }
+    forget(&mut w);
+    let names: BTreeSet<String> = (0..60).map(name).collect();
+    assert_eq!(w.names(A, "").expect("lists"), names);
+    assert!(assert_stored(&mut w, "", &names) >= 8);
+}
+
+/// A listing that began before the split goes on after it, and misses nothing.
+#[test]
+fn a_listing_over_a_split_is_whole() {
+    for seed in 0..20 {
+        let mut w = world(seed, SMALL);
+        assert_eq!(w.call(A, mkdir("d")).result, 0);
+        let mut names = fill(&mut w, "d", 14);
+        let (mut seen, mut next) = (BTreeSet::new(), Some((0, Vec::new())));
+        let mut pages = 0;
+        while let Some((frag, after)) = next {
+            let reply = w.call(A, world::client::readdir_of(frag, "d", &after, 3));
+            let listing: msgs::ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
+            seen.extend(listing.entries.iter().map(|e| String::from_utf8_lossy(&e.name).into_owned()));
+            next = world::client::next_page(&listing);
+            pages += 1;
+            if pages == 2 {
+                let more = (100..120).map(name);
+                for name in more {
+                    assert_eq!(w.call(A, create(&format!("d/{name}"), 2)).result, 0);
+                }
+                assert_eq!(leaves(&mut w, "d").1.len(), 8, "it is split");
+            }
+        }
+        let old = (0..14).map(name).collect();
+        assert!(seen.is_superset(&old), "{:?} are missing", old.difference(&seen));
+        names.extend((100..120).map(name));
+        assert!(seen.is_subset(&names));
+    }
+}
+
+/// Crashes at random moments, while files are made and removed.
+#[test]
+fn a_crash_at_any_moment_of_a_split_loses_nothing() {
+    let mut split = 0;
+    for seed in 0..150 {
+        let options = MdsOptions { cache_inodes: if seed % 3 == 0 { 1000 } else { 24 }, ..SMALL };
+        let mut w = world(seed, options);
+        assert_eq!(w.call(A, mkdir("d")).result, 0);
+        let mut names = fill(&mut w, "d", 14);
+        for i in 14..40 {
+            let request = match w.rng.below(3) {
+                0 if names.len() > 3 => {
+                    let gone =
+                        names.iter().nth(w.rng.below(names.len() as u64) as usize).expect("one").clone();
+                    names.remove(&gone);
+                    request(MdsOp::UNLINK, &format!("d/{gone}"))
+                }
+                _ => {
+                    names.insert(name(i));
+                    create(&format!("d/{}", name(i)), 2)
+                }
+            };
+            assert_eq!(w.call_early(A, request).result, 0, "seed {seed}, {i}");
+            if w.rng.chance(1, 3) {
+                forget(&mut w);
+            }
+            for _ in 0..w.rng.below(30) {
+                w.io_step();
+            }
+            if w.rng.chance(1, 6) {
+                w.crash(&[A]);
+            }
+        }
+        w.crash(&[A]);
+        forget(&mut w);
+        assert_eq!(w.names(A, "d").expect("lists"), names, "seed {seed}");
+        split += usize::from(assert_stored(&mut w, "d", &names) > 1);
+    }
+    assert!(split > 100, "{split} were split");
+}
+
+#[test]
+fn a_fragment_that_cannot_be_read_stays_as_it_is() {
+    let mut w = world(3, MdsOptions { cache_inodes: 1000, ..SMALL });
+    assert_eq!(w.call(A, mkdir("d")).result, 0);
+    let names = fill(&mut w, "d", 16);
+    flush(&mut w);
+    let (ino, _) = leaves(&mut w, "d");
+    let object = fsfmt::names::dir_object(DirFrag::whole(ino));
+    w.unreadable.insert(object.clone());
+    for i in 100..110 {
+        assert_eq!(w.call(A, create(&format!("d/{}", name(i)), 2)).result, 0);
+    }
+    flush(&mut w);
+    assert_eq!(leaves(&mut w, "d").1, [Frag::WHOLE]);
+    w.unreadable.remove(&object);
+    let names: BTreeSet<String> = names.into_iter().chain((100..110).map(name)).collect();
+    assert_eq!(w.names(A, "d").expect("lists"), names);
+    assert_eq!(assert_stored(&mut w, "d", &names), 1);
+}
+
+#[test]
+fn a_directory_that_is_removed_while_it_is_split_leaves_no_object() {
+    for seed in 0..60 {
+        let mut w = world(seed, MdsOptions { cache_inodes: 1000, ..SMALL });
+        assert_eq!(w.call(A, mkdir("d")).result, 0);
+        for i in 0..17 {
+            assert_eq!(w.call_early(A, create(&format!("d/{}", name(i)), 2)).result, 0);
+        }
+        for i in 0..17 {
+            let result = w.call_early(A, request(MdsOp::UNLINK, &format!("d/{}", name(i)))).result;
+            assert_eq!(result, 0, "{i}");
+        }
+        let (ino, _) = leaves(&mut w, "d");
+        assert_eq!(w.call_early(A, request(MdsOp::RMDIR, "d")).result, 0);
+        forget(&mut w);
+        if seed % 2 == 0 {
+            w.crash(&[A]);
+        }
+        flush(&mut w);
+        let prefix = format!("{:x}.", ino.0);
+        let left: Vec<_> = w.objects.keys().filter(|id| id.name.starts_with(&prefix)).collect();
+        assert!(left.is_empty(), "seed {seed}: {left:?}");
+    }
+}
