@@ -26,6 +26,10 @@ const MAX_WRITES: usize = 32;
 const GENTLE_WRITES: usize = 2;
 /// The most pages that a merge loads at once.
 const PAGES_AHEAD: usize = 16;
+/// The share of the table and of the rest of the log that may be used up while a checkpoint has done nothing.
+/// What is left may be used up as it goes on: so transactions wait a little many times, and never for a whole
+/// checkpoint.
+const FREE_SHARE: u64 = 4;
 /// A checkpoint begins when this fraction of the log is left. With small random overwrites each checkpoint
 /// rewrites nearly all pages of the index, so fewer checkpoints write less.
 const LOG_REST: u64 = 4;
@@ -57,6 +61,7 @@ struct Checkpoint {
     /// Writes and flushes under way.
     pending: usize,
     frozen: Frozen,
+    progress: Progress,
 }
 
 /// Writes of data before their table is frozen, which need not hold it then.
@@ -69,6 +74,21 @@ struct Early {
     active: usize,
 }
 
+/// Progress of a checkpoint: changes merged and blocks of data written, of how many.
+#[derive(Clone, Copy)]
+struct Progress {
+    done: u64,
+    of: u64,
+}
+
+impl Progress {
+    /// The part of a budget that may be used up so far.
+    fn part_of(self, budget: u64) -> u64 {
+        let free = budget / FREE_SHARE;
+        free + (budget - free) * self.done.min(self.of) / self.of.max(1)
+    }
+}
+
 /// Decides when a checkpoint begins, and carries it out.
 #[derive(Default)]
 pub(crate) struct Checkpoints {
@@ -79,6 +99,8 @@ pub(crate) struct Checkpoints {
     early: Early,
     /// Pages that may still be made after this input.
     effort: usize,
+    /// Writes of the frozen table's data that may be under way.
+    data_writes: usize,
     /// Transactions submitted when `effort` was last set.
     seen: u64,
 }
@@ -140,7 +162,7 @@ impl Checkpoints {
     pub fn set_effort(&mut self, commit: &Commit, core: &Core) {
         let submitted = commit.mark() - std::mem::replace(&mut self.seen, commit.mark());
         let few = 1 + submitted as usize / 16;
-        self.effort = match pressure(commit, core) {
+        self.effort = match self.pressure(commit, core) {
             0..2 => few,
             2..4 => 2 * few,
             4..6 => 4 * few,
@@ -159,20 +181,50 @@ impl Checkpoints {
     }
 }
 
-/// The most writes of data that may be under way.
-fn max_data_writes(commit: &Commit, core: &Core) -> usize {
-    if pressure(commit, core) > 4 { MAX_WRITES } else { GENTLE_WRITES }
-}
-
-/// The urgency of ending a checkpoint: eighths of the memory, or of the log, that may fill up meanwhile.
-fn pressure(commit: &Commit, core: &Core) -> usize {
-    if commit.is_held() {
-        return 8;
+/// Pace: transactions and the running checkpoint wait for one another.
+impl Checkpoints {
+    /// True if the active table should not grow before the running checkpoint has gone on.
+    pub fn lacks_table(&self, core: &Core) -> bool {
+        let (used, allowed) = self.table(core);
+        self.is_running() && used > allowed
     }
-    let ring = commit.ring();
-    let rest = (ring.len() / LOG_REST).max(1);
-    let left = (ring.len() - ring.used()).min(rest);
-    (core.active_memory() * 8 / core.table_bytes().max(1)).max(((rest - left) * 8 / rest) as usize)
+
+    /// The same for the log.
+    pub fn lacks_log(&self, commit: &Commit) -> bool {
+        let (used, allowed) = self.log(commit);
+        self.is_running() && used > allowed
+    }
+
+    /// Bytes of the active table: used, and how many may be so far.
+    fn table(&self, core: &Core) -> (u64, u64) {
+        (core.active_memory() as u64, self.progress().part_of(core.table_bytes() as u64))
+    }
+
+    /// Bytes of the rest of the log: used, and how many may be so far.
+    fn log(&self, commit: &Commit) -> (u64, u64) {
+        let ring = commit.ring();
+        let rest = ring.len() / LOG_REST;
+        let left = (ring.len() - ring.used()).min(rest);
+        (rest - left, self.progress().part_of(rest))
+    }
+
+    fn progress(&self) -> Progress {
+        self.running.as_ref().map_or(Progress { done: 1, of: 1 }, |running| running.progress)
+    }
+
+    /// The urgency of a checkpoint: eighths of what may fill up meanwhile.
+    fn pressure(&self, commit: &Commit, core: &Core) -> u64 {
+        if commit.is_held() {
+            return 8;
+        }
+        let eighths = |(used, allowed): (u64, u64)| used * 8 / allowed.max(1);
+        eighths(self.table(core)).max(eighths(self.log(commit)))
+    }
+
+    /// The most writes of data that may be under way.
+    fn max_data_writes(&self, commit: &Commit, core: &Core) -> usize {
+        if self.pressure(commit, core) > 4 { MAX_WRITES } else { GENTLE_WRITES }
+    }
 }
 
 /// Beginning and progress.
@@ -186,6 +238,7 @@ impl Checkpoints {
         io: &mut Io,
         out: &mut Vec<StoreOut>,
     ) -> Result<bool, StoreError> {
+        self.data_writes = self.max_data_writes(commit, core);
         let Some(mut running) = self.running.take() else {
             return Ok(self.begin(core, commit, supers, io));
         };
@@ -227,7 +280,8 @@ impl Checkpoints {
         assert_eq!(self.early.frozen, 0, "the last checkpoint has waited for them");
         self.early.frozen = std::mem::take(&mut self.early.active);
         self.early.table += 1;
-        self.running = Some(Box::new(Checkpoint { phase: Phase::Data(0), pending: 0, frozen }));
+        let progress = Progress { done: 0, of: core.frozen_items() };
+        self.running = Some(Box::new(Checkpoint { phase: Phase::Data(0), pending: 0, frozen, progress }));
         true
     }
 
@@ -242,7 +296,8 @@ impl Checkpoints {
         let frozen = Frozen { applied: old.applied, next_id: old.next_id, stats: old.stats() };
         core.freeze_nothing();
         let phase = Phase::Super(0, sup, Vec::new());
-        self.running = Some(Box::new(Checkpoint { phase, pending: 0, frozen }));
+        let progress = Progress { done: 1, of: 1 };
+        self.running = Some(Box::new(Checkpoint { phase, pending: 0, frozen, progress }));
         true
     }
 
@@ -256,17 +311,19 @@ impl Checkpoints {
         io: &mut Io,
         out: &mut Vec<StoreOut>,
     ) -> Result<bool, Stop> {
-        let Checkpoint { phase, pending, frozen } = running;
+        let Checkpoint { phase, pending, frozen, progress } = running;
         if *pending >= MAX_WRITES {
             return Ok(false);
         }
         let idle = *pending == 0;
         match phase {
-            Phase::Data(_) if *pending >= max_data_writes(commit, core) => return Ok(false),
+            Phase::Data(_) if *pending >= self.data_writes => return Ok(false),
             Phase::Data(from) => match core.next_data(*from) {
                 Some((block, data)) => {
-                    *from = block + (data.len() / BLOCK) as u64;
+                    let blocks = (data.len() / BLOCK) as u64;
+                    *from = block + blocks;
                     *pending += 1;
+                    progress.done += blocks;
                     io.write(Purpose::Checkpoint, block * BLOCK as u64, data, out);
                 }
                 None => *phase = Phase::Space(core.space_changes()),
@@ -280,7 +337,9 @@ impl Checkpoints {
             Phase::Merge(_) if self.effort == 0 => return Ok(false),
             Phase::Merge(merge) => {
                 let mut pages = Vec::new();
+                let before = merge.merged;
                 let result = core.step_merge(merge, MAX_WRITES, &mut self.effort, &mut pages);
+                progress.done += merge.merged - before;
                 *pending += write_pages(pages, io, out);
                 if let Err(Stop::Page(..)) = result {
                     for (ptr, level) in core.pages_ahead(merge, self.effort.min(PAGES_AHEAD)) {
@@ -323,7 +382,7 @@ impl Checkpoints {
 
     /// Writes blocks of the active table early if it holds many of them.
     pub fn write_early(&mut self, core: &mut Core, commit: &Commit, io: &mut Io, out: &mut Vec<StoreOut>) {
-        while self.early.active < max_data_writes(commit, core)
+        while self.early.active < self.max_data_writes(commit, core)
             && let Some((first, data)) = core.take_early()
         {
             self.early.active += 1;

@@ -41,6 +41,8 @@ pub(crate) struct Merge {
     last: Option<Page>,
     /// Pages made so far.
     pub made: u64,
+    /// Changes of the leaves that are merged.
+    pub merged: u64,
     /// Pages of the old tree that the new one does not have.
     pub freed: Vec<Place>,
 }
@@ -148,6 +150,7 @@ impl Merge {
             run: Run::default(),
             last: None,
             made: 0,
+            merged: 0,
             freed: Vec::new(),
         }
     }
@@ -245,6 +248,7 @@ impl Merge {
         // Entries of the page before this one are done.
         let mut done = 0;
         for (key, value) in source.range::<Key, _>(bounds) {
+            self.merged += u64::from(self.level == 0);
             if let Some(found) = &found {
                 let at = found.page.search(key).max(done);
                 result = result.and(self.push_old(done..at, ground));

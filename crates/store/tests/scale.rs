@@ -321,3 +321,35 @@ fn transactions_of_more_entries_than_the_cache_has_pages_read_each_page_once_bes
     assert!(bench.most_memory < bound, "{} bytes of {bound}", bench.most_memory);
     assert_eq!(omap_of(&mut bench, "a").len(), ENTRIES as usize - REMOVED);
 }
+
+#[test]
+fn a_transaction_waits_for_a_part_of_a_checkpoint_and_never_for_a_whole_one() {
+    const ENTRIES: u64 = 60_000;
+    let config =
+        Config { cache_bytes: 512 << 10, table_bytes: 400 << 10, log_bytes: Some(2 << 20), ..small() };
+    let mut bench = Bench::open(SimDisk::new(256 << 20, 4096, 1), config);
+    for i in (0..ENTRIES).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    bench.clean();
+    let mut rng = Rng::from_seed(7);
+    // Operations of the disk that each waits for.
+    let mut waits: Vec<usize> = Vec::new();
+    let mut begun = std::collections::VecDeque::new();
+    let mut steps = 0;
+    for _ in 0..400 {
+        let names = (0..100).map(|_| omap_entry(rng.below(ENTRIES)).0).collect();
+        begun.push_back((bench.submit(txn(vec![TxnOp::OmapRemove(key("a"), names)])), steps));
+        while begun.len() > 4 {
+            let ended = bench.step_batch(32);
+            assert!(ended > 0, "commits: {:?}", bench.failed);
+            steps += ended;
+            while let Some((_, from)) = begun.front().filter(|b| bench.committed.last() >= Some(&b.0)) {
+                waits.push(steps - from);
+                begun.pop_front();
+            }
+        }
+    }
+    let (sum, most) = (waits.iter().sum::<usize>(), *waits.iter().max().expect("some"));
+    assert!(most * 100 < sum, "{most} operations of {sum}");
+}

@@ -35,6 +35,11 @@ impl Core {
         self.frozen.as_ref().expect("a checkpoint is running")
     }
 
+    /// Changes and blocks of data that the frozen table has.
+    pub fn frozen_items(&self) -> u64 {
+        (self.frozen().changes.len() + self.frozen().unwritten.len()) as u64
+    }
+
     /// The next blocks in a row of the frozen table that are to be written, from `from` on.
     pub fn next_data(&self, from: u64) -> Option<(u64, Bufs)> {
         next_data(self.frozen(), from)

@@ -140,7 +140,11 @@ impl Store {
         progress |= self.step_reads(out);
         progress |= self.step_checkpoint(out)?;
         self.checkpoints.write_early(&mut self.core, &self.commit, &mut self.io, out);
-        if self.core.has_garbage() && self.commit.is_applied() && !self.core.is_crowded() {
+        if self.core.has_garbage()
+            && self.commit.is_applied()
+            && !self.core.is_crowded()
+            && !self.is_crowded()
+        {
             progress |= collect_garbage(&mut self.core, &mut self.io, out)?;
         }
         if let Some(old) = self.config.discard_after {
@@ -149,9 +153,9 @@ impl Store {
         Ok(progress)
     }
 
-    /// True if the active table should not grow before the running checkpoint has ended.
+    /// True if the active table should not grow before the running checkpoint has gone on.
     fn is_crowded(&self) -> bool {
-        self.checkpoints.is_running() && self.core.is_crowded()
+        self.checkpoints.lacks_table(&self.core)
     }
 
     /// Admits waiting transactions while log, memory and device have space for them.
@@ -163,7 +167,7 @@ impl Store {
             if self.commit.bytes() > 2 * self.core.table_bytes() && !self.commit.is_applied() {
                 break;
             }
-            let crowded = self.is_crowded();
+            let crowded = self.is_crowded() || self.checkpoints.lacks_log(&self.commit);
             if !self.has_space(cost) && self.core.has_retired() {
                 self.core.release(usize::MAX, &mut self.io);
             }

@@ -116,6 +116,11 @@ impl Bench {
 
     /// Ends the batch and one disk operation; false if none is under way.
     pub fn step(&mut self) -> bool {
+        self.step_batch(1) > 0
+    }
+
+    /// Ends the batch and up to `most` disk operations, the results of which are the next one; gives how many.
+    pub fn step_batch(&mut self, most: usize) -> usize {
         let mut out = std::mem::take(&mut self.out);
         loop {
             self.store.batch_ended(&mut out);
@@ -124,12 +129,17 @@ impl Bench {
             }
             self.take(std::mem::take(&mut out));
         }
-        let Some((id, result)) = self.disk.end_one() else { return false };
-        assert!(self.store.owns(id));
-        self.store.disk_done(id, result, &mut out);
-        assert!(!self.store.owns(id));
-        self.take(out);
-        true
+        let mut ended = 0;
+        while ended < most
+            && let Some((id, result)) = self.disk.end_one()
+        {
+            assert!(self.store.owns(id));
+            self.store.disk_done(id, result, &mut out);
+            assert!(!self.store.owns(id));
+            self.take(std::mem::take(&mut out));
+            ended += 1;
+        }
+        ended
     }
 
     /// Until the disk is idle.
