@@ -9,7 +9,7 @@ use msgs::MdsOp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use world::World;
-use world::client::{create, getattr, mkdir, request};
+use world::client::{create, getattr, mkdir, request, two};
 
 const A: u64 = 10;
 /// Fragments of a few names, a cache that holds fewer, and a journal that is written back soon.
@@ -172,7 +172,7 @@ fn a_listing_over_a_split_is_whole() {
     }
 }
 
-/// Crashes at random moments, while files are made and removed.
+/// Crashes at random moments, while files are made, removed and renamed.
 #[test]
 fn a_crash_at_any_moment_of_a_split_loses_nothing() {
     let mut split = 0;
@@ -182,12 +182,19 @@ fn a_crash_at_any_moment_of_a_split_loses_nothing() {
         assert_eq!(w.call(A, mkdir("d")).result, 0);
         let mut names = fill(&mut w, "d", 14);
         for i in 14..40 {
-            let request = match w.rng.below(3) {
+            let request = match w.rng.below(4) {
                 0 if names.len() > 3 => {
                     let gone =
                         names.iter().nth(w.rng.below(names.len() as u64) as usize).expect("one").clone();
                     names.remove(&gone);
                     request(MdsOp::UNLINK, &format!("d/{gone}"))
+                }
+                1 => {
+                    let from =
+                        names.iter().nth(w.rng.below(names.len() as u64) as usize).expect("one").clone();
+                    names.remove(&from);
+                    names.insert(name(i));
+                    two(MdsOp::RENAME, &format!("d/{}", name(i)), &format!("d/{from}"))
                 }
                 _ => {
                     names.insert(name(i));
