@@ -92,6 +92,13 @@ impl MdsOptions {
             journal_delay: default.journal_delay,
         }
     }
+
+    /// Takes over the limits that may change while a daemon runs.
+    pub(crate) fn take_limits(&mut self, limits: &Self) {
+        self.cache_bytes = limits.cache_bytes;
+        self.cache_inodes = limits.cache_inodes;
+        self.split_size = limits.split_size;
+    }
 }
 
 impl Default for MdsOptions {

@@ -78,7 +78,7 @@ impl Mds {
 
     /// Applies options that may change while it runs.
     pub(super) fn apply_settings(&mut self) {
-        let names = ["mds_cache_memory_limit", "mds_cache_max_inodes"];
+        let names = ["mds_cache_memory_limit", "mds_cache_max_inodes", "mds_bal_split_size"];
         let set =
             names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
         let set: BTreeMap<String, String> = set.collect();
@@ -86,10 +86,9 @@ impl Mds {
             true => self.first_options.clone(),
             false => MdsOptions::from_values(&set),
         };
-        let (bytes, inodes) = (limits.cache_bytes, limits.cache_inodes);
-        (self.config.options.cache_bytes, self.config.options.cache_inodes) = (bytes, inodes);
+        self.config.options.take_limits(&limits);
         if let Some(rank) = &mut self.rank {
-            rank.set_cache_limits(bytes, inodes);
+            rank.set_limits(&limits);
         }
     }
 

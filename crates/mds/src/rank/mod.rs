@@ -37,7 +37,7 @@ pub use scrub::ScrubOptions;
 pub use sessions::ClientPeer;
 
 use crate::cache::{Cache, Keep, Stats};
-use crate::config::RankConfig;
+use crate::config::{MdsOptions, RankConfig};
 use crate::types::{ClientId, Lsn, Need};
 use accounting::Accounting;
 use caps::Caps;
@@ -128,9 +128,9 @@ impl Rank {
         self.cache.stats()
     }
 
-    /// Sets the limits of the cache: bytes of memory, and number of entries.
-    pub fn set_cache_limits(&mut self, bytes: u64, inodes: usize) {
-        self.env.configure(|cfg| (cfg.options.cache_bytes, cfg.options.cache_inodes) = (bytes, inodes));
+    /// Sets the limits that may change while it runs.
+    pub fn set_limits(&mut self, limits: &MdsOptions) {
+        self.env.configure(|cfg| cfg.options.take_limits(limits));
     }
 
     /// Bytes of journal that are still needed.

@@ -33,6 +33,10 @@ struct Stored {
     snaps: BTreeMap<SnapId, SnapRecord>,
     sessions: BTreeSet<u64>,
     ino_next: u64,
+    /// What the journal has changed in fragments.
+    changed: BTreeMap<DirFrag, BTreeMap<DentryKey, Option<Dentry>>>,
+    /// Splits that the journal begins and does not end, with their bits.
+    splits: BTreeMap<DirFrag, u32>,
 }
 
 fn decode<T: Decode>(bytes: &[u8], what: &str) -> Result<T, String> {
@@ -115,22 +119,52 @@ impl Stored {
             events.into_iter().flat_map(|(_, e)| e.updates).for_each(|update| self.apply(update));
             number += 1;
         }
+        for (dir, bits) in std::mem::take(&mut self.splits) {
+            // Copies that nobody has taken into use.
+            parts(dir, bits).for_each(|part| self.drop_fragment(part));
+        }
         Ok(())
+    }
+
+    fn drop_fragment(&mut self, dir: DirFrag) {
+        self.dirs.remove(&dir);
+        self.copies.remove(&dir);
+    }
+
+    fn set(&mut self, dir: DirFrag, key: DentryKey, value: Option<Dentry>) {
+        self.changed.entry(dir).or_default().insert(key.clone(), value.clone());
+        match value {
+            Some(dentry) => drop(self.entries(dir, &key).insert(key, dentry)),
+            None => drop(self.entries(dir, &key).remove(&key)),
+        }
+    }
+
+    /// The parts of a fragment have the entries that it had in store; what the journal has changed since goes
+    /// to them.
+    fn split(&mut self, dir: DirFrag, bits: u32) {
+        self.splits.remove(&dir);
+        self.drop_fragment(dir);
+        for (key, value) in self.changed.remove(&dir).unwrap_or_default() {
+            let part = parts(dir, bits).find(|part| part.contains(&key)).unwrap_or(dir);
+            self.set(part, key, value);
+        }
     }
 
     fn apply(&mut self, update: Update) {
         match update {
             Update::Dentry { dir, key, value } => {
-                let Some(dentry) = value else {
-                    self.entries(dir, &key).remove(&key);
-                    return;
-                };
-                if let Link::Primary(inode) = &dentry.link
+                if let Some(Link::Primary(inode)) = value.as_ref().map(|dentry| &dentry.link)
                     && key.is_head()
                 {
                     self.index.insert(inode.ino, (dir.ino, key.name.to_vec()));
                 }
-                self.entries(dir, &key).insert(key, *dentry);
+                self.set(dir, key, value.map(|dentry| *dentry));
+            }
+            Update::Refragment { dir, bits, is_done: false } => {
+                self.splits.insert(dir, u32::try_from(bits).unwrap_or_default());
+            }
+            Update::Refragment { dir, bits, is_done: true } => {
+                self.split(dir, u32::try_from(bits).unwrap_or_default());
             }
             Update::Base { inode } => drop(self.bases.insert(inode.ino, *inode)),
             Update::Snapshot { snap, record: Some(record) } => drop(self.snaps.insert(snap, *record)),
@@ -139,6 +173,7 @@ impl Stored {
             Update::Forget { inode } if !inode.is_head() => {}
             Update::Forget { inode } => {
                 self.copies.retain(|dir, _| dir.ino != inode.ino);
+                self.changed.retain(|dir, _| dir.ino != inode.ino);
                 self.index.remove(&inode.ino);
                 self.dirs.retain(|dir, _| dir.ino != inode.ino);
             }
@@ -176,6 +211,11 @@ fn dir_of_object(name: &str) -> Option<DirFrag> {
     let (ino, frag) = name.split_once('.')?;
     let frag = Frag::from_raw(u32::try_from(hex(frag)?).ok()?)?;
     Some(DirFrag { ino: Ino(hex(ino)?), frag })
+}
+
+/// The parts into which a fragment is split.
+fn parts(dir: DirFrag, bits: u32) -> impl Iterator<Item = DirFrag> {
+    dir.frag.parts(bits).map(move |frag| DirFrag { ino: dir.ino, frag })
 }
 
 fn show(name: &[u8]) -> String {
@@ -244,6 +284,10 @@ fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String>
     for (dir, entries) in &stored.dirs {
         let known =
             stored.bases.contains_key(&dir.ino) || inodes.get(&dir.ino).is_some_and(|(i, ..)| i.is_dir());
+        let inode = stored.bases.get(&dir.ino).or_else(|| inodes.get(&dir.ino).map(|(inode, ..)| *inode));
+        if inode.is_some_and(|inode| inode.frag_of(dir.frag.value()) != *dir) {
+            return Err(format!("{dir} is stored, and the directory does not have that fragment"));
+        }
         if !known && !entries.is_empty() {
             return Err(format!("directory {dir} has {} entries and no inode", entries.len()));
         }

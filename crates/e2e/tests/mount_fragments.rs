@@ -1,0 +1,67 @@
+//! Large directories, which are split into fragments while clients use them.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests with real files")]
+
+use e2e::{Cluster, Mount, Options, has, names};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The objects of the file system's metadata whose names begin so.
+fn objects(cluster: &Cluster, prefix: &str) -> Vec<String> {
+    let listed = cluster.client("rados", &["-p", "cephfs_metadata", "ls"]).ok();
+    let fragment = |name: &&str| name.starts_with(prefix) && !name.ends_with(".inode");
+    listed.lines().filter(fragment).map(str::to_owned).collect()
+}
+
+fn make(dir: &Path, range: std::ops::Range<usize>) {
+    range.for_each(|i| drop(fs::File::create(dir.join(format!("file-{i}"))).expect("makes")));
+}
+
+fn expected(range: std::ops::Range<usize>) -> BTreeSet<String> {
+    range.map(|i| format!("file-{i}")).collect()
+}
+
+fn listed(dir: &Path) -> BTreeSet<String> {
+    let names = names(dir);
+    let set: BTreeSet<String> = names.iter().cloned().collect();
+    assert_eq!(set.len(), names.len(), "no name is listed twice");
+    set
+}
+
+#[test]
+fn every_client_sees_all_of_a_directory_that_is_split() {
+    if !Mount::is_possible() || !has("rados") || !has("ceph") {
+        return;
+    }
+    let mut cluster = Cluster::start(Options::default());
+    cluster.client("ceph", &["tell", "mds.a", "config", "set", "mds_bal_split_size", "40"]).ok();
+    let (a, b) = (Mount::new(&cluster, "a"), Mount::new(&cluster, "b"));
+    let (at, seen) = (a.point().join("d"), b.point().join("d"));
+    fs::create_dir(&at).expect("makes");
+    make(&at, 0..400);
+    // A listing that has begun goes on while the directory is split again.
+    let mut half = fs::read_dir(&seen).expect("lists");
+    let first: Vec<_> = half.by_ref().take(150).map(|entry| entry.expect("an entry").file_name()).collect();
+    make(&at, 400..900);
+    let rest: Vec<_> = half.map(|entry| entry.expect("an entry").file_name()).collect();
+    let both: BTreeSet<String> =
+        first.iter().chain(&rest).map(|name| name.to_string_lossy().into_owned()).collect();
+    assert!(both.is_superset(&expected(0..400)), "{} names of 400 and later ones", both.len());
+
+    assert_eq!(listed(&at), expected(0..900));
+    assert_eq!(listed(&seen), expected(0..900));
+    let begun = Instant::now();
+    while objects(&cluster, "10000000000.").len() < 8 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", objects(&cluster, "10000000000."));
+        std::thread::yield_now();
+    }
+    cluster.kill_and_restart();
+    let fresh = Mount::new(&cluster, "c");
+    assert_eq!(listed(&fresh.point().join("d")), expected(0..900));
+    for i in 0..900 {
+        fs::remove_file(fresh.point().join(format!("d/file-{i}"))).expect("removes");
+    }
+    assert_eq!(listed(&seen), BTreeSet::new());
+    fs::remove_dir(&at).expect("removes");
+}
