@@ -4,6 +4,7 @@ use super::tests::{DIR, DIR_CAPS, INO, Rig, answers, asked_mds, cap_messages, di
 use super::*;
 use crate::api::{FsRequest, SetAttr, Statfs};
 use crate::key::InodeKey;
+use crate::mds_request::open_flag;
 use maps::{MdsRank, SnapId};
 use msgs::{
     ClientCaps, ClientQuota, ClientSnap, InodeStat, MdsOp, QuotaInfo, SnapRealmInfo, cap_op, snap_op,
@@ -47,7 +48,7 @@ fn used(rig: &mut Rig, rbytes: u64, rfiles: u64, quota: QuotaInfo) {
 }
 
 fn create(parent: u64) -> FsRequest {
-    FsRequest::Create { parent, name: b"new".to_vec(), mode: 0o644, flags: 0 }
+    FsRequest::Create { parent, name: b"new".to_vec(), mode: 0o644, flags: open_flag::EXCL }
 }
 
 #[test]
@@ -93,6 +94,52 @@ fn no_more_names_are_made_than_the_quota_allows() {
         assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(Errno::EDQUOT)], vec![]));
     }
     assert_eq!(asked_mds(&rig.ask(create(OTHER))), [MdsOp::CREATE], "elsewhere");
+}
+
+#[test]
+fn a_file_that_exists_is_opened_whatever_the_quota() {
+    let open = |name: &[u8]| FsRequest::Create { parent: DIR, name: name.to_vec(), mode: 0o644, flags: 0 };
+    let mut rig = rig(0, 4);
+    used(&mut rig, 0, 3, QuotaInfo { max_bytes: 0, max_files: 4 });
+    let out = rig.ask(open(b"f"));
+    assert_eq!(asked_mds(&out), [MdsOp::LOOKUP], "it is not known");
+    let (tid, _) = requests(&out).pop().expect("a lookup");
+    let quota = QuotaInfo { max_bytes: 0, max_files: 4 };
+    let mut dir = InodeStat { quota, rfiles: 3, rsubdirs: 1, ..dir_stat(2, DIR_CAPS) };
+    dir.cap.realm = DIR;
+    let dentry = msgs::ReplyDentry {
+        dir,
+        dir_stat: msgs::DirStat::default(),
+        name: b"f".to_vec(),
+        lease: msgs::LeaseStat::default(),
+    };
+    let target = Some(Box::new(stat(INO, 0o100_644)));
+    let trace = msgs::ReplyTrace { dentry: Some(Box::new(dentry)), target };
+    let found = msgs::ClientReply { op: MdsOp::LOOKUP, safe: true, trace, ..Default::default() };
+    let out = rig.mds_says(tid, found);
+    assert_eq!(answers(&rig.ask(create(DIR))), [&Err(Errno::EDQUOT)], "the quota is known as before");
+    assert_eq!((answers(&out), asked_mds(&out)), (vec![], vec![MdsOp::CREATE]));
+    // Another client has removed it since, and it is asked only once.
+    let (tid, _) = requests(&out).pop().expect("a create");
+    let full = msgs::ClientReply {
+        op: MdsOp::CREATE,
+        result: Errno::EDQUOT.to_result_code(),
+        safe: true,
+        ..Default::default()
+    };
+    assert_eq!(answers(&rig.mds_says(tid, full)), [&Err(Errno::EDQUOT)]);
+    assert_eq!(asked_mds(&rig.ask(open(b"f"))), [MdsOp::CREATE], "it is known");
+    let out = rig.ask(open(b"g"));
+    let (tid, asked) = requests(&out).pop().expect("a lookup");
+    assert_eq!((asked.op, &asked.path.path[..]), (MdsOp::LOOKUP, &b"g"[..]));
+    let absent = msgs::ClientReply {
+        op: MdsOp::LOOKUP,
+        result: Errno::ENOENT.to_result_code(),
+        safe: true,
+        ..Default::default()
+    };
+    let out = rig.mds_says(tid, absent);
+    assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(Errno::EDQUOT)], vec![]));
 }
 
 #[test]

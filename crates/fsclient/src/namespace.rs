@@ -12,7 +12,6 @@ use crate::mode;
 use crate::names::Name;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::privileges::{self, Dropping};
-use crate::quotas;
 use crate::sessions::Sessions;
 use crate::xattrs;
 use maps::OsdMap;
@@ -41,18 +40,19 @@ impl Namespace<'_> {
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         let stage = attempt.take_stage();
         // A truncation that waited for something has looked at the inode before.
-        let mut is_told = matches!(stage, Stage::Sized);
+        let (mut is_told, mut exists) = (matches!(stage, Stage::Sized), false);
         if let Stage::Answered(reply) = stage {
-            match self.privileges_dropped(request, &reply) {
-                Some(Err(errno)) => return fail(errno),
-                Some(Ok(())) => is_told = true,
-                None => return self.answered(attempt, request, &reply),
+            match (self.privileges_dropped(request, &reply), Self::looked_up(request, &reply)) {
+                (Some(Err(errno)), _) | (_, Some(Err(errno))) => return fail(errno),
+                (Some(Ok(())), _) => is_told = true,
+                (_, Some(Ok(()))) => exists = true,
+                (None, None) => return self.answered(attempt, request, &reply),
             }
         }
         self.note_change(attempt, request, Inode::change_begins);
         let refused_or_known = refuse(request, self.sessions.renames_with_flags())
-            .or_else(|| quotas::refusal(self.cache, request))
             .map(fail)
+            .or_else(|| self.refused_by_quota(attempt, request, exists))
             .or_else(|| self.answer_from_cache(attempt, request))
             .or_else(|| self.drop_privileges(attempt, request, is_told))
             .or_else(|| self.prepare(attempt, request));

@@ -3,10 +3,48 @@
 use crate::api::FsRequest;
 use crate::cache::Cache;
 use crate::key::InodeKey;
+use crate::mds_request::open_flag;
+use crate::names::Name;
+use crate::namespace::Namespace;
+use crate::op::{Attempt, Step, fail};
+use msgs::{ClientReply, MdsOp};
 use wire::Errno;
 
+impl Namespace<'_> {
+    /// Refuses what a quota does not allow. A file that `O_CREAT` would only open may be opened: whether it
+    /// `exists` is asked first, if it is not known.
+    pub(crate) fn refused_by_quota(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        request: &FsRequest,
+        exists: bool,
+    ) -> Option<Step> {
+        let errno = refusal(self.cache, request)?;
+        let (parent, name) = match request {
+            FsRequest::Create { parent, name, flags, .. } if flags & open_flag::EXCL == 0 => (*parent, name),
+            _ => return Some(fail(errno)),
+        };
+        match self.cache.lookup(attempt.now(), InodeKey::head(parent), name) {
+            _ if exists => None,
+            Name::Inode(_) => None,
+            Name::Absent => Some(fail(errno)),
+            Name::Unknown => Some(self.ask(attempt, &FsRequest::Lookup { parent, name: name.clone() })),
+        }
+    }
+
+    /// Takes the answer to the question whether a file exists. `None` if it is another.
+    pub(crate) fn looked_up(request: &FsRequest, reply: &ClientReply) -> Option<Result<(), Errno>> {
+        let is_asked = matches!(request, FsRequest::Create { .. }) && reply.op == MdsOp::LOOKUP;
+        is_asked.then(|| match Errno::from_result_code(reply.result) {
+            None => Ok(()),
+            Some(Errno::ENOENT) => Err(Errno::EDQUOT),
+            Some(errno) => Err(errno),
+        })
+    }
+}
+
 /// The error of an operation on names or inodes that a quota does not allow.
-pub(crate) fn refusal(cache: &Cache, request: &FsRequest) -> Option<Errno> {
+fn refusal(cache: &Cache, request: &FsRequest) -> Option<Errno> {
     use FsRequest as R;
     match request {
         R::Create { parent: dir, .. }

@@ -161,6 +161,8 @@ pub enum Need {
     SnapId,
     /// Clients that have not returned since the restart: what they may write is not known.
     Absent,
+    /// A repeated request that another client was told had succeeded must have been carried out.
+    Promised,
     /// An earlier asynchronous request of the same client must have been carried out.
     Earlier(OpId),
     /// Another rank has the authority over a fragment: a replica of it, or the client asks that rank. Never

@@ -66,6 +66,19 @@ fn others_see_a_change_when_it_is_durable() {
 }
 
 #[test]
+fn a_directory_moves_early_only_if_no_crash_puts_it_below_itself() {
+    let mut w = two_clients(10);
+    let made = ["p", "p/y", "p/y/z", "p/y/z/x", "p/y/z/x/sub", "q"].map(|dir| ino(&w.call(A, mkdir(dir))));
+    w.call_early(A, two(MdsOp::RENAME, "q/x", "p/y/z/x"));
+    let mut moves = two(MdsOp::RENAME, "y", "y");
+    (moves.path.ino, moves.path2.ino) = (made[4], made[0]);
+    let moved = w.start(B, moves);
+    assert!(!has_answer(&w, B, moved), "a repetition of this alone would fail");
+    w.quiet();
+    assert_eq!(w.reply(B, moved).result, 0);
+}
+
+#[test]
 fn what_a_crash_loses_is_repeated_with_the_same_inode_and_capability() {
     let mut w = two_clients(4);
     w.call_early(A, mkdir("d"));

@@ -2,7 +2,9 @@
 
 use super::flags::{is_async, is_replay};
 use super::open_flags;
+use super::path::{base, components};
 use super::plan::Plan;
+use super::promises::Promises;
 use crate::authority::Auth;
 use crate::cache::{Cache, Dir, Inode, SlotLink};
 use crate::config::RankConfig;
@@ -16,9 +18,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use wire::Errno;
 use wire::Utime;
-
-/// The longest name.
-const NAME_MAX: usize = 255;
 
 /// The view of one run of an operation.
 pub struct Cx<'a> {
@@ -41,6 +40,7 @@ pub struct Cx<'a> {
     auth: Option<&'a MdsCap>,
     async_work: AsyncWork,
     earlier: &'a dyn Fn(InodeKey) -> Option<OpId>,
+    promises: Option<&'a Promises>,
     /// The directory that was last found to be nobody else's alone.
     checked: Cell<Option<InodeKey>>,
     seen: Cell<Lsn>,
@@ -94,6 +94,7 @@ impl<'a> Cx<'a> {
             auth: None,
             async_work: AsyncWork::default(),
             earlier: &|_| None,
+            promises: None,
             checked: Cell::new(None),
             seen: Cell::new(0),
             snap_id: None,
@@ -119,6 +120,23 @@ impl<'a> Cx<'a> {
     ) -> Self {
         (self.async_work, self.earlier) = (async_work, earlier);
         self
+    }
+
+    /// Adds what other clients repeat, unless the client repeats something itself or has told its caller
+    /// already what it does: such requests precede all others.
+    pub fn with_promises(mut self, promises: &'a Promises) -> Self {
+        let is_ahead = self.async_work.is_repeating || is_async(self.request);
+        self.promises = (!is_ahead && !promises.is_empty()).then_some(promises);
+        self
+    }
+
+    /// True if the plan must wait for what other clients repeat.
+    pub fn must_wait(&self, plan: &Plan) -> bool {
+        self.promises.is_some_and(|promises| promises.forbid(self.cache, self.request, plan))
+    }
+
+    fn check_promises(&self, is_promised: impl FnOnce(&Promises) -> bool) -> Result<(), Stop> {
+        if self.promises.is_some_and(is_promised) { Err(Need::Promised.into()) } else { Ok(()) }
     }
 
     /// True if the answer that tells of an inode delegates numbers for further ones: other clients expect
@@ -262,6 +280,7 @@ impl<'a> Cx<'a> {
     /// Looks up the target of a name.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
         self.check_authority(dir)?;
+        self.check_promises(|promises| promises.has_name(dir.ino, key))?;
         self.check_alone(dir.inode())?;
         let (link, change) = self.cache.entry(dir, key)?;
         self.see(change);
@@ -271,6 +290,7 @@ impl<'a> Cx<'a> {
     /// The cached part of a fragment, for a listing.
     pub fn fragment(&self, dir: DirFrag) -> Result<Option<&'a Dir>, Stop> {
         self.check_authority(dir)?;
+        self.check_promises(|promises| promises.has_name_in(dir.ino))?;
         self.check_alone(dir.inode())?;
         Ok(self.cache.dirs.get(&dir))
     }
@@ -384,24 +404,6 @@ impl<'a> Cx<'a> {
             need => need.into(),
         }
     }
-}
-
-/// The inode at which a path starts.
-pub fn base(path: &FilePath) -> InodeKey {
-    if path.ino == 0 { Ino::ROOT.head() } else { Ino(path.ino).head() }
-}
-
-pub(super) fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {
-    let names: Vec<&[u8]> = path.path.split(|b| *b == b'/').filter(|n| !n.is_empty()).collect();
-    for name in &names {
-        if name.len() > NAME_MAX {
-            return Err(Errno::ENAMETOOLONG.into());
-        }
-        if name.contains(&0) || matches!(*name, b"." | b"..") {
-            return Err(Errno::EINVAL.into());
-        }
-    }
-    Ok(names)
 }
 
 /// The `max_size` granted to a client that asks for `asked` bytes of a file of `size` bytes. It grows in

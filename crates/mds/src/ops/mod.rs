@@ -17,7 +17,9 @@ mod lookup;
 mod make;
 mod open;
 mod open_flags;
+mod path;
 mod plan;
+mod promises;
 mod quota;
 mod readdir;
 mod rename;
@@ -28,10 +30,12 @@ mod unlink;
 mod view;
 mod xattr;
 
-pub use context::{AsyncWork, Cx, base, max_size_step};
+pub use context::{AsyncWork, Cx, max_size_step};
 pub use draft::{Draft, shift};
 pub use flags::{is_async, is_replay};
+pub use path::base;
 pub use plan::{Extra, Listed, Plan, RealmChange, Reply, Snapped, View};
+pub use promises::{Promise, Promises};
 
 use crate::types::Stop;
 use msgs::MdsOp;

@@ -160,7 +160,12 @@ fn change_realm(
 
 /// A directory must not move below itself.
 fn check_loop(cx: &Cx<'_>, ino: InodeKey, dest: DirFrag) -> Result<(), Stop> {
-    if dest.inode() == ino || cx.cache.ancestors(dest.inode())?.contains(&ino) {
+    let above = cx.cache.ancestors(dest.inode())?;
+    // What others moved may decide this: if a crash loses that, this may be repeated first.
+    for dir in &above {
+        cx.inode(*dir)?;
+    }
+    if dest.inode() == ino || above.contains(&ino) {
         return Err(Errno::EINVAL.into());
     }
     Ok(())

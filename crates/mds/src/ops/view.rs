@@ -1,8 +1,9 @@
 //! Reads of snapshots. A client names what it wants by a path from a live directory, in which an empty name
 //! stands for the directory of snapshots: `a//S/b` is `b` in snapshot S of `a`.
 
-use super::context::{Cx, components};
+use super::context::Cx;
 use super::open_flags as flag;
+use super::path::components;
 use super::plan::{Extra, Listed, Plan, Reply, View};
 use super::readdir::{self, reach};
 use crate::cache::{Inode, SlotLink};

@@ -2,16 +2,16 @@
 //! early, or did asynchronously: Ceph's client replay.
 //!
 //! A client sends them before its claims. They are carried out in order, one after the other, before anything
-//! else that it asks for, and before requests of others, which may be about the same names. If one fails,
-//! because the client came too late, those after it are refused too: of what a client did, a suffix is lost
-//! and nothing from the middle.
+//! else that it asks for, and before requests of others. One may wait for a client that is absent: then
+//! others go on, except with what it is about ([`Promises`]). If one fails, because the client came too late,
+//! those after it are refused too: of what a client did, a suffix is lost and nothing from the middle.
 
 use super::env::Env;
 use super::ops::{Ops, empty_reply};
 use super::reconnect::{Said, claim_cap};
 use super::sessions::Sessions;
 use crate::cache::Cache;
-use crate::ops::{is_async, is_replay};
+use crate::ops::{Promise, Promises, is_async, is_replay};
 use crate::types::ClientId;
 use fsfmt::{Ino, InodeKey};
 use msgs::{
@@ -23,7 +23,7 @@ use std::time::Duration;
 use stdx::Instant;
 use wire::Errno;
 
-/// The longest time that requests of others wait: a repeated request may wait for a client that is absent.
+/// The longest time for which all requests of others wait: a repeated one may wait for an absent client.
 const OTHERS_WAIT: Duration = Duration::from_millis(500);
 
 /// A client whose requests are repeated.
@@ -31,8 +31,8 @@ const OTHERS_WAIT: Duration = Duration::from_millis(500);
 struct Repeating {
     /// Those that have not begun.
     requests: VecDeque<(u64, ClientRequest)>,
-    /// The one under way, by its tid.
-    running: Option<u64>,
+    /// The one under way, by its tid, and what it is about.
+    running: Option<(u64, Promise)>,
     has_failed: bool,
     /// Its claims on inodes that did not exist yet.
     claims: Vec<(InodeKey, CapReconnect)>,
@@ -70,10 +70,14 @@ impl Repeating {
 /// Repeated requests, and the messages that wait for them.
 ///
 /// Invariants: between inputs each client here has a request under way, once the rank serves; messages of
-/// others wait only while there is such a client.
+/// others wait only while there is such a client; the promises are those of the requests that are under way
+/// or have not begun.
 #[derive(Default)]
 pub(super) struct ClientReplay {
     clients: BTreeMap<ClientId, Repeating>,
+    promises: Promises,
+    /// True if some were kept, or their client is gone, since [`Self::take_kept`].
+    has_kept: bool,
     /// Messages of other clients that wait.
     others: VecDeque<(ClientId, Said)>,
     /// Time until which others wait.
@@ -105,6 +109,7 @@ impl ClientReplay {
             }
         }
         sessions.keep_numbers(client);
+        one.requests.iter().for_each(|(_, request)| self.promises.add(&Promise::of(request)));
         one.requests.make_contiguous().sort_by_key(|(tid, _)| *tid);
         self.clients.insert(client, one);
         rest
@@ -113,6 +118,16 @@ impl ClientReplay {
     /// The rank serves from now on.
     pub fn serve(&mut self, now: Instant) {
         self.until = Some(now + OTHERS_WAIT);
+    }
+
+    /// What is promised to clients and not yet carried out.
+    pub fn promises(&self) -> &Promises {
+        &self.promises
+    }
+
+    /// True if others who wait for promises should look again.
+    pub fn take_kept(&mut self) -> bool {
+        std::mem::take(&mut self.has_kept)
     }
 
     /// Time at which others go on.
@@ -142,16 +157,19 @@ impl ClientReplay {
             while one.running.is_none()
                 && let Some((tid, request)) = one.requests.pop_front()
             {
+                let promise = Promise::of(&request);
                 if !sessions.begin_request(*client, tid, request.oldest_client_tid) {
+                    self.promises.remove(&promise);
                     continue;
                 }
                 if one.has_failed {
+                    self.promises.remove(&promise);
                     sessions.end_request(*client, tid);
                     let result = Errno::ESTALE.to_result_code();
                     let refusal = ClientReply { result, ..empty_reply(env, request.op) };
                     sessions.send(env, *client, env.journal().last(), tid, refusal);
                 } else {
-                    one.running = Some(tid);
+                    one.running = Some((tid, promise));
                     ops.start(*client, tid, request);
                 }
             }
@@ -164,8 +182,10 @@ impl ClientReplay {
 
     /// A request of a client is answered; if it is a repeated one, the next may begin.
     pub fn ended(&mut self, env: &mut Env, client: ClientId, (tid, errno): (u64, Option<Errno>)) {
-        let Some(one) = self.clients.get_mut(&client).filter(|one| one.running == Some(tid)) else { return };
-        one.running = None;
+        let Some(one) = self.clients.get_mut(&client) else { return };
+        let Some((_, promise)) = one.running.take_if(|(running, _)| *running == tid) else { return };
+        self.promises.remove(&promise);
+        self.has_kept = true;
         if let Some(errno) = errno {
             one.has_failed = true;
             let (why, more) = (errno.name().unwrap_or("an error"), one.requests.len());
@@ -184,7 +204,11 @@ impl ClientReplay {
 
     /// Forgets a client whose session has ended.
     pub fn drop_client(&mut self, client: ClientId) {
-        self.clients.remove(&client);
+        if let Some(one) = self.clients.remove(&client) {
+            one.running.iter().for_each(|(_, promise)| self.promises.remove(promise));
+            one.requests.iter().for_each(|(_, request)| self.promises.remove(&Promise::of(request)));
+            self.has_kept = true;
+        }
         self.others.retain(|(other, _)| *other != client);
     }
 
@@ -204,6 +228,7 @@ impl ClientReplay {
             !is_serving || self.clients.values().all(|one| one.running.is_some()),
             "repeated requests run"
         );
+        assert!(self.promises.is_empty() || !self.clients.is_empty(), "promises are to clients");
         assert!(self.others.is_empty() || !self.clients.is_empty(), "others wait only for a reason");
     }
 }

@@ -260,6 +260,9 @@ impl Rank {
             if !self.reconnect.has_absent() {
                 self.ops.nobody_is_absent();
             }
+            if self.client_replay.take_kept() {
+                self.ops.promises_kept();
+            }
             let Self { env, cache, sessions, .. } = self;
             self.reconnect.check_window(env, cache, sessions);
             // Clients whose requests are being repeated claim what these make only afterwards.
@@ -297,8 +300,9 @@ impl Rank {
             }
             let takes_changes = self.write_back.takes_changes(&self.env);
             let numbers = (takes_changes, self.reconnect.has_absent(), self.write_back.ino_next());
+            self.caps.withhold_directories(self.client_replay.has_clients());
             let Self { env, cache, sessions, caps, .. } = self;
-            if !self.ops.run_next(env, cache, sessions, caps, numbers) {
+            if !self.ops.run_next(env, cache, sessions, caps, self.client_replay.promises(), numbers) {
                 return has_run;
             }
             has_run = true;

@@ -44,6 +44,8 @@ pub(super) struct Caps {
     unwanted: VecDeque<(Instant, InodeKey, ClientId)>,
     /// Directories that count as shared, with the time since when.
     shared: VecDeque<(Instant, InodeKey)>,
+    /// True while nobody is given a directory to work in it alone.
+    withholds_directories: bool,
     /// Flushes of inodes that are being loaded.
     late_flushes: BTreeMap<InodeKey, Vec<(ClientId, u64, ClientCaps)>>,
 }
@@ -52,6 +54,12 @@ impl Caps {
     /// Reserves a number that the predecessor has given.
     pub fn reserve_id(&mut self, id: u64) {
         self.last_id = self.last_id.max(id);
+    }
+
+    /// While clients repeat requests, nobody gets a directory alone: those that have not begun may be about
+    /// names in it, which only the client that has it would know.
+    pub fn withhold_directories(&mut self, withhold: bool) {
+        self.withholds_directories = withhold;
     }
 
     /// A client has a capability on an inode that it has made asynchronously, under the number that it
@@ -87,7 +95,8 @@ impl Caps {
         let grantable = inode.grantable(client);
         let cap = inode.caps.get_mut(client).expect("eval removes no capability");
         // A directory is given to whoever is recorded to work in it alone.
-        let asked = match (inode.data.is_dir(), env.cfg().full) {
+        let withholds = env.cfg().full || self.withholds_directories;
+        let asked = match (inode.data.is_dir(), withholds) {
             (true, true) => cap.wanted & !cap::DIR_ASYNC,
             (true, false) => cap.wanted | cap::DIR_ASYNC,
             (false, _) => cap.wanted,

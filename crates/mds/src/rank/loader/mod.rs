@@ -151,6 +151,7 @@ impl Loader {
             | Need::Remote(..)
             | Need::Thaw(_)
             | Need::Prepared(_)
+            | Need::Promised
             | Need::Earlier(_) => unreachable!("these are not loads"),
         }
     }

@@ -39,6 +39,8 @@ pub(super) struct Ops {
     space_waiters: BTreeSet<OpId>,
     /// True if operations wait for absent clients.
     waits_for_absent: bool,
+    /// True if operations wait for repeated requests.
+    waits_for_promises: bool,
     under_way: UnderWay,
     last_id: u64,
     counters: Counters,
@@ -113,6 +115,13 @@ impl Ops {
     pub fn nobody_is_absent(&mut self) {
         if std::mem::take(&mut self.waits_for_absent) {
             self.wake_for(&Need::Absent);
+        }
+    }
+
+    /// Resumes operations that waited for repeated requests, some of which were carried out.
+    pub fn promises_kept(&mut self) {
+        if std::mem::take(&mut self.waits_for_promises) {
+            self.wake_for(&Need::Promised);
         }
     }
 

@@ -4,7 +4,7 @@ use super::op::{Op, interrupts};
 use super::{Ops, early, reply};
 use crate::cache::{Cache, Revocation};
 use crate::locks::Ask;
-use crate::ops::{self, Cx, Extra, Plan};
+use crate::ops::{self, Cx, Extra, Plan, Promises};
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit_for;
 use crate::rank::effect::Effect;
@@ -33,6 +33,7 @@ impl Ops {
         cache: &mut Cache,
         sessions: &mut Sessions,
         caps: &mut Caps,
+        promises: &Promises,
         (takes_changes, has_absent, ino_next): (bool, bool, u64),
     ) -> bool {
         let Some(mut op) = self.take_ready(takes_changes) else { return false };
@@ -54,9 +55,13 @@ impl Ops {
         let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.missing, &op.pages, number)
             .with_session(session.auth(), done)
             .with_async(session.async_work(), &earlier)
+            .with_promises(promises)
             .with_snapshots(snap_id, has_absent)
             .at(env.stamp());
-        let result = ops::prepare(&cx);
+        let result = match ops::prepare(&cx) {
+            Ok(plan) if cx.must_wait(&plan) => Err(Need::Promised.into()),
+            result => result,
+        };
         // A repeated request is not answered before its execution is durable, whatever is left of it.
         let seen = if done.is_some() { env.journal().last() } else { cx.seen() };
         // Room enough is left for what has succeeded already in the eyes of its caller.
@@ -96,6 +101,7 @@ impl Ops {
             }
         }
         self.waits_for_absent |= needs.contains(&Need::Absent);
+        self.waits_for_promises |= needs.contains(&Need::Promised);
         let id = op.id;
         self.ops.insert(id, op);
         (id, needs)
@@ -236,8 +242,8 @@ fn fetch(
                 caps.revoke_for(env, cache, sessions, id, (ino, Revocation { except, mask }));
             }
             Need::SnapId => env.effect(Effect::TakeSnapId),
-            // Each return or eviction of an absent client, or the end of the earlier request, wakes them.
-            Need::Absent | Need::Earlier(_) => {}
+            // Each return or eviction of an absent client, or the end of the request, wakes them.
+            Need::Absent | Need::Promised | Need::Earlier(_) => {}
             Need::Remote(..) | Need::Thaw(_) | Need::Prepared(_) => {
                 unreachable!("one rank has the authority over everything, and migrates nothing")
             }
