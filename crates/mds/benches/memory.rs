@@ -3,7 +3,8 @@
 //!
 //! Files are in directories of 1,000. First a client creates them and keeps its capabilities, with the files
 //! open for writing. Then another server takes over and lists all directories, once for a client that gives
-//! everything back, and once for one that keeps what listings give it.
+//! everything back, and once for one that keeps what listings give it. At last a third one takes over, from
+//! which that client claims all that it has.
 //!
 //! Memory is what the allocator has handed out before the rank is dropped and not after, in the size classes
 //! of mimalloc, which is the allocator of the binary. Beside it is printed what the cache estimates, by which
@@ -192,6 +193,11 @@ fn loaded(files: usize) {
         let old = replace(&mut w);
         weigh(title, old, took);
     }
+    w.connect_all();
+    let start = Instant::now();
+    w.until_active(&[CLIENT]);
+    let took = start.elapsed();
+    weigh("claimed by the client of a predecessor", replace(&mut w), took);
 }
 
 fn main() {

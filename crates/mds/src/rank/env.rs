@@ -64,6 +64,10 @@ pub(super) struct Loaded {
     pub unreadable: Vec<DentryKey>,
 }
 
+/// Consequences for which there is room when there are none: a client that claims all that it has causes some
+/// for each capability.
+const IDLE_DUE: usize = 1024;
+
 /// Time, configuration, journal, object operations, outputs and consequences.
 ///
 /// Invariants: each object operation in flight has its reason; after each input no consequence is left.
@@ -166,7 +170,11 @@ impl Env {
     }
 
     pub fn next_due(&mut self) -> Option<Due> {
-        self.due.pop_front()
+        let due = self.due.pop_front();
+        if due.is_none() && self.due.capacity() > IDLE_DUE {
+            self.due.shrink_to(IDLE_DUE);
+        }
+        due
     }
 
     /// Starts operations on an object of the metadata pool.
