@@ -2,7 +2,7 @@
 
 mod world;
 
-use msgs::{ClientRequest, FilePath, MdsOp, cap};
+use msgs::{ClientRequest, ClientSession, FilePath, MdsOp, cap, session_op};
 use std::time::Duration;
 use wire::Errno;
 use world::World;
@@ -250,4 +250,46 @@ fn a_snapshot_contains_what_was_promised() {
     w.quiet();
     assert_eq!(w.reply(B, tid).result, 0);
     assert!(w.names(B, "d//s").expect("it is there").contains("x"));
+}
+
+#[test]
+fn promises_count_before_the_claims_are_settled() {
+    let mut w = two_clients(6);
+    let tree = tree(&mut w);
+    w.call_early(A, within(tree.d, create("x", 2)));
+    w.in_flight.clear();
+    w.begin_replay();
+    w.quiet();
+    // Its claims may need loads, which take long.
+    let requests = w.clients[&A].unsafe_requests.clone();
+    requests.into_iter().for_each(|(tid, request)| w.send(A, tid, request));
+    w.come_back(B);
+    w.advance(Duration::from_secs(1));
+    w.quiet();
+    let tid = w.start(B, within(tree.d, create("x", EXCLUSIVE)));
+    w.advance(Duration::from_secs(10));
+    w.quiet();
+    assert!(!is_answered(&w, B, tid));
+    let claims = w.clients.get_mut(&A).expect("a").reconnect();
+    w.send(A, 0, claims);
+    w.quiet();
+    assert!(w.clients[&A].lost.is_empty() && w.clients[&A].unsafe_requests.is_empty());
+    assert_eq!(w.reply(B, tid).result, Errno::EEXIST.to_result_code());
+}
+
+#[test]
+fn a_client_that_starts_over_has_no_promises() {
+    let mut w = two_clients(7);
+    let tree = tree(&mut w);
+    w.call_early(A, within(tree.d, create("x", 2)));
+    w.in_flight.clear();
+    w.restart(&[B]);
+    let requests = w.clients[&A].unsafe_requests.clone();
+    requests.into_iter().for_each(|(tid, request)| w.send(A, tid, request));
+    let tid = w.start(B, within(tree.d, create("x", EXCLUSIVE)));
+    w.quiet();
+    assert!(!is_answered(&w, B, tid));
+    w.send(A, 0, ClientSession::of(session_op::REQUEST_OPEN, 0));
+    w.quiet();
+    assert_eq!(w.reply(B, tid).result, 0);
 }

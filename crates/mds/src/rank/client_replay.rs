@@ -26,6 +26,11 @@ use wire::Errno;
 /// The longest time for which all requests of others wait: a repeated one may wait for an absent client.
 const OTHERS_WAIT: Duration = Duration::from_millis(500);
 
+/// True if a request from before a restart is carried out before all others of its client.
+fn is_repeated(request: &ClientRequest) -> bool {
+    is_replay(request) || is_async(request)
+}
+
 /// A client whose requests are repeated.
 #[derive(Default)]
 struct Repeating {
@@ -71,11 +76,13 @@ impl Repeating {
 ///
 /// Invariants: between inputs each client here has a request under way, once the rank serves; messages of
 /// others wait only while there is such a client; the promises are those of the requests that are under way
-/// or have not begun.
+/// or have not begun, also of clients that are still absent.
 #[derive(Default)]
 pub(super) struct ClientReplay {
     clients: BTreeMap<ClientId, Repeating>,
     promises: Promises,
+    /// Those of clients whose claims are not settled.
+    expected: BTreeMap<ClientId, Vec<Promise>>,
     /// True if some were kept, or their client is gone, since [`Self::take_kept`].
     has_kept: bool,
     /// Messages of other clients that wait.
@@ -92,6 +99,23 @@ pub(super) struct Repeated {
 }
 
 impl ClientReplay {
+    /// A request of a client that is still absent has come.
+    pub fn expect(&mut self, client: ClientId, request: &ClientRequest) {
+        if is_repeated(request) {
+            let promise = Promise::of(request);
+            self.promises.add(&promise);
+            self.expected.entry(client).or_default().push(promise);
+        }
+    }
+
+    /// Forgets the requests of a client that is still absent: they come again, or never.
+    pub fn expect_nothing(&mut self, client: ClientId) {
+        for promise in self.expected.remove(&client).unwrap_or_default() {
+            self.promises.remove(&promise);
+            self.has_kept = true;
+        }
+    }
+
     /// A client has come back with `said`: takes the requests that it repeats, and returns the others.
     pub fn add(
         &mut self,
@@ -104,11 +128,12 @@ impl ClientReplay {
         let mut rest = Vec::new();
         for (tid, body) in said {
             match body {
-                Body::ClientRequest(r) if is_replay(&r) || is_async(&r) => one.requests.push_back((tid, *r)),
+                Body::ClientRequest(r) if is_repeated(&r) => one.requests.push_back((tid, *r)),
                 body => rest.push((tid, body)),
             }
         }
         sessions.keep_numbers(client);
+        self.expect_nothing(client);
         one.requests.iter().for_each(|(_, request)| self.promises.add(&Promise::of(request)));
         one.requests.make_contiguous().sort_by_key(|(tid, _)| *tid);
         self.clients.insert(client, one);
@@ -204,6 +229,7 @@ impl ClientReplay {
 
     /// Forgets a client whose session has ended.
     pub fn drop_client(&mut self, client: ClientId) {
+        self.expect_nothing(client);
         if let Some(one) = self.clients.remove(&client) {
             one.running.iter().for_each(|(_, promise)| self.promises.remove(promise));
             one.requests.iter().for_each(|(_, request)| self.promises.remove(&Promise::of(request)));
@@ -228,7 +254,8 @@ impl ClientReplay {
             !is_serving || self.clients.values().all(|one| one.running.is_some()),
             "repeated requests run"
         );
-        assert!(self.promises.is_empty() || !self.clients.is_empty(), "promises are to clients");
+        let is_nobodys = self.clients.is_empty() && self.expected.is_empty();
+        assert!(self.promises.is_empty() || !is_nobodys, "promises are to clients");
         assert!(self.others.is_empty() || !self.clients.is_empty(), "others wait only for a reason");
     }
 }

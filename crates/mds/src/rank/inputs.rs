@@ -125,16 +125,29 @@ impl Rank {
                 reconnect.keep_early(client, tid, Body::ClientReconnect(m));
             }
             Body::ClientReconnect(m) => reconnect.client_reconnect(env, cache, sessions, caps, client, *m),
-            body => match reconnect.hold_back(env, client, tid, body) {
-                Some(body) if env.stage() == Stage::Active => {
-                    let said = self.client_replay.hold_back(env, cache, client, (tid, body));
-                    said.into_iter().for_each(|(tid, body)| self.dispatch(client, tid, body));
+            body => {
+                if let Body::ClientRequest(m) = &body
+                    && reconnect.is_absent(client)
+                {
+                    self.client_replay.expect(client, m);
                 }
-                Some(body) => reconnect.keep_early(client, tid, body),
-                None => {}
-            },
+                self.take_other(client, tid, body);
+            }
         }
         self.run();
+    }
+
+    /// Handles a message that is no claim, unless it has to wait.
+    fn take_other(&mut self, client: ClientId, tid: u64, body: Body) {
+        let Self { env, cache, reconnect, .. } = self;
+        match reconnect.hold_back(env, client, tid, body) {
+            Some(body) if env.stage() == Stage::Active => {
+                let said = self.client_replay.hold_back(env, cache, client, (tid, body));
+                said.into_iter().for_each(|(tid, body)| self.dispatch(client, tid, body));
+            }
+            Some(body) => reconnect.keep_early(client, tid, body),
+            None => {}
+        }
     }
 
     fn dispatch(&mut self, client: ClientId, tid: u64, body: Body) {
@@ -157,6 +170,7 @@ impl Rank {
         match m.head.op {
             session_op::REQUEST_OPEN => {
                 reconnect.abandon(env, cache, sessions, client);
+                self.client_replay.expect_nothing(client);
                 sessions.open(env, cache, client, m, write_back.ino_next());
             }
             session_op::REQUEST_RENEWCAPS => {

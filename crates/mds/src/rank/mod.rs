@@ -300,7 +300,7 @@ impl Rank {
             }
             let takes_changes = self.write_back.takes_changes(&self.env);
             let numbers = (takes_changes, self.reconnect.has_absent(), self.write_back.ino_next());
-            self.caps.withhold_directories(self.client_replay.has_clients());
+            self.caps.withhold_directories(!self.client_replay.promises().is_empty());
             let Self { env, cache, sessions, caps, .. } = self;
             if !self.ops.run_next(env, cache, sessions, caps, self.client_replay.promises(), numbers) {
                 return has_run;

@@ -187,6 +187,7 @@ impl Rank {
         self.take_early();
         for client in self.reconnect.absent_clients() {
             let said = self.reconnect.take_said(client);
+            self.client_replay.expect_nothing(client);
             self.take_messages(client, said);
         }
     }

@@ -85,6 +85,11 @@ impl Reconnect {
         !self.absent.is_empty()
     }
 
+    /// True if a client is absent, or its claims are not settled.
+    pub fn is_absent(&self, client: ClientId) -> bool {
+        self.absent.contains_key(&client)
+    }
+
     /// Notes a change of an inode that absent clients may have cached.
     pub fn note_change(&mut self, ino: InodeKey) {
         if self.has_absent() {
