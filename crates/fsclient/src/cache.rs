@@ -1,5 +1,6 @@
 //! Inodes and names: learning from replies, forgetting, and which inodes need attention.
 
+mod inodes;
 mod promised;
 mod quota;
 mod snapped;
@@ -15,6 +16,7 @@ use crate::numbers::Numbers;
 use crate::partition::Partition;
 use crate::realms::Realms;
 use crate::references::References;
+use inodes::Inodes;
 use maps::{MdsRank, ceph_str_hash_rjenkins};
 use msgs::{
     CapReconnect, CapReleaseItem, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat, cap_op,
@@ -23,7 +25,7 @@ use msgs::{
 use rados::SnapContext;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use stdx::{FastMap, Instant, Now};
+use stdx::{Instant, Now};
 use wire::Errno;
 
 /// Names that are kept for each inode that is kept: they are smaller, and to know all names of a directory
@@ -36,7 +38,7 @@ const NAMES_PER_INODE: usize = 8;
 /// bytes is the sum over the inodes; a capability that is dropped is given back.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    inodes: FastMap<InodeKey, Inode>,
+    inodes: Inodes,
     /// References that local callers hold to inodes that are not here.
     references: References,
     numbers: Numbers,
@@ -81,7 +83,7 @@ impl Cache {
     /// `buffer_limit` bytes.
     pub(crate) fn new(unused_limit: usize, buffer_limit: u64) -> Self {
         Self {
-            inodes: FastMap::default(),
+            inodes: Inodes::default(),
             references: References::default(),
             numbers: Numbers::default(),
             names: Names::default(),
@@ -205,7 +207,7 @@ impl Cache {
         let key = InodeKey::new(stat.ino, stat.snapid);
         self.use_counter += 1;
         let Self { inodes, numbers, references, .. } = self;
-        let inode = inodes.entry(key).or_insert_with(|| {
+        let inode = inodes.get_or_insert_with(key, || {
             let mut inode = Inode::new(key, numbers.give(key));
             references.give_back(&mut inode);
             inode

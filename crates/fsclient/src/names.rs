@@ -5,7 +5,7 @@ use crate::key::InodeKey;
 use msgs::{LeaseStat, cap};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use stdx::{Instant, Now};
+use stdx::{FastMap, Instant, Now};
 
 /// Bits of a lease that say that it is one.
 const LEASE_VALID: u16 = 3;
@@ -31,9 +31,12 @@ pub(crate) enum Name {
 }
 
 /// Names by directory. An entry alone proves nothing: [`Names::lookup`] says if it is believed.
+///
+/// Invariants: `len` counts the names of all directories; no directory is kept without a name.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    dentries: BTreeMap<(InodeKey, Vec<u8>), Dentry>,
+    dirs: FastMap<InodeKey, BTreeMap<Box<[u8]>, Dentry>>,
+    len: usize,
 }
 
 impl Names {
@@ -50,7 +53,26 @@ impl Names {
         let lease_until = if lease.mask & LEASE_VALID == 0 { Instant(0) } else { lease_until };
         let is_primary = lease.mask & LeaseStat::PRIMARY_LINK != 0;
         let dentry = Dentry { inode, lease_until, shared_gen: dir.names().shared_gen(), is_primary };
-        self.dentries.insert((dir.key(), name.to_vec()), dentry);
+        self.put(dir.key(), name, dentry);
+    }
+
+    fn put(&mut self, dir: InodeKey, name: &[u8], dentry: Dentry) {
+        let names = self.dirs.entry(dir).or_default();
+        match names.get_mut(name) {
+            Some(known) => *known = dentry,
+            None => {
+                names.insert(name.into(), dentry);
+                self.len += 1;
+            }
+        }
+    }
+
+    fn get(&self, dir: InodeKey, name: &[u8]) -> Option<&Dentry> {
+        self.dirs.get(&dir)?.get(name)
+    }
+
+    fn of_dir(&self, dir: InodeKey) -> impl Iterator<Item = (&[u8], &Dentry)> {
+        self.dirs.get(&dir).into_iter().flatten().map(|(name, dentry)| (&**name, dentry))
     }
 
     /// Notes that a name does not exist any more, because we removed it under the directory's `Fs`. If all
@@ -61,42 +83,43 @@ impl Names {
         }
         let shared_gen = dir.names().shared_gen();
         let dentry = Dentry { inode: None, lease_until: Instant(0), shared_gen, is_primary: false };
-        self.dentries.insert((dir.key(), name.to_vec()), dentry);
+        self.put(dir.key(), name, dentry);
     }
 
     /// Number of names.
     pub(crate) fn len(&self) -> usize {
-        self.dentries.len()
+        self.len
     }
 
     /// Forgets a name.
     pub(crate) fn remove(&mut self, dir: InodeKey, name: &[u8]) {
-        self.dentries.remove(&(dir, name.to_vec()));
+        let Some(names) = self.dirs.get_mut(&dir) else { return };
+        self.len -= usize::from(names.remove(name).is_some());
+        if names.is_empty() {
+            self.dirs.remove(&dir);
+        }
     }
 
     /// Forgets all names of a directory.
     pub(crate) fn remove_dir(&mut self, dir: InodeKey) {
-        let in_dir = self.dentries.range((dir, Vec::new())..).take_while(|((d, _), _)| *d == dir);
-        let keys: Vec<_> = in_dir.map(|(key, _)| key.clone()).collect();
-        for key in &keys {
-            self.dentries.remove(key);
-        }
+        self.len -= self.dirs.remove(&dir).map_or(0, |names| names.len());
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.dentries.clear();
+        self.dirs.clear();
+        self.len = 0;
     }
 
     /// The inode that a name last led to, believed or not.
     pub(crate) fn last_known(&self, dir: InodeKey, name: &[u8]) -> Option<InodeKey> {
-        self.dentries.get(&(dir, name.to_vec()))?.inode
+        self.get(dir, name)?.inode
     }
 
     /// True if the table's answer for a name rests on the directory's `Fs`: it is right for as long as that
     /// is held.
     pub(crate) fn is_under_right(&self, dir: &Inode, name: &[u8]) -> bool {
-        let dentry = self.dentries.get(&(dir.key(), name.to_vec()));
+        let dentry = self.get(dir.key(), name);
         let is_known = dentry.map_or(dir.names().is_complete(), |d| d.is_under_right(dir));
         is_known && dir.may(cap::FILE_SHARED)
     }
@@ -108,17 +131,16 @@ impl Names {
 
     /// The inode of which a name is the primary one, by the directory's `Fs`.
     pub(crate) fn primary_by_right(&self, dir: &Inode, name: &[u8]) -> Option<InodeKey> {
-        let dentry = self.dentries.get(&(dir.key(), name.to_vec()))?;
+        let dentry = self.get(dir.key(), name)?;
         let is_sure = dentry.is_primary && dentry.is_under_right(dir) && dir.may(cap::FILE_SHARED);
         dentry.inode.filter(|_| is_sure)
     }
 
     /// True if a directory has no names, by its `Fs`.
     pub(crate) fn is_empty_by_right(&self, dir: &Inode) -> bool {
-        let from = (dir.key(), Vec::new());
-        let mut in_dir = self.dentries.range(from..).take_while(|((of, _), _)| *of == dir.key());
         let is_known = dir.names().is_complete() && dir.may(cap::FILE_SHARED);
-        is_known && in_dir.all(|(_, dentry)| dentry.inode.is_none() && dentry.is_under_right(dir))
+        is_known
+            && self.of_dir(dir.key()).all(|(_, dentry)| dentry.inode.is_none() && dentry.is_under_right(dir))
     }
 
     /// The names in a directory with their inodes, if all are known and rest on its `Fs`.
@@ -126,13 +148,11 @@ impl Names {
         if !dir.names().is_complete() || !dir.may(cap::FILE_SHARED) {
             return None;
         }
-        let from = (dir.key(), Vec::new());
-        let in_dir = self.dentries.range(from..).take_while(|((of, _), _)| *of == dir.key());
         let mut all = Vec::new();
-        for ((_, name), dentry) in in_dir {
+        for (name, dentry) in self.of_dir(dir.key()) {
             match dentry.inode {
                 _ if !dentry.is_under_right(dir) => return None,
-                Some(key) => all.push((&name[..], key)),
+                Some(key) => all.push((name, key)),
                 None => {}
             }
         }
@@ -142,7 +162,7 @@ impl Names {
     /// The answer for a name without asking an MDS.
     pub(crate) fn lookup(&self, now: Now, dir: &Inode, name: &[u8]) -> Name {
         let shared = dir.may(cap::FILE_SHARED);
-        match self.dentries.get(&(dir.key(), name.to_vec())) {
+        match self.get(dir.key(), name) {
             Some(dentry) if dentry.is_believed(now, dir, shared) => {
                 dentry.inode.map_or(Name::Absent, Name::Inode)
             }

@@ -4,20 +4,18 @@
 use crate::api::Ino;
 use crate::inode::Inode;
 use crate::key::InodeKey;
-use stdx::FastMap;
+use std::collections::BTreeMap;
 
-/// What is left of an inode that was dropped while callers refer to it.
-#[derive(Debug)]
-struct Left {
-    count: u64,
-    /// The directory and name where it was last seen; of directories only, which tell it as `..`.
-    parent: Option<(InodeKey, Vec<u8>)>,
-}
-
-/// References to inodes that are not here. Invariant: each is referred to at least once.
+/// References to inodes that are not here: the kernel keeps a million after it has listed a million names. A
+/// tree of counts takes some 27 bytes for each. A hash table with room for a parent in each entry takes 65 to
+/// 130, and the larger and the smaller table together while it grows.
+///
+/// Invariants: each inode is referred to at least once; only of those something is known.
 #[derive(Debug, Default)]
 pub(crate) struct References {
-    left: FastMap<Ino, Left>,
+    counts: BTreeMap<Ino, u64>,
+    /// The directories and names where directories were last seen, which tell the former as `..`.
+    parents: BTreeMap<Ino, (InodeKey, Vec<u8>)>,
 }
 
 impl References {
@@ -25,31 +23,34 @@ impl References {
     pub(crate) fn dropped(&mut self, inode: &Inode) {
         let (count, attrs) = (inode.usage().lookups(), inode.attrs());
         if count > 0 {
-            let parent = inode.parent().filter(|_| attrs.is_dir()).cloned();
-            self.left.insert(inode.number(), Left { count, parent });
+            self.counts.insert(inode.number(), count);
+            if let Some(parent) = inode.parent().filter(|_| attrs.is_dir()) {
+                self.parents.insert(inode.number(), parent.clone());
+            }
         }
     }
 
     /// An inode is here again: it counts its references, and knows where it was seen.
     pub(crate) fn give_back(&mut self, inode: &mut Inode) {
-        let Some(left) = self.left.remove(&inode.number()) else { return };
-        inode.add_lookups(left.count);
-        if let Some((dir, name)) = left.parent {
+        let Some(count) = self.counts.remove(&inode.number()) else { return };
+        inode.add_lookups(count);
+        if let Some((dir, name)) = self.parents.remove(&inode.number()) {
             inode.set_parent(dir, &name);
         }
     }
 
     /// A caller gives references to an inode back that is not here.
     pub(crate) fn forget(&mut self, ino: Ino, count: u64) {
-        let Some(left) = self.left.get_mut(&ino) else { return };
-        left.count = left.count.saturating_sub(count);
-        if left.count == 0 {
-            self.left.remove(&ino);
+        let Some(left) = self.counts.get_mut(&ino) else { return };
+        *left = left.saturating_sub(count);
+        if *left == 0 {
+            self.counts.remove(&ino);
+            self.parents.remove(&ino);
         }
     }
 
     /// The directory in which a directory was last seen.
     pub(crate) fn parent(&self, ino: Ino) -> Option<InodeKey> {
-        self.left.get(&ino)?.parent.as_ref().map(|(dir, _)| *dir)
+        self.parents.get(&ino).map(|(dir, _)| *dir)
     }
 }

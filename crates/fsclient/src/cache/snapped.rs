@@ -59,7 +59,7 @@ impl Cache {
         let key = InodeKey::snapdir(dir.ino());
         let attrs = self.inodes.get(&dir).map(|inode| inode.attrs().clone())?;
         let Self { inodes, numbers, .. } = self;
-        let snapdir = inodes.entry(key).or_insert_with(|| Inode::new(key, numbers.give(key)));
+        let snapdir = inodes.get_or_insert_with(key, || Inode::new(key, numbers.give(key)));
         snapdir.follow_dir(&attrs);
         snapdir.set_parent(dir, name);
         self.inode_changed(key);
@@ -75,7 +75,8 @@ impl Cache {
 
     /// A snapshot is removed, or may be: nothing of it is believed any more.
     pub(crate) fn forget_snapshot(&mut self, snap: SnapId) {
-        let of_snapshot: Vec<InodeKey> = self.inodes.keys().copied().filter(|k| k.snap() == snap).collect();
+        let of_snapshot: Vec<InodeKey> =
+            self.inodes.values().map(Inode::key).filter(|k| k.snap() == snap).collect();
         for key in of_snapshot {
             if let Some(inode) = self.inodes.get_mut(&key) {
                 inode.take_bits_of_snapshot(Caps::NONE);

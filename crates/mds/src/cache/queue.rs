@@ -1,6 +1,6 @@
 //! The order in which trimming examines entries.
 
-use super::Dir;
+use super::dir::Dir;
 use fsfmt::{DentryKey, DirFrag, Frag, Ino};
 use std::collections::{BTreeMap, VecDeque};
 
