@@ -3,6 +3,7 @@
 
 mod world;
 
+use maps::SnapId;
 use mds::MdsOptions;
 use msgs::{ClientReply, ClientRequest, MdsOp, ReaddirReply};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,6 +98,60 @@ fn a_snapshot_keeps_names_sizes_and_modes() {
         assert_eq!((seen.snapid.0, seen.cap.cap_id), (2, 0), "states of snapshots are nobody's to change");
         w.crash(&[A, B]);
     }
+}
+
+/// NFS servers name what a client has open in a snapshot by numbers alone.
+#[test]
+fn states_of_a_snapshot_are_found_by_number() {
+    let mut w = two_clients(2);
+    ok(&mut w, mkdir("d"));
+    let (a, b) = (ino(&w.call(A, create("d/a", 2))), ino(&w.call(A, create("d/b", 2))));
+    ok(&mut w, setattr_size("d/a", 1000));
+    ok(&mut w, mksnap("d", "one"));
+    ok(&mut w, setattr_size("d/a", 5));
+    ok(&mut w, request(MdsOp::UNLINK, "d/b"));
+    let new = ino(&w.call(A, create("d/new", 2)));
+    release_all(&mut w);
+    let dir = stat(&mut w, A, "d").ino;
+    let by_ino = |w: &mut World, ino: u64, snapid: u64| {
+        let args = msgs::LookupInoArgs { snapid, ..Default::default() };
+        let path = msgs::FilePath { ino, path: Vec::new() };
+        let reply = w.call(A, ClientRequest { path, args: args.into(), ..request(MdsOp::LOOKUPINO, "") });
+        reply.trace.target.map(|stat| (stat.ino, stat.snapid, stat.size)).ok_or(reply.result)
+    };
+    let stale = Err(wire::Errno::ESTALE.to_result_code());
+    for round in 0..2 {
+        assert_eq!(by_ino(&mut w, a, 2), Ok((a, SnapId(2), 1000)), "round {round}");
+        assert_eq!(by_ino(&mut w, dir, 2).map(|seen| (seen.0, seen.1)), Ok((dir, SnapId(2))));
+        assert_eq!(by_ino(&mut w, a, SnapId::HEAD.0), Ok((a, SnapId::HEAD, 5)));
+        assert_eq!(by_ino(&mut w, a, 0), Ok((a, SnapId::HEAD, 5)));
+        assert_eq!(by_ino(&mut w, b, 2), stale, "its name is gone");
+        assert_eq!(by_ino(&mut w, new, 2), stale, "it came later");
+        assert_eq!(by_ino(&mut w, a, 77), stale, "no such snapshot");
+        w.crash(&[A, B]);
+    }
+}
+
+#[test]
+fn what_its_maker_says_of_a_snapshot_is_kept() {
+    let mut w = two_clients(3);
+    ok(&mut w, mkdir("d"));
+    let metadata: BTreeMap<String, String> = [("by".to_owned(), "mirror".to_owned())].into();
+    let payload = wire::Writer::encode(&msgs::SnapPayload { metadata: metadata.clone() });
+    ok(&mut w, ClientRequest { data: payload.into(), ..mksnap("d", "one") });
+    for name in ["one", "two"] {
+        let seen = w.call(A, request(MdsOp::LOOKUPSNAP, &snap("d", name))).trace.target.expect("a snapshot");
+        assert_eq!(seen.snap_metadata, metadata, "{name}");
+        w.crash(&[A, B]);
+        if name == "one" {
+            ok(&mut w, two(MdsOp::RENAMESNAP, &snap("d", "two"), &snap("d", "one")));
+        }
+    }
+    let junk = ClientRequest { data: b"junk".to_vec().into(), ..mksnap("d", "bad") };
+    assert_eq!(w.call(A, junk).result, wire::Errno::EINVAL.to_result_code());
+    let large = ClientRequest { data: vec![0; 1 << 20].into(), ..mksnap("d", "large") };
+    assert_eq!(w.call(A, large).result, wire::Errno::E2BIG.to_result_code());
+    assert_eq!(snaps_of(&mut w, "d"), ["two"]);
 }
 
 #[test]

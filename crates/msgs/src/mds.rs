@@ -24,8 +24,8 @@ pub use other::{
 };
 pub use reconnect::{CapReconnect, ClientReconnect, SnapRealmReconnect};
 pub use reply::{
-    ClientReply, CreatedInode, FileLock, ReaddirEntry, ReaddirReply, ReplyDentry, ReplyTrace, SnapRealmInfo,
-    readdir_flag,
+    ClientReply, CreatedInode, FileLock, ReaddirEntry, ReaddirReply, ReplyDentry, ReplyTrace, SnapPayload,
+    SnapRealmInfo, readdir_flag,
 };
 pub use request::{ClientRequest, DentryRelease, FilePath, MdsOp, request_flag};
 pub use session::{

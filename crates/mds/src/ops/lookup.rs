@@ -3,9 +3,11 @@
 use super::context::Cx;
 use super::getattr::gather;
 use super::plan::{Plan, Reply};
+use super::view;
 use crate::types::Stop;
 use fsfmt::{Ino, InodeKey};
-use msgs::GetattrArgs;
+use maps::SnapId;
+use msgs::{GetattrArgs, LookupInoArgs};
 use wire::Errno;
 
 /// LOOKUP: by name. The client may cache that a name is absent.
@@ -36,9 +38,19 @@ fn only_target(cx: &Cx<'_>, ino: InodeKey) -> Result<Plan, Stop> {
     cx.finish(Plan { reply, touched: vec![ino], ..Plan::default() })
 }
 
-/// LOOKUPINO: by inode number.
+/// LOOKUPINO: by inode number, of the live file system or as of a snapshot.
 pub(super) fn by_ino(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    only_target(cx, Ino(cx.request.path.ino).head())
+    let ino = Ino(cx.request.path.ino);
+    match snap_of(cx) {
+        Some(snap) => view::by_ino(cx, ino, snap),
+        None => only_target(cx, ino.head()),
+    }
+}
+
+/// The snapshot that a request by inode number is about; none for the live file system.
+fn snap_of(cx: &Cx<'_>) -> Option<SnapId> {
+    let snap = SnapId(cx.request.args.get::<LookupInoArgs>().snapid);
+    (snap != SnapId(0) && snap != SnapId::HEAD).then_some(snap)
 }
 
 /// LOOKUPPARENT: the directory that an inode's primary entry is in.

@@ -13,12 +13,15 @@ use crate::cap::STRONG;
 use crate::types::{Need, Stop};
 use fsfmt::{Frag, Ino, InodeKey, Realm, SnapInfo, SnapRecord, Update, snap_state};
 use maps::SnapId;
-use msgs::FilePath;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
-use wire::Errno;
+use msgs::{FilePath, SnapPayload};
+use std::collections::BTreeMap;
+use wire::{Errno, Reader};
 
 /// Snapshots of one directory, Ceph's default of `mds_max_snaps_per_dir`.
 const MAX_SNAPS: usize = 100;
+/// The most bytes of what the maker says of a snapshot.
+const MAX_METADATA: usize = 16 << 10;
 /// The longest name: inherited snapshots are listed as `_NAME_INODE`.
 const MAX_NAME: usize = 240;
 
@@ -93,12 +96,15 @@ pub(super) fn make(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if !stdx::mutants::is_active("mds_makes_snapshots_at_once") {
         quiesce(cx, dir)?;
     }
+    let metadata = metadata_of(cx)?;
     let id = cx.snap_id()?;
-    let info = SnapInfo { ino: dir.ino, stamp: cx.now, name: name.to_vec(), metadata: Default::default() };
+    let info = SnapInfo { ino: dir.ino, stamp: cx.now, name: name.to_vec(), metadata: BTreeMap::new() };
     let mut draft = Draft::new(cx.cache, cx.now);
     // All that is in no other realm is in the root's from the beginning.
     let is_new = own.is_none() && dir.ino != Ino::ROOT;
     change_realm(cx, &mut draft, dir, id, |own| drop(own.snaps.insert(id, info.clone())))?;
+    // Realms are told to every client; what describes a snapshot is in the table only.
+    let info = SnapInfo { metadata, ..info };
     let record = SnapRecord { info, state: snap_state::LIVE, ..SnapRecord::default() };
     let mut local = draft.finish();
     local.push(Update::Snapshot { snap: id, record: Some(Box::new(record)) });
@@ -107,6 +113,19 @@ pub(super) fn make(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let view = View { snap: id, dentry: None, target: Some(dir) };
     let reply = Reply { view: Some(view), ..Reply::default() };
     cx.finish(Plan { local, reply, realm: Some(realm), touched: vec![dir], ..Plan::default() })
+}
+
+/// The metadata that the maker of a snapshot gives it.
+fn metadata_of(cx: &Cx<'_>) -> Result<BTreeMap<String, String>, Stop> {
+    let bytes = cx.request.data.to_vec();
+    match bytes.len() {
+        0 => Ok(BTreeMap::new()),
+        1..=MAX_METADATA => {
+            let payload = Reader::new(&bytes).get::<SnapPayload>().map_err(|_| Errno::EINVAL)?;
+            Ok(payload.metadata)
+        }
+        _ => Err(Errno::E2BIG.into()),
+    }
 }
 
 /// Changes the realm that begins at a directory, which becomes one if it is not yet.
@@ -198,7 +217,8 @@ pub(super) fn rename(cx: &Cx<'_>) -> Result<Plan, Stop> {
     record.info.name = new.to_vec();
     let id = cx.snap_id()?;
     let mut draft = Draft::new(cx.cache, cx.now);
-    change_realm(cx, &mut draft, dir, id, |own| drop(own.snaps.insert(snap, record.info.clone())))?;
+    let info = SnapInfo { metadata: BTreeMap::new(), ..record.info.clone() };
+    change_realm(cx, &mut draft, dir, id, |own| drop(own.snaps.insert(snap, info)))?;
     let mut local = draft.finish();
     local.push(Update::Snapshot { snap, record: Some(Box::new(record)) });
     local.push(cx.cache.snaps.take(id, false));

@@ -8,7 +8,7 @@ use super::plan::{Extra, Listed, Plan, Reply, View};
 use super::readdir::{self, reach};
 use crate::cache::{Inode, SlotLink};
 use crate::types::Stop;
-use fsfmt::{DentryKey, DirFrag, InodeData, InodeKey, SnapInfo};
+use fsfmt::{DentryKey, DirFrag, Ino, InodeData, InodeKey, SnapInfo};
 use maps::SnapId;
 use msgs::{FilePath, MdsOp, OpenArgs};
 use std::ops::Bound;
@@ -169,6 +169,22 @@ fn entry_at(cx: &Cx<'_>, dir: DirFrag, name: &[u8], snap: SnapId) -> Result<Opti
     }
     cx.see(d.change);
     Ok(None)
+}
+
+/// LOOKUPINO of what an inode was as of a snapshot, as NFS servers ask by their handles. ESTALE if the snapshot
+/// does not contain it, or no longer under the name that it has now.
+pub(super) fn by_ino(cx: &Cx<'_>, ino: Ino, snap: SnapId) -> Result<Plan, Stop> {
+    let inode = cx.inode(ino.head())?;
+    if !cx.cache.snaps_of(inode).contains(&snap) {
+        return Err(Errno::ESTALE.into());
+    }
+    let is_top = inode.data.own_realm.as_ref().is_some_and(|own| own.snaps.contains_key(&snap));
+    let then = match &inode.place {
+        Some((dir, key)) if !is_top => entry_at(cx, *dir, &key.name, snap)?,
+        _ => Some(ino.head()),
+    };
+    let target = then.filter(|state| state.ino == ino).ok_or(Errno::ESTALE)?;
+    Ok(answer(View { snap, dentry: None, target: Some(target) }))
 }
 
 fn state_of(cx: &Cx<'_>, link: SlotLink) -> Result<InodeKey, Stop> {

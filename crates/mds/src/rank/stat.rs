@@ -111,10 +111,12 @@ pub(super) fn snapped_stat(cache: &Cache, key: InodeKey, client: ClientId, snap:
     let data = cache.state_at(inode, snap).into_owned();
     let realm = cache.realm_of(inode);
     let shown = Inode::new(data, None, inode.change);
-    let made = cache.snaps.live(snap).map(|record| timespec(record.info.stamp)).unwrap_or_default();
+    let info = cache.snaps.live(snap).map(|record| &record.info);
+    let made = info.map(|info| timespec(info.stamp)).unwrap_or_default();
+    let metadata = info.map(|info| info.metadata.clone()).unwrap_or_default();
     let cap = InodeStatCap { caps: SNAPPED_BITS, ..InodeStatCap::default() };
     let key = InodeKey { ino: key.ino, snap };
-    InodeStat { cap, snap_btime: made, ..inode_stat(key, &shown, client, realm) }
+    InodeStat { cap, snap_btime: made, snap_metadata: metadata, ..inode_stat(key, &shown, client, realm) }
 }
 
 /// Bits on a state of a snapshot.

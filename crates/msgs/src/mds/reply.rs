@@ -2,6 +2,7 @@
 
 use crate::{DirStat, InodeStat, LeaseStat, MdsOp};
 use maps::{Epoch, IntervalSet, SnapId};
+use std::collections::BTreeMap;
 use wire::{Decode, DecodeError, Encode, Message, RawMsg, Reader, Sample, Writer, wire_structs};
 
 /// Bits of [`ReaddirReply::flags`].
@@ -65,6 +66,12 @@ wire_structs! {
         pub ino: u64,
         /// Numbers that the client may give to files that it creates asynchronously.
         pub delegated: IntervalSet,
+    }
+
+    /// The bulk argument of MKSNAP.
+    pub struct SnapPayload[v 1/1] {
+        /// What the maker says of the snapshot, for whoever reads it.
+        pub metadata: BTreeMap<String, String>,
     }
 
     /// The extra part of GETFILELOCK and of a granted SETFILELOCK.
