@@ -190,6 +190,15 @@ fn locks(seed: u64, profile: Profile) -> bool {
     }
 }
 
+/// More entries than any directory has.
+const WHOLE: u64 = 10_000;
+
+/// Entries at which a directory is split: in two of three clusters those of a few names are, and parts of them
+/// again.
+fn split_size(seed: u64) -> u64 {
+    [2, 4, WHOLE][(seed % 3) as usize]
+}
+
 /// Draws if clients make snapshots of directories, and if they set limits of trees. It has a random stream of
 /// its own too.
 fn trees(seed: u64, profile: Profile) -> (bool, bool) {
@@ -216,6 +225,8 @@ struct Scenario {
     watches: bool,
     locks: bool,
     trees: (bool, bool),
+    /// Directories of a few names are split.
+    has_fragments: bool,
     late: Late,
     histories: u64,
     undecided: u64,
@@ -249,8 +260,7 @@ impl Scenario {
             },
             mds: mds::MdsOptions {
                 cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
-                // Directories of a few names are split, and parts of them again.
-                split_size: [2, 4, 10_000][(seed % 3) as usize],
+                split_size: split_size(seed),
                 journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
                 ..mds::MdsOptions::default()
             },
@@ -292,6 +302,7 @@ impl Scenario {
             watches,
             locks,
             trees: trees(seed, profile),
+            has_fragments: split_size(seed) < WHOLE,
             late,
             histories,
             undecided,
@@ -360,7 +371,7 @@ impl Scenario {
         if fs {
             let (snapshots, limits) = self.trees;
             let load = FileLoad::new(self.rng.fork(), &clients, self.calls, now);
-            let load = load.with_trees(snapshots, limits);
+            let load = load.with_trees(snapshots, limits).with_fragments(self.has_fragments);
             let files = self.profile == Profile::Files;
             self.loads.push(Box::new(if files { load.with_sprees() } else { load }));
         }

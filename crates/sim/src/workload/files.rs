@@ -55,6 +55,8 @@ pub struct FileLoad {
     believed: BTreeMap<HostId, Believed>,
     pub(super) next_tag: u32,
     pub(super) has_sprees: bool,
+    /// Directories have several fragments, which are listed one after another.
+    has_fragments: bool,
     /// Clients make snapshots.
     pub(super) has_snapshots: bool,
     pub(super) snaps: Snapshots,
@@ -186,6 +188,7 @@ impl FileLoad {
             believed: BTreeMap::new(),
             next_tag: 0,
             has_sprees: false,
+            has_fragments: false,
             has_snapshots: false,
             snaps: Snapshots::default(),
             has_limits: false,
@@ -197,6 +200,12 @@ impl FileLoad {
     /// The same, in which clients now and then work in one directory for a while.
     pub fn with_sprees(mut self) -> Self {
         self.has_sprees = true;
+        self
+    }
+
+    /// The same, with directories that may have several fragments.
+    pub fn with_fragments(mut self, has_fragments: bool) -> Self {
+        self.has_fragments = has_fragments;
         self
     }
 
@@ -324,6 +333,10 @@ impl FileLoad {
             (work, Outcome::Failed(errno @ (Errno::EDQUOT | Errno::EXDEV))) => {
                 self.refused(client, (number, work), errno);
             }
+            (Work::Name(Action::List(dir)), Outcome::Name(Answer::Names(names))) if self.has_fragments => {
+                self.names.ignore(number);
+                self.seen_by_name(client, call, dir, &names);
+            }
             (Work::Name(_), Outcome::Name(answer)) => self.names.returned(number, answer),
             (Work::Name(_), Outcome::Failed(errno)) => self.names.returned(number, Answer::Error(errno)),
             (Work::Data(ino, _) | Work::Stat(ino), Outcome::Data(answer)) => {
@@ -339,12 +352,19 @@ impl FileLoad {
                 }
             }
             (Work::Pages(dir), Outcome::Name(Answer::Names(names))) => {
-                for name in FILES.iter().chain(&DIRS).chain(&LINKS) {
-                    let seen = names.get(*name).map_or(Answer::Error(Errno::ENOENT), |ino| Answer::Ino(*ino));
-                    self.names.found(client, call, Action::Lookup(dir, (*name).to_owned()), seen);
-                }
+                self.seen_by_name(client, call, dir, &names);
             }
             _ => {}
+        }
+    }
+
+    /// Records a listing in parts: each name was there, or was not, at a moment of its own.
+    fn seen_by_name(&mut self, client: usize, call: u64, dir: u64, names: &BTreeMap<String, u64>) {
+        let known = FILES.iter().chain(&DIRS).chain(&LINKS).map(|name| (*name).to_owned());
+        let all: BTreeSet<String> = known.chain(names.keys().cloned()).collect();
+        for name in all {
+            let seen = names.get(&name).map_or(Answer::Error(Errno::ENOENT), |ino| Answer::Ino(*ino));
+            self.names.found(client, call, Action::Lookup(dir, name), seen);
         }
     }
 
