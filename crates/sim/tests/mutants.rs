@@ -83,7 +83,7 @@ mutants! {
     client_drops_dirty_data in Files within 200 from 150 by "files_linearizable";
     client_forgets_what_it_told in Files within 200 by "namespace_linearizable" | "files_linearizable";
     client_works_without_right in Files within 400 from 208
-        by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
+        by "namespace_linearizable" | "files_linearizable" | "unexpected_event" | "quotas_hold";
     client_forgets_promises in Files within 400
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
     mds_makes_snapshots_at_once in Files within 60
@@ -93,6 +93,8 @@ mutants! {
     mds_tells_nobody_of_snapshots in Files within 100 by "snapshots_constant" | "files_linearizable";
     mds_purges_for_snapshots_too in Files within 60 by "snapshots_constant" | "files_linearizable";
     mds_keeps_clones_of_removed_snapshots in Files within 60 by "metadata_consistent";
+    mds_forgets_what_changed_during_a_split in Files within 60
+        by "namespace_linearizable" | "metadata_consistent" | "files_linearizable" | "statistics_exact";
     mds_counts_what_has_moved_away in Files within 20 by "statistics_exact" | "metadata_consistent";
     client_writes_without_snapshots in Files within 60 by "snapshots_constant" | "files_linearizable";
     client_links_beyond_quotas in Files within 20 by "quotas_hold";
