@@ -193,10 +193,19 @@ fn locks(seed: u64, profile: Profile) -> bool {
 /// More entries than any directory has.
 const WHOLE: u64 = 10_000;
 
-/// Entries at which a directory is split: in two of three clusters those of a few names are, and parts of them
-/// again.
+/// Entries at which a directory is split: in two of three clusters those of a few names are, and parts of
+/// them again.
 fn split_size(seed: u64) -> u64 {
     [2, 4, WHOLE][(seed % 3) as usize]
+}
+
+fn mds_options(seed: u64, rng: &mut Rng) -> mds::MdsOptions {
+    mds::MdsOptions {
+        cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
+        split_size: split_size(seed),
+        journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
+        ..mds::MdsOptions::default()
+    }
 }
 
 /// Draws if clients make snapshots of directories, and if they set limits of trees. It has a random stream of
@@ -258,12 +267,7 @@ impl Scenario {
                 Profile::Rados => rng.range(1, 13) as u32,
                 _ => rng.range(1, 5) as u32,
             },
-            mds: mds::MdsOptions {
-                cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
-                split_size: split_size(seed),
-                journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
-                ..mds::MdsOptions::default()
-            },
+            mds: mds_options(seed, &mut rng),
             ..Spec::default()
         };
         let mut spec = spec;

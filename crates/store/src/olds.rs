@@ -46,8 +46,8 @@ impl Olds {
         self.known.get(key).copied()
     }
 
-    /// Notes the entries whose pages are in memory. Calls `load` for the missing pages of the others, until it
-    /// has begun `most`. An entry that can't be read is left to the plan, which reports why.
+    /// Notes the entries whose pages are in memory. Calls `load` for the missing pages of the others, until
+    /// it has begun `most`. An entry that can't be read is left to the plan, which reports why.
     pub fn look_up(
         &mut self,
         txn: &Logged,

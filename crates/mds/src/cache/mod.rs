@@ -11,6 +11,7 @@ mod holders;
 mod inode;
 mod lookup;
 mod queue;
+mod refragment;
 mod size;
 mod snap_table;
 mod snaps;

@@ -1,4 +1,4 @@
-//! Splits of directory fragments that the journal has, and the move of cached entries to the parts.
+//! Splits of directory fragments that the journal has.
 //!
 //! A fragment is split in four steps, so that a crash between any two leaves the directory whole:
 //!
@@ -12,8 +12,7 @@
 //! The journal keeps the first event until the last step is done. So a replay that finds only the beginning
 //! removes the objects of the parts, and one that finds both events removes the fragment's.
 
-use super::{Cache, Dir, SlotLink};
-use crate::types::{Origin, Segment};
+use crate::types::Segment;
 use fsfmt::DirFrag;
 use std::collections::BTreeMap;
 
@@ -51,6 +50,17 @@ impl Splits {
         self.0.get(&dir).is_some_and(|split| !split.is_done)
     }
 
+    /// Notes the beginning of a split, by an event of `segment`.
+    pub(super) fn begin(&mut self, dir: DirFrag, bits: u32, segment: Segment) {
+        self.0.insert(dir, Split { bits, is_done: false, since: segment, is_flushed: false });
+    }
+
+    /// Notes that the parts have taken the place of a fragment, by an event of `segment`.
+    pub(super) fn switch(&mut self, dir: DirFrag, bits: u32, segment: Segment) {
+        let fresh = Split { bits, is_done: true, since: segment, is_flushed: true };
+        self.0.entry(dir).or_insert(fresh).is_done = true;
+    }
+
     /// Notes that the write-back of what had changed before the split has begun.
     pub fn note_flush(&mut self, dir: DirFrag) {
         if let Some(split) = self.0.get_mut(&dir) {
@@ -71,67 +81,5 @@ impl Splits {
     /// Somebody else has ended the splits that began before `segment`.
     pub fn note_stored(&mut self, segment: Segment) {
         self.0.retain(|_, split| split.since >= segment);
-    }
-}
-
-impl Cache {
-    /// Applies an event about the split of a fragment; false if it is not one that this version makes.
-    pub(super) fn refragment(&mut self, dir: DirFrag, bits: i8, is_done: bool, origin: Origin) -> bool {
-        let Some(bits) = u32::try_from(bits).ok().filter(|bits| (1..=8).contains(bits)) else { return false };
-        if !is_done {
-            let split = Split { bits, is_done, since: origin.segment, is_flushed: false };
-            self.splits.0.insert(dir, split);
-            return true;
-        }
-        let fresh = Split { bits, is_done, since: origin.segment, is_flushed: true };
-        let split = self.splits.0.entry(dir).or_insert(fresh);
-        split.is_done = true;
-        self.move_to_parts(dir, bits);
-        true
-    }
-
-    /// Moves the cached entries of a fragment to its parts, with their marks.
-    fn move_to_parts(&mut self, dir: DirFrag, bits: u32) {
-        let Some(old) = self.dirs.remove(&dir) else { return };
-        assert!(old.commit.is_none(), "the write-back of {dir} has ended before its entries are copied");
-        self.dirty_dirs.remove(&dir);
-        let Dir { slots, complete, dirty, dirty_since, change, .. } = old;
-        let part = || Dir { complete, change, dirty_since, ..Dir::default() };
-        let of = |hash| DirFrag { ino: dir.ino, frag: dir.frag.part_of(hash, bits) };
-        let mut parts: BTreeMap<DirFrag, Dir> =
-            dir.frag.parts(bits).map(|frag| (DirFrag { ino: dir.ino, frag }, part())).collect();
-        for (key, slot) in slots {
-            let to = of(key.hash);
-            if let SlotLink::Primary(inode) = slot.link(&key)
-                && let Some(inode) = self.inodes.get_mut(&inode)
-                && let Some((at, name)) = &mut inode.place
-                && (*at == dir && *name == key)
-            {
-                *at = to;
-            }
-            self.queue.push(to, key.hash, slot.used());
-            parts.entry(to).or_insert_with(part).slots.insert(key, slot);
-        }
-        if stdx::mutants::is_active("mds_forgets_what_changed_during_a_split") {
-            self.dirty_entries -= dirty.len();
-        } else {
-            for key in dirty {
-                let to = of(key.hash);
-                parts.entry(to).or_insert_with(part).dirty.insert(key);
-            }
-        }
-        for (to, d) in parts {
-            if !d.dirty.is_empty() {
-                self.dirty_dirs.set(to, dirty_since);
-            }
-            if d.complete || !d.is_idle() {
-                self.dirs.insert(to, d);
-            }
-        }
-    }
-
-    /// True if a fragment is one of those that its directory, where it is cached, has at present.
-    pub fn is_leaf(&self, dir: DirFrag) -> bool {
-        self.inodes.get(&dir.inode()).is_none_or(|inode| inode.data.frag_of(dir.frag.value()) == dir)
     }
 }

@@ -171,8 +171,8 @@ fn entry_at(cx: &Cx<'_>, dir: DirFrag, name: &[u8], snap: SnapId) -> Result<Opti
     Ok(None)
 }
 
-/// LOOKUPINO of what an inode was as of a snapshot, as NFS servers ask by their handles. ESTALE if the snapshot
-/// does not contain it, or no longer under the name that it has now.
+/// LOOKUPINO of what an inode was as of a snapshot, as NFS servers ask by their handles. ESTALE if the
+/// snapshot does not contain it, or no longer under the name that it has now.
 pub(super) fn by_ino(cx: &Cx<'_>, ino: Ino, snap: SnapId) -> Result<Plan, Stop> {
     let inode = cx.inode(ino.head())?;
     if !cx.cache.snaps_of(inode).contains(&snap) {

@@ -64,7 +64,7 @@ impl Splitting {
     pub fn note(&mut self, env: &Env, inode: &Inode) {
         let data = &inode.data;
         let size = env.cfg().options.split_size;
-        let count = (data.dirstat.nfiles + data.dirstat.nsubdirs) as u64;
+        let count = data.dirstat.nfiles + data.dirstat.nsubdirs;
         // The size of a fragment is not known; names are spread evenly. Not every change is looked at.
         let is_looked_at = count > size && count.is_multiple_of((size / 16).max(1));
         if !is_looked_at || !data.is_dir() || data.ino.is_base() && data.ino != Ino::ROOT {

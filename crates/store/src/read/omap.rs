@@ -1,7 +1,7 @@
 //! The omap part of a read: values of keys, and entries of a range.
 //!
-//! It is carried on where it waited for a page: what it reads does not change meanwhile, and looking at all of
-//! a large omap again for each of its pages would take time quadratic in its size.
+//! It is carried on where it waited for a page: what it reads does not change meanwhile, and looking at all
+//! of a large omap again for each of its pages would take time quadratic in its size.
 
 use crate::api::{ObjectView, OmapRange};
 use crate::key::{self, Key};

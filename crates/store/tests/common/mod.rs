@@ -119,7 +119,7 @@ impl Bench {
         self.step_batch(1) > 0
     }
 
-    /// Ends the batch and up to `most` disk operations, the results of which are the next one; gives how many.
+    /// Ends the batch and up to `most` disk operations, whose results are the next batch; gives how many.
     pub fn step_batch(&mut self, most: usize) -> usize {
         let mut out = std::mem::take(&mut self.out);
         loop {
