@@ -95,13 +95,23 @@ fn omap_entry(i: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("{i:08}").into_bytes(), vec![i as u8; if i.is_multiple_of(50) { 1500 } else { 80 }])
 }
 
+/// A cache and a table of a few dozen pages.
+fn tight() -> Config {
+    Config { cache_bytes: 512 << 10, table_bytes: 400 << 10, log_bytes: Some(2 << 20), ..small() }
+}
+
+/// Makes an object with an omap of so many entries.
+fn fill_omap(bench: &mut Bench, entries: u64) {
+    for i in (0..entries).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+}
+
 /// All parts of an object at once, with a small cache and none of its pages in it.
 #[test]
 fn a_read_of_omap_and_data_gives_both_whole() {
     let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), small());
-    for i in (0..5000).step_by(200) {
-        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
-    }
+    fill_omap(&mut bench, 5000);
     // Not in a row, so that there are many extents.
     for i in 0..600u64 {
         let write = TxnOp::Write(key("a"), (i * 7 % 600) * 8192, Buf::pattern(i * 7 % 600, 4096).into());
@@ -148,9 +158,7 @@ fn omap_of(bench: &mut Bench, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn a_large_omap_is_cloned_in_little_memory_whole_or_not_at_all() {
     const ENTRIES: u64 = 10_000;
     let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), small());
-    for i in (0..ENTRIES).step_by(200) {
-        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
-    }
+    fill_omap(&mut bench, ENTRIES);
     bench.clean();
     let mut cuts = 0;
     loop {
@@ -186,9 +194,7 @@ fn the_entries_of_a_large_omap_that_a_transaction_changes_are_looked_up_together
     const ENTRIES: u64 = 20_000;
     let config = Config { cache_bytes: 4 << 20, table_bytes: 2 << 20, log_bytes: Some(4 << 20), ..small() };
     let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), config.clone());
-    for i in (0..ENTRIES).step_by(200) {
-        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
-    }
+    fill_omap(&mut bench, ENTRIES);
     bench.clean();
     let spread = || (0..ENTRIES).step_by(100).map(omap_entry);
     let names = || spread().map(|(name, _)| name).collect();
@@ -210,9 +216,7 @@ fn a_large_omap_that_is_removed_is_passed_over_once() {
     const ENTRIES: u64 = 20_000;
     let config = Config { table_bytes: 8 << 20, log_bytes: Some(8 << 20), ..small() };
     let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), config.clone());
-    for i in (0..ENTRIES).step_by(200) {
-        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
-    }
+    fill_omap(&mut bench, ENTRIES);
     bench.clean();
     let mut bench = bench.reopen(config);
     let before = bench.disk.reads;
@@ -226,9 +230,7 @@ fn a_large_omap_that_is_removed_is_passed_over_once() {
 #[test]
 fn a_clone_repeats_what_its_transaction_did_before_to_the_original() {
     let mut bench = Bench::open(SimDisk::new(32 << 20, 4096, 1), small());
-    for i in (0..2000).step_by(200) {
-        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
-    }
+    fill_omap(&mut bench, 2000);
     bench.commit(txn(vec![
         TxnOp::OmapRemove(key("a"), vec![omap_entry(7).0, omap_entry(50).0]),
         TxnOp::OmapSet(key("a"), vec![(b"new".to_vec(), vec![1; 2000]), (omap_entry(100).0, vec![3])]),
@@ -273,13 +275,10 @@ fn a_large_object_is_gone_at_once_and_its_space_soon() {
 fn random_removals_from_an_omap_much_larger_than_the_cache_read_each_page_once() {
     const ENTRIES: u64 = 60_000;
     const REMOVED: usize = 6_000;
-    let config =
-        Config { cache_bytes: 512 << 10, table_bytes: 400 << 10, log_bytes: Some(2 << 20), ..small() };
+    let config = tight();
     for at_once in [20, 60, 200] {
         let mut bench = Bench::open(SimDisk::new(256 << 20, 4096, 1), config.clone());
-        for i in (0..ENTRIES).step_by(200) {
-            bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
-        }
+        fill_omap(&mut bench, ENTRIES);
         bench.clean();
         let mut names: Vec<Vec<u8>> = (0..ENTRIES).map(|i| omap_entry(i).0).collect();
         Rng::from_seed(7).shuffle(&mut names);
@@ -299,13 +298,10 @@ fn random_removals_from_an_omap_much_larger_than_the_cache_read_each_page_once()
 fn transactions_of_more_entries_than_the_cache_has_pages_read_each_page_once_beside_a_checkpoint() {
     const ENTRIES: u64 = 60_000;
     const REMOVED: usize = 12_000;
-    let config =
-        Config { cache_bytes: 512 << 10, table_bytes: 400 << 10, log_bytes: Some(2 << 20), ..small() };
+    let config = tight();
     let bound = 2 * config.table_bytes + config.cache_bytes + (1 << 20);
     let mut bench = Bench::open(SimDisk::new(256 << 20, 4096, 1), config);
-    for i in (0..ENTRIES).step_by(200) {
-        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
-    }
+    fill_omap(&mut bench, ENTRIES);
     bench.clean();
     let mut names: Vec<Vec<u8>> = (0..ENTRIES).map(|i| omap_entry(i).0).collect();
     Rng::from_seed(7).shuffle(&mut names);
@@ -325,12 +321,8 @@ fn transactions_of_more_entries_than_the_cache_has_pages_read_each_page_once_bes
 #[test]
 fn a_transaction_waits_for_a_part_of_a_checkpoint_and_never_for_a_whole_one() {
     const ENTRIES: u64 = 60_000;
-    let config =
-        Config { cache_bytes: 512 << 10, table_bytes: 400 << 10, log_bytes: Some(2 << 20), ..small() };
-    let mut bench = Bench::open(SimDisk::new(256 << 20, 4096, 1), config);
-    for i in (0..ENTRIES).step_by(200) {
-        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
-    }
+    let mut bench = Bench::open(SimDisk::new(256 << 20, 4096, 1), tight());
+    fill_omap(&mut bench, ENTRIES);
     bench.clean();
     let mut rng = Rng::from_seed(7);
     // Operations of the disk that each waits for.
@@ -351,5 +343,6 @@ fn a_transaction_waits_for_a_part_of_a_checkpoint_and_never_for_a_whole_one() {
         }
     }
     let (sum, most) = (waits.iter().sum::<usize>(), *waits.iter().max().expect("some"));
-    assert!(most * 100 < sum, "{most} operations of {sum}");
+    // 180 where transactions wait for the end of a checkpoint.
+    assert!(most * 200 < sum, "{most} operations of {sum}");
 }
