@@ -55,7 +55,7 @@ impl Frag {
     }
 
     /// The one of its 2^`bits` parts that contains `hash`.
-    pub fn part_of(self, hash: u32, bits: u32) -> Self {
+    pub(crate) fn part_of(self, hash: u32, bits: u32) -> Self {
         let part = Self((self.bits() + bits) << Self::HASH_BITS);
         Self(part.0 | hash & part.mask())
     }

@@ -37,6 +37,16 @@ impl DirFrag {
     pub fn contains(self, key: &DentryKey) -> bool {
         self.frag.contains(key.hash)
     }
+
+    /// Its 2^`bits` parts, in the order of hashes.
+    pub fn parts(self, bits: u32) -> impl Iterator<Item = Self> {
+        self.frag.parts(bits).map(move |frag| Self { frag, ..self })
+    }
+
+    /// The one of its 2^`bits` parts that holds names of a hash.
+    pub fn part_of(self, hash: u32, bits: u32) -> Self {
+        Self { frag: self.frag.part_of(hash, bits), ..self }
+    }
 }
 
 impl fmt::Display for DirFrag {

@@ -8,28 +8,18 @@ use mds::MdsOptions;
 use msgs::MdsOp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use world::World;
 use world::client::{create, getattr, mkdir, request, two};
+use world::{TINY, World};
 
 const A: u64 = 10;
 /// Fragments of a few names, a cache that holds fewer, and a journal that is written back soon.
-const SMALL: MdsOptions = MdsOptions {
-    cache_bytes: 1 << 40,
-    cache_inodes: 24,
-    split_size: 16,
-    journal_bytes: 64 << 10,
-    journal_delay: Duration::ZERO,
-};
+const SMALL: MdsOptions =
+    MdsOptions { split_size: 16, journal_bytes: 64 << 10, journal_delay: Duration::ZERO, ..TINY };
 
 fn world(seed: u64, options: MdsOptions) -> World {
     let mut w = World::new(seed, options);
     w.connect(A);
     w
-}
-
-/// The client forgets all capabilities, so that inodes can leave the cache.
-fn forget(w: &mut World) {
-    w.give_everything_back(A);
 }
 
 fn name(i: usize) -> String {
@@ -41,7 +31,7 @@ fn fill(w: &mut World, dir: &str, count: usize) -> BTreeSet<String> {
     for i in 0..count {
         assert_eq!(w.call(A, create(&format!("{dir}/{}", name(i)), 2)).result, 0);
         if i % 10 == 0 {
-            forget(w);
+            w.give_everything_back(A);
         }
     }
     (0..count).map(name).collect()
@@ -120,11 +110,11 @@ fn a_directory_that_grows_is_split_and_its_parts_again() {
     for i in 0..600 {
         assert_eq!(w.call(A, request(MdsOp::UNLINK, &format!("d/{}", name(i)))).result, 0, "{i}");
         if i % 10 == 0 {
-            forget(&mut w);
+            w.give_everything_back(A);
         }
     }
     assert_eq!(w.call(A, request(MdsOp::RMDIR, "d")).result, 0);
-    forget(&mut w);
+    w.give_everything_back(A);
     flush(&mut w);
     let left: Vec<_> = w.objects.keys().filter(|id| id.name.ends_with("0000000")).collect();
     assert!(left.iter().all(|id| !id.name.starts_with("10000000")), "{left:?}");
@@ -136,7 +126,7 @@ fn the_root_directory_is_split_too() {
     for i in 0..60 {
         assert_eq!(w.call(A, create(&name(i), 2)).result, 0);
     }
-    forget(&mut w);
+    w.give_everything_back(A);
     let names: BTreeSet<String> = (0..60).map(name).collect();
     assert_eq!(w.names(A, "").expect("lists"), names);
     assert!(assert_stored(&mut w, "", &names) >= 8);
@@ -203,7 +193,7 @@ fn a_crash_at_any_moment_of_a_split_loses_nothing() {
             };
             assert_eq!(w.call_early(A, request).result, 0, "seed {seed}, {i}");
             if w.rng.chance(1, 3) {
-                forget(&mut w);
+                w.give_everything_back(A);
             }
             for _ in 0..w.rng.below(30) {
                 w.io_step();
@@ -213,7 +203,7 @@ fn a_crash_at_any_moment_of_a_split_loses_nothing() {
             }
         }
         w.crash(&[A]);
-        forget(&mut w);
+        w.give_everything_back(A);
         assert_eq!(w.names(A, "d").expect("lists"), names, "seed {seed}");
         split += usize::from(assert_stored(&mut w, "d", &names) > 1);
     }
@@ -254,7 +244,7 @@ fn a_directory_that_is_removed_while_it_is_split_leaves_no_object() {
         }
         let (ino, _) = leaves(&mut w, "d");
         assert_eq!(w.call_early(A, request(MdsOp::RMDIR, "d")).result, 0);
-        forget(&mut w);
+        w.give_everything_back(A);
         if seed % 2 == 0 {
             w.crash(&[A]);
         }

@@ -25,11 +25,9 @@ impl Cache {
         self.dirty_dirs.remove(&dir);
         let Dir { slots, complete, dirty, dirty_since, change, .. } = old;
         let part = || Dir { complete, change, dirty_since, ..Dir::default() };
-        let of = |hash| DirFrag { ino: dir.ino, frag: dir.frag.part_of(hash, bits) };
-        let mut parts: BTreeMap<DirFrag, Dir> =
-            dir.frag.parts(bits).map(|frag| (DirFrag { ino: dir.ino, frag }, part())).collect();
+        let mut parts: BTreeMap<DirFrag, Dir> = dir.parts(bits).map(|to| (to, part())).collect();
         for (key, slot) in slots {
-            let to = of(key.hash);
+            let to = dir.part_of(key.hash, bits);
             if let SlotLink::Primary(inode) = slot.link(&key)
                 && let Some(inode) = self.inodes.get_mut(&inode)
                 && let Some((at, name)) = &mut inode.place
@@ -44,7 +42,7 @@ impl Cache {
             self.dirty_entries -= dirty.len();
         } else {
             for key in dirty {
-                let to = of(key.hash);
+                let to = dir.part_of(key.hash, bits);
                 parts.entry(to).or_insert_with(part).dirty.insert(key);
             }
         }

@@ -120,7 +120,7 @@ impl Splitting {
                 Step::Flush if !is_written_back(cache, work.dir) => return,
                 Step::Flush => {
                     work.step = Step::Clear;
-                    work.remove(env, parts(work.dir));
+                    work.remove(env, work.dir.parts(BITS));
                 }
                 Step::Clear => work.read(env, Vec::new()),
                 Step::Read(_) => unreachable!("a page is being read"),
@@ -136,7 +136,7 @@ impl Splitting {
                 },
                 Step::End(_) => {
                     work.step = Step::Remove;
-                    work.remove(env, vec![work.dir]);
+                    work.remove(env, [work.dir]);
                 }
                 Step::Remove => self.end(env, cache),
             }
@@ -179,7 +179,7 @@ impl Splitting {
         env.log(Level::Info, "split_given_up", format!("{} stays as it is", work.dir));
         self.refused.insert(work.dir);
         work.step = Step::Remove;
-        work.remove(env, parts(work.dir));
+        work.remove(env, work.dir.parts(BITS));
     }
 
     /// Nothing is left to be removed. What else is large is split next.
@@ -198,7 +198,7 @@ impl Work {
         self.in_flight += 1;
     }
 
-    fn remove(&mut self, env: &mut Env, dirs: Vec<DirFrag>) {
+    fn remove(&mut self, env: &mut Env, dirs: impl IntoIterator<Item = DirFrag>) {
         dirs.into_iter().for_each(|dir| self.start(env, dir, vec![ObjOp::Delete]));
     }
 
@@ -214,13 +214,12 @@ impl Work {
         let last = entries.keys().next_back().filter(|_| more).cloned();
         let mut of_parts: BTreeMap<DirFrag, BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
         if is_first {
-            of_parts.extend(parts(self.dir).into_iter().map(|part| (part, BTreeMap::new())));
+            of_parts.extend(self.dir.parts(BITS).map(|part| (part, BTreeMap::new())));
         }
         for (key, value) in entries {
             // What is no key of an entry is nothing that anybody reads.
             let Some(hash) = DentryKey::from_omap(&key).map(|key| key.hash) else { continue };
-            let part = DirFrag { ino: self.dir.ino, frag: self.dir.frag.part_of(hash, BITS) };
-            of_parts.entry(part).or_default().insert(key, value);
+            of_parts.entry(self.dir.part_of(hash, BITS)).or_default().insert(key, value);
         }
         self.step = Step::Write(last);
         for (part, entries) in of_parts {
@@ -240,17 +239,11 @@ impl Work {
 fn remove_leftovers(env: &mut Env, cache: &Cache) -> Option<Work> {
     let (dir, split) = cache.splits.first()?;
     let mut work = Work { dir, step: Step::Remove, in_flight: 0 };
-    let objects = if split.is_done {
-        vec![dir]
-    } else {
-        dir.frag.parts(split.bits).map(|frag| DirFrag { ino: dir.ino, frag }).collect()
-    };
-    work.remove(env, objects);
+    match split.is_done {
+        true => work.remove(env, [dir]),
+        false => work.remove(env, dir.parts(split.bits)),
+    }
     Some(work)
-}
-
-fn parts(dir: DirFrag) -> Vec<DirFrag> {
-    dir.frag.parts(BITS).map(|frag| DirFrag { ino: dir.ino, frag }).collect()
 }
 
 /// True if what had changed before the split is written back.

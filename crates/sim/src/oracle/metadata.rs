@@ -121,7 +121,7 @@ impl Stored {
         }
         for (dir, bits) in std::mem::take(&mut self.splits) {
             // Copies that nobody has taken into use.
-            parts(dir, bits).for_each(|part| self.drop_fragment(part));
+            dir.parts(bits).for_each(|part| self.drop_fragment(part));
         }
         Ok(())
     }
@@ -145,8 +145,7 @@ impl Stored {
         self.splits.remove(&dir);
         self.drop_fragment(dir);
         for (key, value) in self.changed.remove(&dir).unwrap_or_default() {
-            let part = parts(dir, bits).find(|part| part.contains(&key)).unwrap_or(dir);
-            self.set(part, key, value);
+            self.set(dir.part_of(key.hash, bits), key, value);
         }
     }
 
@@ -211,11 +210,6 @@ fn dir_of_object(name: &str) -> Option<DirFrag> {
     let (ino, frag) = name.split_once('.')?;
     let frag = Frag::from_raw(u32::try_from(hex(frag)?).ok()?)?;
     Some(DirFrag { ino: Ino(hex(ino)?), frag })
-}
-
-/// The parts into which a fragment is split.
-fn parts(dir: DirFrag, bits: u32) -> impl Iterator<Item = DirFrag> {
-    dir.frag.parts(bits).map(move |frag| DirFrag { ino: dir.ino, frag })
 }
 
 fn show(name: &[u8]) -> String {
