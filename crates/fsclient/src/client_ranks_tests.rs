@@ -10,6 +10,7 @@ use msgs::{
     InodeStatCap, LeaseStat, MdsOp, ReplyDentry, ReplyTrace, cap, cap_op, session_op,
 };
 use node::ConnId;
+use std::time::Duration;
 use wire::Errno;
 
 const OTHER: MdsRank = MdsRank(1);
@@ -161,4 +162,23 @@ fn a_request_whose_rank_is_gone_goes_to_another() {
     let mut out = Vec::new();
     rig.client.with_sessions(rig.now, &mut out, |sessions, env| sessions.take_map(map, env));
     assert_eq!(asked_on(&out), [rig.conn]);
+}
+
+#[test]
+fn a_session_that_a_map_opens_during_the_pause_after_a_refusal_stays() {
+    let mut rig = Rig::with_two_ranks();
+    let asked = requests(&rig.lookup(b"a"));
+    let conn = connects(&rig.says(rig.conn, asked[0].0, forward(1, 1)))[0];
+    let out = rig.input(Input::Closed { conn, reason: CloseReason::Refused });
+    assert!(connects(&out).is_empty(), "it waits before it tries again");
+    let mut map = rig.client.sessions.map().clone();
+    map.epoch = map.epoch.next();
+    let mut out = Vec::new();
+    rig.client.with_sessions(rig.now, &mut out, |sessions, env| sessions.take_map(map, env));
+    let conn = connects(&out)[0];
+    assert_eq!(asked_on(&rig.says(conn, 0, ClientSession::of(session_op::OPEN, 0))), [conn]);
+    rig.now.mono = rig.now.mono + Duration::from_secs(1);
+    let out = rig.input(Input::Timer);
+    assert!(connects(&out).is_empty(), "the pause is over, and there is a session");
+    assert_eq!(answers(&rig.found_at_other(conn, asked[0].0, b"a")).len(), 1);
 }

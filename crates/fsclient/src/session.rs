@@ -53,7 +53,8 @@ pub(crate) enum Next {
 
 /// The session with one rank.
 ///
-/// Invariant: a session that serves or is being opened, claimed or closed has a connection.
+/// Invariants: a session that serves or is being opened, claimed or closed has a connection; only one that is
+/// closed, lost or closing waits for something with a limit.
 #[derive(Debug)]
 pub(crate) struct Session {
     rank: MdsRank,
@@ -141,6 +142,8 @@ impl Session {
     /// The session uses this connection to this MDS from now on. Returns the former connection, to be closed.
     pub(crate) fn connect(&mut self, state: State, conn: ConnId, gid: Gid) -> Option<ConnId> {
         (self.state, self.gid) = (state, gid);
+        // What was waited for has come, perhaps by the map before the pause was over.
+        self.give_up_at = None;
         self.conn.replace(conn)
     }
 
@@ -289,8 +292,10 @@ impl Session {
         Next::Nothing
     }
 
-    /// Asserts the invariant.
+    /// Asserts the invariants.
     pub(crate) fn check(&self) {
+        let waits = matches!(self.state, State::Closed | State::Lost | State::Closing);
+        assert!(waits || self.give_up_at.is_none(), "{} is {:?} and gives up later", self.rank, self.state);
         let needs_conn =
             matches!(self.state, State::Opening | State::Open | State::Reconnecting | State::Closing);
         assert!(!needs_conn || self.conn.is_some(), "{} is {:?} without a connection", self.rank, self.state);
@@ -306,7 +311,7 @@ impl Session {
     /// A session as if it had been opened.
     #[cfg(test)]
     pub(crate) fn pretend(&mut self, state: State, conn: ConnId) {
-        (self.conn, self.state) = (Some(conn), state);
+        (self.conn, self.state, self.give_up_at) = (Some(conn), state, None);
     }
 
     #[cfg(test)]
