@@ -39,8 +39,6 @@ struct InFlight {
     op: Option<OpId>,
     /// The rank that is to carry it out, as far as we know.
     rank: MdsRank,
-    /// It was sent in the present session.
-    sent: bool,
     /// The number of times that it was sent, in all sessions, to a rank that did not forward it.
     attempts: u32,
     /// Its caller does not want to wait any longer, of which the rank is told.
@@ -81,13 +79,19 @@ fn changes_something(request: &ClientRequest) -> bool {
     }
 }
 
-/// Requests in flight by tid.
+/// Requests in flight by tid. There may be hundreds whose callers wait for nothing, so that what is asked with
+/// each input looks only at those that it is about.
 ///
-/// Invariants: an answered request was sent; tids grow; a promise is that of a request without any answer.
+/// Invariants: an answered request was sent; tids grow; a promise is that of a request without any answer;
+/// `unsent` and `unanswered` are of requests in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     last_tid: u64,
     in_flight: BTreeMap<u64, InFlight>,
+    /// Those that were not sent in the present session with their rank.
+    unsent: BTreeSet<u64>,
+    /// Those without any answer.
+    unanswered: BTreeSet<u64>,
     /// What asynchronous requests without an answer have promised, by tid.
     promises: BTreeMap<u64, Promise>,
 }
@@ -102,18 +106,27 @@ impl Requests {
         recall: Recall,
     ) -> u64 {
         self.last_tid += 1;
-        let entry = InFlight {
-            request,
-            op,
-            rank,
-            sent: false,
-            attempts: 0,
-            interrupted: false,
-            answered: false,
-            recall,
-        };
+        let entry = InFlight { request, op, rank, attempts: 0, interrupted: false, answered: false, recall };
         self.in_flight.insert(self.last_tid, entry);
+        self.unsent.insert(self.last_tid);
+        self.unanswered.insert(self.last_tid);
         self.last_tid
+    }
+
+    fn remove(&mut self, tid: u64) -> Option<InFlight> {
+        self.unsent.remove(&tid);
+        self.unanswered.remove(&tid);
+        self.in_flight.remove(&tid)
+    }
+
+    /// Removes the requests that `is_over`.
+    fn extract(&mut self, is_over: impl Fn(&InFlight) -> bool) -> Vec<InFlight> {
+        let over: Vec<u64> = self.in_flight.iter().filter(|(_, r)| is_over(r)).map(|(tid, _)| *tid).collect();
+        over.into_iter().filter_map(|tid| self.remove(tid)).collect()
+    }
+
+    fn unsent_ones(&self) -> impl Iterator<Item = (u64, &InFlight)> {
+        self.unsent.iter().filter_map(|tid| Some((*tid, self.in_flight.get(tid)?)))
     }
 
     /// Adds an asynchronous request. Returns its tid.
@@ -142,7 +155,7 @@ impl Requests {
 
     /// The oldest request without an answer.
     pub(crate) fn oldest_unanswered(&self) -> Option<u64> {
-        self.in_flight.iter().find(|(_, r)| !r.answered).map(|(tid, _)| *tid)
+        self.unanswered.first().copied()
     }
 
     /// The last request so far.
@@ -159,7 +172,7 @@ impl Requests {
 
     /// The ranks to which requests are still to be sent.
     pub(crate) fn ranks_with_unsent(&self) -> BTreeSet<MdsRank> {
-        self.in_flight.values().filter(|r| !r.sent).map(|r| r.rank).collect()
+        self.unsent_ones().map(|(_, r)| r.rank).collect()
     }
 
     /// The rank of a request.
@@ -174,7 +187,7 @@ impl Requests {
         // An MDS of Ceph checks for an earlier execution only if it is told that there may be one.
         entry.request.num_retry = entry.attempts;
         entry.attempts = entry.attempts.saturating_add(1);
-        entry.sent = true;
+        self.unsent.remove(&tid);
         entry.request.oldest_client_tid = oldest;
         entry.request.mdsmap_epoch = epoch;
         Some((*entry.request).clone())
@@ -182,18 +195,16 @@ impl Requests {
 
     /// The requests without an answer that are to be sent to `rank` now.
     pub(crate) fn unsent(&self, rank: MdsRank) -> Vec<u64> {
-        let due = |r: &InFlight| r.rank == rank && !r.sent && !r.answered;
-        let unsent = self.in_flight.iter().filter(|(_, r)| due(r)).map(|(tid, _)| *tid);
-        unsent.filter(|tid| !self.is_held_back(*tid)).collect()
+        let due = self.unsent_ones().filter(|(_, r)| r.rank == rank && !r.answered).map(|(tid, _)| tid);
+        due.filter(|tid| !self.is_held_back(*tid)).collect()
     }
 
     /// The requests whose callers have an answer, an unsafe one or a promise: `rank` is to replay them, in
     /// this order.
     pub(crate) fn replays(&self, rank: MdsRank) -> Vec<u64> {
         let is_promised = |tid: &u64| self.promises.contains_key(tid) && !forgets_promises();
-        let of_caller = |tid: &u64, r: &InFlight| r.answered || is_promised(tid);
-        let due = |tid: &u64, r: &InFlight| r.rank == rank && !r.sent && of_caller(tid, r);
-        self.in_flight.iter().filter(|(tid, r)| due(tid, r)).map(|(tid, _)| *tid).collect()
+        let due = self.unsent_ones().filter(|(tid, r)| r.rank == rank && (r.answered || is_promised(tid)));
+        due.map(|(tid, _)| tid).collect()
     }
 
     /// The caller of `op` does not want to wait for its lock any longer. A request that is with no rank is
@@ -201,18 +212,16 @@ impl Requests {
     pub(crate) fn interrupt(&mut self, op: OpId) -> Interrupted {
         let own = self.in_flight.iter_mut().find(|(_, r)| r.op == Some(op) && !r.answered);
         match own {
-            Some((_, entry)) if entry.interrupted || entry.sent && !waits_for_lock(&entry.request) => {
-                Interrupted::Told
+            Some((tid, entry)) if self.unsent.contains(tid) && !entry.interrupted => {
+                let tid = *tid;
+                self.remove(tid);
+                Interrupted::Dropped
             }
-            Some((_, entry)) if entry.sent => {
+            Some((_, entry)) if !entry.interrupted && waits_for_lock(&entry.request) => {
                 entry.interrupted = true;
                 Interrupted::Tell(entry.rank, entry.request.clone())
             }
-            Some((tid, _)) => {
-                let tid = *tid;
-                self.in_flight.remove(&tid);
-                Interrupted::Dropped
-            }
+            Some(_) => Interrupted::Told,
             None => Interrupted::Dropped,
         }
     }
@@ -223,54 +232,52 @@ impl Requests {
         // Of an asynchronous request nobody waits for the answer either, but it must reach the next MDS.
         let tells = |r: &InFlight| r.op.is_none() && r.request.op == MdsOp::SETFILELOCK;
         let is_over = |r: &InFlight| r.rank == rank && (r.interrupted || tells(r));
-        self.in_flight.extract_if(.., |_, r| is_over(r)).filter_map(|(_, r)| r.op).collect()
+        self.extract(is_over).into_iter().filter_map(|r| r.op).collect()
     }
 
     /// Drops the requests to `rank` for file locks: the session can't be had back, and with it goes what a
     /// lock rests on. Returns their operations.
     pub(crate) fn drop_locks(&mut self, rank: MdsRank) -> Vec<OpId> {
         let is_lock = |r: &InFlight| r.rank == rank && r.request.op == MdsOp::SETFILELOCK;
-        self.in_flight.extract_if(.., |_, r| is_lock(r)).filter_map(|(_, r)| r.op).collect()
+        self.extract(is_lock).into_iter().filter_map(|r| r.op).collect()
     }
 
     /// Drops the requests to `rank` that change something, and that it may have carried out without an
     /// answer. Returns their operations.
     pub(crate) fn drop_unknown(&mut self, rank: MdsRank) -> Vec<(OpId, MdsOp)> {
         let is_unknown = |r: &InFlight| r.rank == rank && r.attempts > 0 && !r.answered;
-        let unknown = self
-            .in_flight
-            .extract_if(.., |_, r| is_unknown(r) && r.op.is_some() && changes_something(&r.request));
-        unknown.filter_map(|(_, r)| Some((r.op?, r.request.op))).collect()
+        let unknown = self.extract(|r| is_unknown(r) && r.op.is_some() && changes_something(&r.request));
+        unknown.into_iter().filter_map(|r| Some((r.op?, r.request.op))).collect()
     }
 
     /// The session with `rank` is lost: its requests are to be sent again.
     pub(crate) fn session_lost(&mut self, rank: MdsRank) {
-        for entry in self.in_flight.values_mut().filter(|r| r.rank == rank) {
+        for (tid, entry) in self.in_flight.iter_mut().filter(|(_, r)| r.rank == rank) {
             if entry.answered {
                 entry.request.flags |= request_flag::REPLAY;
             }
-            entry.sent = false;
+            self.unsent.insert(*tid);
         }
     }
 
     /// The session with `rank` can't be had back: nothing is replayed. Returns the number of requests whose
     /// changes may be lost although their callers have an answer, and the promises among them.
     pub(crate) fn session_forgotten(&mut self, rank: MdsRank) -> (usize, Vec<Promise>) {
-        for entry in self.in_flight.values_mut().filter(|r| r.rank == rank) {
-            entry.sent = false;
-        }
-        let before = self.in_flight.len();
-        self.in_flight.retain(|_, r| r.rank != rank || !r.answered && r.op.is_some());
+        let of_rank = self.in_flight.iter().filter(|(_, r)| r.rank == rank);
+        self.unsent.extend(of_rank.map(|(tid, _)| *tid));
+        let lost = self.extract(|r| r.rank == rank && (r.answered || r.op.is_none())).len();
         let Self { in_flight, promises, .. } = self;
         let broken = promises.extract_if(.., |tid, _| !in_flight.contains_key(tid));
         let broken = broken.map(|(_, promise)| promise).collect();
-        (before - self.in_flight.len(), broken)
+        (lost, broken)
     }
 
     /// Chooses another rank for each unsent request that `choose` has one for.
     pub(crate) fn redirect_unsent(&mut self, choose: impl Fn(MdsRank, &ClientRequest) -> Option<MdsRank>) {
-        for entry in self.in_flight.values_mut().filter(|r| !r.sent && !r.answered) {
-            if let Some(rank) = choose(entry.rank, &entry.request) {
+        for tid in &self.unsent {
+            if let Some(entry) = self.in_flight.get_mut(tid).filter(|r| !r.answered)
+                && let Some(rank) = choose(entry.rank, &entry.request)
+            {
                 entry.rank = rank;
             }
         }
@@ -281,11 +288,13 @@ impl Requests {
     /// `from`.
     pub(crate) fn forwarded(&mut self, tid: u64, from: MdsRank, to: MdsRank, num_fwd: u32) -> bool {
         let Some(entry) = self.in_flight.get_mut(&tid) else { return false };
-        if entry.rank != from || !entry.sent || entry.answered || num_fwd <= entry.request.num_fwd {
+        let is_unsent = self.unsent.contains(&tid);
+        if entry.rank != from || is_unsent || entry.answered || num_fwd <= entry.request.num_fwd {
             return false;
         }
         entry.request.num_fwd = num_fwd;
-        (entry.rank, entry.sent) = (to, false);
+        entry.rank = to;
+        self.unsent.insert(tid);
         // A rank that forwards a request has not carried it out.
         entry.attempts = entry.attempts.saturating_sub(1);
         true
@@ -297,19 +306,32 @@ impl Requests {
         let (op, first, is_repeat) = (entry.op, !entry.answered, entry.attempts > 1);
         let promise = self.promises.remove(&tid);
         if reply.safe {
-            let ended = self.in_flight.remove(&tid).map(|entry| (entry.request, entry.recall));
+            let ended = self.remove(tid).map(|entry| (entry.request, entry.recall));
             let is_lost = (!first || promise.is_some()) && reply.result < 0;
             return Some(Replied { op, promise, first, is_lost, is_repeat, ended });
         }
         entry.answered = true;
+        self.unanswered.remove(&tid);
         // A replay tells the inode number that the request was given.
         entry.request.ino = reply.trace.target.as_ref().map_or(0, |t| t.ino);
         Some(Replied { op, promise, first, is_lost: false, is_repeat, ended: None })
     }
 
-    /// Asserts the invariant.
+    /// Asserts the invariants.
     pub(crate) fn check(&self) {
         assert!(self.in_flight.keys().next_back().is_none_or(|tid| *tid <= self.last_tid));
+        assert!(
+            self.unanswered.len() <= self.in_flight.len() && self.promises.len() <= self.unanswered.len()
+        );
+        if cfg!(debug_assertions) {
+            self.check_all();
+        }
+    }
+
+    fn check_all(&self) {
+        assert!(self.unsent.iter().all(|tid| self.in_flight.contains_key(tid)), "nothing is left to be sent");
+        let unanswered = self.in_flight.iter().filter(|(_, r)| !r.answered).map(|(tid, _)| tid);
+        assert!(unanswered.eq(&self.unanswered), "the requests without an answer");
         assert!(self.in_flight.values().all(|r| !r.answered || r.attempts > 0), "an answer to no question");
         let is_open = |tid| self.in_flight.get(tid).is_some_and(|r: &InFlight| !r.answered);
         assert!(self.promises.keys().all(is_open), "a promise of no request");

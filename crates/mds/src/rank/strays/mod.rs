@@ -28,8 +28,8 @@ const MAX_LOOKS: usize = 128;
 /// Files to purge or to truncate.
 ///
 /// Invariants: an inode has [`DataWork`] only while it is noted here; `under_way` counts those, at most
-/// [`MAX_FILES`]; an inode that is noted is a candidate or will be in a second, or is being worked on, or is
-/// noted again when what keeps it from being worked on has changed.
+/// [`MAX_FILES`]; an inode that is noted is a candidate or will be in a second or with a commit, or is being
+/// worked on, or is noted again when what keeps it from being worked on has changed.
 #[derive(Default)]
 pub(super) struct Strays {
     /// Removed files and directories, whose objects go with the last capability.
@@ -38,6 +38,8 @@ pub(super) struct Strays {
     truncations: BTreeSet<InodeKey>,
     /// Noted inodes that may be due.
     candidates: BTreeSet<InodeKey>,
+    /// Inodes that become candidates once this event is durable, if they are noted still.
+    uncommitted: BTreeSet<(Lsn, InodeKey)>,
     /// Files truncated in this second and in the last one that nobody waits for. Often they are written next,
     /// which cuts the objects.
     recent: [BTreeSet<InodeKey>; 2],
@@ -103,6 +105,7 @@ impl Strays {
         {
             env.due(Due::Load(stray_page(env, after), None));
         }
+        self.follow_journal(env.journal().durable());
         for _ in 0..MAX_LOOKS.min(self.candidates.len()) {
             if self.under_way >= MAX_FILES {
                 break;
@@ -112,6 +115,20 @@ impl Strays {
                 self.candidates.remove(&ino);
             }
         }
+    }
+
+    /// Events up to `durable` are: inodes that waited for them may be due.
+    fn follow_journal(&mut self, durable: Lsn) {
+        while let Some(next) = self.uncommitted.first().copied().filter(|(lsn, _)| *lsn <= durable) {
+            self.uncommitted.remove(&next);
+            if self.is_noted(next.1) {
+                self.candidates.insert(next.1);
+            }
+        }
+    }
+
+    fn is_noted(&self, ino: InodeKey) -> bool {
+        self.purges.contains(&ino) || self.truncations.contains(&ino)
     }
 
     /// The candidate behind the one that was looked at last, or the first.
@@ -146,10 +163,14 @@ impl Strays {
         };
         let lsn = inode.change.lsn().max(cache.snaps.lsn());
         let is_stored = lsn <= env.journal().durable();
-        if !is_stored && is_awaited(inode) {
-            env.want_durable(lsn);
+        if !is_stored {
+            if is_awaited(inode) {
+                env.want_durable(lsn);
+            }
+            self.uncommitted.insert((lsn, ino));
+            return true;
         }
-        if !is_stored || inode.data.is_dir() && cache.has_commit(ino.ino) {
+        if inode.data.is_dir() && cache.has_commit(ino.ino) {
             return false;
         }
         let inode = cache.inodes.get_mut(&ino).expect("just looked at");
@@ -242,8 +263,10 @@ impl Strays {
         let under_way = cache.inodes.values().filter(|inode| inode.under_way.data_work.is_some()).count();
         assert_eq!(self.under_way, under_way, "inodes that are being worked on");
         for (ino, inode) in &cache.inodes {
-            let is_noted = self.purges.contains(ino) || self.truncations.contains(ino);
-            assert!(inode.under_way.data_work.is_none() || is_noted, "{ino} is worked on and noted");
+            assert!(
+                inode.under_way.data_work.is_none() || self.is_noted(*ino),
+                "{ino} is worked on and noted"
+            );
         }
     }
 }
