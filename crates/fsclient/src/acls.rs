@@ -38,7 +38,8 @@ impl Namespace<'_> {
         self.sessions.ask(attempt, self.cache, mds_request::look_at(ino))
     }
 
-    /// Sets an access list: the mode first, then the list, unless the mode says it all.
+    /// Sets an access list: the mode first, then the list, unless the mode says it all. That may need no
+    /// request: `cp -a` sets such a list on each file that it has made.
     fn set_acl(&mut self, attempt: &mut Attempt<'_>, ino: Ino, value: &[u8], kill_sgid: bool) -> Step {
         let acl = match Acl::decode(value) {
             Ok(acl) => acl,
@@ -48,6 +49,9 @@ impl Namespace<'_> {
         let old = inode.attrs().mode();
         let kept = old & !mode::PERMISSIONS & if kill_sgid { !mode::SET_GID } else { u32::MAX };
         let set = SetAttr { mode: Some(kept | acl.mode()), ..SetAttr::default() };
+        if acl.is_minimal() && matches!(self.prepare_setattr(attempt, ino, &set), Some(Step::Done(Ok(_)))) {
+            return done(Answer::Done);
+        }
         self.ask(attempt, &FsRequest::Setattr { ino, set })
     }
 
@@ -81,6 +85,10 @@ impl Namespace<'_> {
             }
             (R::Setxattr { ino, name, value, .. }, MdsOp::SETATTR) if error.is_none() => {
                 if Acl::decode(value).is_ok_and(|acl| acl.is_minimal()) {
+                    let inode = self.cache.inode(InodeKey::head(*ino));
+                    if inode.is_some_and(|inode| !inode.may_have_acl()) {
+                        return Some(done(Answer::Done));
+                    }
                     return Some(self.ask(attempt, &R::Removexattr { ino: *ino, name: name.clone() }));
                 }
                 Some(self.ask(attempt, request))

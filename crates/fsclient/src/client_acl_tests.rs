@@ -1,12 +1,13 @@
 //! ACLs: what new inodes inherit, and lists in step with modes.
 
-use super::tests::{DIR, DIR_CAPS, INO, Rig, answers, dir_stat, requests};
+use super::tests::{DIR, DIR_CAPS, INO, Rig, answers, asked_mds, dir_stat, requests, stat};
 use super::*;
 use crate::acl;
 use crate::api::{Caller, SetAttr};
 use maps::MdsRank;
 use msgs::{
     ClientReply, ClientRequest, InodeStat, MdsOp, MkdirArgs, ReplyTrace, SetattrArgs, SetxattrArgs, cap,
+    cap_op,
 };
 use wire::Writer;
 
@@ -114,19 +115,24 @@ fn a_list_follows_the_mode() {
 
 #[test]
 fn the_mode_follows_a_list() {
-    for (value, mode) in [(named(5), 0o750), (minimal(), 0o640)] {
-        let mut rig = Rig::with_dir(DIR_CAPS);
+    let unknown = DIR_CAPS & !cap::XATTR_SHARED;
+    for (value, mode, bits) in
+        [(named(5), 0o750, DIR_CAPS), (minimal(), 0o640, DIR_CAPS), (minimal(), 0o640, unknown)]
+    {
+        let mut rig = Rig::with_dir(bits);
         let name = acl::ACCESS.to_vec();
         let set = FsRequest::Setxattr { ino: DIR, name, value: value.clone(), flags: 0, kill_sgid: false };
         let (tid, request) = only(&rig.ask(set), MdsOp::SETATTR);
         assert_eq!(request.args.get::<SetattrArgs>().mode & 0o7777, mode);
-        let out = rig.answered(tid, MdsOp::SETATTR, dir_stat(2, DIR_CAPS));
+        let out = rig.answered(tid, MdsOp::SETATTR, dir_stat(2, bits));
         if mode == 0o750 {
             let (tid, request) = only(&out, MdsOp::SETXATTR);
             assert_eq!(request.args.get::<SetxattrArgs>().flags, 0);
             assert_eq!(request.data.to_vec(), value);
             let out = rig.answered(tid, MdsOp::SETXATTR, dir_stat(3, DIR_CAPS));
             assert_eq!(answers(&out), [&Ok(Answer::Done)]);
+        } else if bits == DIR_CAPS {
+            assert_eq!(answers(&out), [&Ok(Answer::Done)], "none is there to be removed");
         } else {
             let (tid, _) = only(&out, MdsOp::RMXATTR);
             let result = Errno::ENODATA.to_result_code();
@@ -134,6 +140,28 @@ fn the_mode_follows_a_list() {
             assert_eq!(answers(&rig.mds_says(tid, reply)), [&Ok(Answer::Done)], "there was none");
         }
     }
+}
+
+#[test]
+fn a_list_that_the_mode_says_is_set_on_a_held_file_without_asking() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    rig.caps(cap_op::GRANT, 2, cap::PIN | cap::ANY_SHARED | cap::AUTH_EXCL);
+    rig.client.cache.learn_inode(MdsRank(0), &stat(INO, 0o100_600));
+    let set = |value| FsRequest::Setxattr {
+        ino: INO,
+        name: acl::ACCESS.to_vec(),
+        value,
+        flags: 0,
+        kill_sgid: false,
+    };
+    let out = rig.ask(set(minimal()));
+    assert!(asked_mds(&out).is_empty());
+    assert_eq!(answers(&out), [&Ok(Answer::Done)]);
+    let out = rig.ask(FsRequest::Getattr { ino: INO });
+    let [Ok(Answer::Attr(attr, _))] = &answers(&out)[..] else { panic!("{:?}", answers(&out)) };
+    assert_eq!(attr.mode & 0o7777, 0o640);
+    let out = rig.ask(set(named(5)));
+    assert_eq!(asked_mds(&out), [MdsOp::SETATTR], "more than a mode is the MDS's");
 }
 
 #[test]

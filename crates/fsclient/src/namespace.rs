@@ -201,12 +201,11 @@ impl Namespace<'_> {
 
     /// Cuts buffered data off beyond a new size, and has everything else that the MDS does not know flushed
     /// first.
-    fn prepare_setattr(&mut self, attempt: &Attempt<'_>, ino: Ino, set: &SetAttr) -> Option<Step> {
+    pub(crate) fn prepare_setattr(&mut self, attempt: &Attempt<'_>, ino: Ino, set: &SetAttr) -> Option<Step> {
         let key = InodeKey::head(ino);
         let inode = self.cache.inode_mut(key)?;
         // An ACL follows the mode.
-        let has_acl = !inode.knows_acls() || inode.attrs().xattrs().contains_key(acl::ACCESS);
-        let is_alone = set.mode.is_none() || !has_acl;
+        let is_alone = set.mode.is_none() || !inode.may_have_acl();
         if is_alone && inode.set_here(set, attempt.now().wall) {
             inode.told_own_change();
             let attr = inode.attr();

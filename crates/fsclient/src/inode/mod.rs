@@ -20,6 +20,7 @@ pub(crate) use told_names::PATIENCE;
 pub(crate) use usage::{Access, Usage};
 pub(crate) use write_back::WriteBack;
 
+use crate::acl;
 use crate::api::{Attr, Ino, SetAttr};
 use crate::dirty::Flight;
 use crate::key::{InodeKey, OpId};
@@ -139,6 +140,11 @@ impl Inode {
     /// True if the ACLs are known here without asking.
     pub(crate) fn knows_acls(&self) -> bool {
         self.may(cap::XATTR_SHARED)
+    }
+
+    /// True unless it is known here that there is no access list, so that the mode says all.
+    pub(crate) fn may_have_acl(&self) -> bool {
+        !self.knows_acls() || self.attrs.xattrs().contains_key(acl::ACCESS)
     }
 
     /// A name has left this directory by a rename, whose reply describes the directory that it came to.
