@@ -118,7 +118,7 @@ impl Namespace<'_> {
         };
         let dir = InodeKey::head(*parent);
         self.cache.note_work(attempt.now(), dir);
-        self.sessions.send_cap_message(self.cache, dir, attempt.out());
+        self.sessions.send_cap_message(attempt.now(), self.cache, dir, attempt.out());
     }
 
     /// Notes the layout that a file in a directory was given.

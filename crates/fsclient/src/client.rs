@@ -82,7 +82,12 @@ impl Client {
         }
         Self {
             services: Services::new(monc, rados, &mut rng),
-            sessions: Sessions::new(config.mount, SPACE_MDS, metadata_of_sessions(&config)),
+            sessions: Sessions::new(
+                config.mount,
+                SPACE_MDS,
+                config.options.gather,
+                metadata_of_sessions(&config),
+            ),
             cache,
             window: Window::default(),
             handles: Handles::new(),
@@ -436,6 +441,9 @@ impl Node for Client {
         if !self.closed {
             self.settle(now, out);
             self.with_sessions(now, out, |sessions, env| sessions.open_needed(env));
+            if self.ops.is_any_waiting() {
+                self.sessions.send_gathered(out);
+            }
         }
         if !self.closed {
             self.check();

@@ -2,7 +2,7 @@
 
 use super::tests::{DIR, DIR_CAPS, INO, Rig, answers, asked_mds, cap_messages, dir_stat, requests, stat};
 use super::*;
-use crate::api::Caller;
+use crate::api::{Caller, SetAttr};
 use crate::key::InodeKey;
 use maps::{FileLayout, IntervalSet, MdsRank};
 use msgs::{
@@ -251,6 +251,49 @@ fn a_sync_waits_for_promises_and_asks_for_the_journal() {
     assert!(out.iter().any(flushes));
     assert!(answers(&rig.created(tid, b"a", FIRST, false)).is_empty(), "it is not safe");
     assert_eq!(answers(&rig.created(tid, b"a", FIRST, true)), [&Ok(Answer::Done)]);
+}
+
+#[test]
+fn requests_that_nobody_waits_for_are_sent_together() {
+    let pause = Duration::from_millis(1);
+    let gathering = || {
+        let mut rig = Rig::alone_with(true, 64);
+        rig.create(b"first");
+        rig.client.sessions.pretend_gathering(pause);
+        assert!(requests(&rig.create(b"a")).is_empty() && requests(&rig.create(b"b")).is_empty());
+        rig
+    };
+    let names = |out: &Outs| requests(out).into_iter().map(|(_, r)| r.path.path).collect::<Vec<_>>();
+    let both = [b"a".to_vec(), b"b".to_vec()];
+
+    let mut rig = gathering();
+    assert_eq!(rig.client.sessions.deadline(), Some(rig.now.mono + pause));
+    rig.now.mono = rig.now.mono + pause;
+    assert_eq!(names(&rig.input(Input::Timer)), both);
+    assert!(names(&rig.create(b"c")).is_empty());
+    rig.now.mono = rig.now.mono + pause;
+    assert_eq!(names(&rig.input(Input::Timer)), [b"c"]);
+
+    let mut rig = gathering();
+    let sent = (0..30).map(|n| names(&rig.create(format!("n{n}").as_bytes())).len());
+    assert_eq!(sent.collect::<Vec<_>>()[28..], [0, 32], "they are many");
+
+    assert_eq!(names(&gathering().ask(FsRequest::Sync)), both, "a caller waits");
+    assert_eq!(names(&gathering().revoke_dir(2, cap::PIN)), both, "others wait");
+
+    let mut rig = gathering();
+    let out = rig.ask(FsRequest::Setattr { ino: INO + 1, set: SetAttr::default() });
+    assert_eq!(asked_mds(&out), [MdsOp::CREATE, MdsOp::CREATE, MdsOp::SETATTR], "in their order");
+}
+
+#[test]
+fn what_had_gathered_for_a_lost_session_is_sent_to_the_next() {
+    let mut rig = Rig::alone();
+    rig.client.sessions.pretend_gathering(Duration::from_millis(1));
+    assert!(requests(&rig.create(b"a")).is_empty());
+    assert!(requests(&rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Reset })).is_empty());
+    let repeated = rig.client.sessions.repeats(MdsRank(0));
+    assert_eq!(repeated.iter().map(|(_, r)| r.ino).collect::<Vec<_>>(), [FIRST]);
 }
 
 #[test]

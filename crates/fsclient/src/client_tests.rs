@@ -59,7 +59,7 @@ impl Rig {
             mount: true,
             hostname: "h".into(),
             mount_point: "/m".into(),
-            options: ClientOptions::default(),
+            options: ClientOptions { gather: Duration::ZERO, ..ClientOptions::default() },
         };
         let mut client = Client::new(config, Rng::from_seed(1));
         let conn = client.sessions.pretend(State::Open);

@@ -1,6 +1,7 @@
 //! The configuration of a client.
 
 use auth::Credentials;
+use std::time::Duration;
 use wire::{EntityAddr, Uuid};
 
 /// The configuration of a client.
@@ -40,6 +41,8 @@ pub struct ClientOptions {
     pub quotas: bool,
     /// Files are created and removed without waiting for an MDS where that is possible (ADR 0017).
     pub asynchronous: bool,
+    /// The time for which messages to an MDS that nobody here waits for may gather.
+    pub gather: Duration,
 }
 
 impl Default for ClientOptions {
@@ -52,6 +55,7 @@ impl Default for ClientOptions {
             root: "/".into(),
             quotas: true,
             asynchronous: true,
+            gather: Duration::from_millis(1),
         }
     }
 }

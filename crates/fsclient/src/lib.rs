@@ -26,6 +26,7 @@ mod dir_handle;
 mod directories;
 mod dirty;
 mod file_locks;
+mod gathered;
 mod handles;
 mod inode;
 mod key;

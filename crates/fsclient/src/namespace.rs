@@ -276,7 +276,7 @@ impl Namespace<'_> {
             Some(release) => message.releases.push(release),
             None => {
                 inode.give_up_link_count();
-                self.sessions.send_cap_message(self.cache, key, attempt.out());
+                self.sessions.send_cap_message(attempt.now(), self.cache, key, attempt.out());
             }
         }
         self.cache.inode_changed(key);

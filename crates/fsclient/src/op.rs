@@ -188,6 +188,11 @@ impl Ops {
         self.wake(op);
     }
 
+    /// True if local callers wait for answers.
+    pub(crate) fn is_any_waiting(&self) -> bool {
+        !self.ops.is_empty()
+    }
+
     /// Lets an operation try again.
     pub(crate) fn wake(&mut self, op: OpId) {
         self.runnable.push_back(op);

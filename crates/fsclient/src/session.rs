@@ -1,5 +1,6 @@
 //! The session with one rank: its connection, its state and its timers.
 
+use crate::gathered::Gathered;
 use crate::op::Outs;
 use maps::{Gid, IntervalSet, MdsMap, MdsRank, MdsState};
 use msgs::{Body, ClientSession, session_metadata, session_op};
@@ -75,10 +76,12 @@ pub(crate) struct Session {
     takes_async_dirs: bool,
     /// Inode numbers for asynchronous creates, as ranges (first, count). No other MDS knows of them.
     numbers: VecDeque<(u64, u64)>,
+    gathered: Gathered,
 }
 
 impl Session {
-    pub(crate) fn new(rank: MdsRank) -> Self {
+    /// No session yet. Messages that nobody waits for gather for the time `gather`.
+    pub(crate) fn new(rank: MdsRank, gather: Duration) -> Self {
         Self {
             rank,
             state: State::Closed,
@@ -92,6 +95,7 @@ impl Session {
             renames_with_flags: false,
             takes_async_dirs: false,
             numbers: VecDeque::new(),
+            gathered: Gathered::new(gather),
         }
     }
 
@@ -104,7 +108,7 @@ impl Session {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.renew_at.into_iter().chain(self.give_up_at).min()
+        [self.renew_at, self.give_up_at, self.gathered.deadline()].into_iter().flatten().min()
     }
 
     /// True if requests may be sent.
@@ -127,9 +131,27 @@ impl Session {
         self.state == State::Closed
     }
 
-    pub(crate) fn send(&self, body: impl Into<node::Body>, tid: u64, out: &mut Outs) {
+    /// Sends a message, after those that gather.
+    pub(crate) fn send(&mut self, body: impl Into<node::Body>, tid: u64, out: &mut Outs) {
+        self.send_gathered(out);
         if let Some(conn) = self.conn {
             out.push(Output::Send { conn, msg: Msg::new(tid, body) });
+        }
+    }
+
+    /// Sends a message that nobody here waits for, soon.
+    pub(crate) fn send_soon(&mut self, now: Now, body: node::Body, tid: u64, out: &mut Outs) {
+        if self.conn.is_some() && self.gathered.add(now.mono, tid, body) {
+            self.send_gathered(out);
+        }
+    }
+
+    /// Sends the messages that gather.
+    pub(crate) fn send_gathered(&mut self, out: &mut Outs) {
+        let messages = self.gathered.take();
+        if let Some(conn) = self.conn {
+            let send = |(tid, body)| Output::Send { conn, msg: Msg::new(tid, body) };
+            out.extend(messages.into_iter().map(send));
         }
     }
 
@@ -144,6 +166,7 @@ impl Session {
         (self.state, self.gid) = (state, gid);
         // What was waited for has come, perhaps by the map before the pause was over.
         self.give_up_at = None;
+        self.gathered.take();
         self.conn.replace(conn)
     }
 
@@ -181,7 +204,7 @@ impl Session {
         self.give_up_at = (self.state == State::Lost).then(|| now.mono + GIVE_UP_SESSION);
         self.claims_undelivered = false;
         self.numbers.clear();
-        self.conn.take()
+        self.disconnect()
     }
 
     /// The session can't be had back.
@@ -207,6 +230,7 @@ impl Session {
 
     /// Gives the connection up. Returns it, to be closed.
     pub(crate) fn disconnect(&mut self) -> Option<ConnId> {
+        self.gathered.take();
         self.conn.take()
     }
 
@@ -223,7 +247,7 @@ impl Session {
 
     /// The connection has ended: forgets it. Returns the state that the session was in.
     pub(crate) fn disconnected(&mut self) -> State {
-        self.conn = None;
+        self.disconnect();
         self.state
     }
 
@@ -267,6 +291,9 @@ impl Session {
             self.send_op(session_op::REQUEST_RENEWCAPS, out);
             self.renew_at = Some(now.mono + renew_every(map));
         }
+        if self.gathered.deadline().is_some_and(|at| at <= now.mono) {
+            self.send_gathered(out);
+        }
         if self.give_up_at.is_none_or(|at| at > now.mono) {
             return Next::Nothing;
         }
@@ -294,6 +321,7 @@ impl Session {
 
     /// Asserts the invariants.
     pub(crate) fn check(&self) {
+        self.gathered.check();
         let waits = matches!(self.state, State::Closed | State::Lost | State::Closing);
         assert!(waits || self.give_up_at.is_none(), "{} is {:?} and gives up later", self.rank, self.state);
         let needs_conn =
@@ -306,6 +334,12 @@ impl Session {
     pub(crate) fn pretend_announced(&mut self, what: &str) {
         self.renames_with_flags = what == session_metadata::RENAME_FLAGS;
         self.takes_async_dirs = what == session_metadata::ASYNC_DIRS;
+    }
+
+    /// A session of which messages that nobody waits for gather for this time.
+    #[cfg(test)]
+    pub(crate) fn pretend_gathering(&mut self, time: Duration) {
+        self.gathered = Gathered::new(time);
     }
 
     /// A session as if it had been opened.

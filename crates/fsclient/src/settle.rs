@@ -20,7 +20,7 @@ const MAX_FLIGHT: u64 = 4 << 20;
 /// The owners that settling needs.
 pub(crate) struct Settling<'a> {
     pub(crate) cache: &'a mut Cache,
-    pub(crate) sessions: &'a Sessions,
+    pub(crate) sessions: &'a mut Sessions,
     pub(crate) services: &'a mut Services,
     pub(crate) window: &'a mut Window,
 }
@@ -31,9 +31,9 @@ impl Settling<'_> {
         self.write_back(now, key, out);
         self.cache.recount(key);
         self.invalidate(now, key, out);
-        self.sessions.send_cap_message(self.cache, key, out);
+        self.sessions.send_cap_message(now, self.cache, key, out);
         self.cache.end_settling(key);
-        self.sessions.send_releases(self.cache, out);
+        self.sessions.send_releases(now, self.cache, out);
     }
 
     /// Sends buffered data if somebody waits for them, they may not stay, or there are enough for a whole

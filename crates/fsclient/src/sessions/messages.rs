@@ -10,7 +10,7 @@ use crate::session::State;
 use maps::MdsRank;
 use msgs::{
     Body, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession, CreatedInode,
-    GetattrArgs, MdsOp, RefusedLock, lease_action, session_metadata, session_op,
+    GetattrArgs, MdsOp, RefusedLock, cap_op, lease_action, session_metadata, session_op,
 };
 use node::{ConnId, Event, Level, Msg, Output};
 use std::collections::BTreeSet;
@@ -20,6 +20,7 @@ impl Sessions {
     /// A message on a session's connection.
     pub(crate) fn message(&mut self, conn: ConnId, msg: Msg, env: &mut Env<'_>) {
         let (Some(rank), node::Body::Client(body)) = (self.rank_of_conn(conn), msg.body) else { return };
+        let is_answer = is_answer(&body);
         match body {
             Body::ClientSession(session) => self.session_message(rank, &session, env),
             Body::ClientReply(reply) => self.reply(rank, msg.tid, *reply, env),
@@ -43,7 +44,11 @@ impl Sessions {
             Body::ClientQuota(quota) => env.cache.take_quota(&quota),
             _ => {}
         }
-        self.send_releases(env.cache, env.out);
+        self.send_releases(env.now, env.cache, env.out);
+        // Of what an MDS asks for, others may wait for the end.
+        if !is_answer {
+            self.session(rank).send_gathered(env.out);
+        }
     }
 
     fn session_message(&mut self, rank: MdsRank, msg: &ClientSession, env: &mut Env<'_>) {
@@ -184,6 +189,15 @@ impl Sessions {
         let rank = self.choose_rank(env.cache, &next);
         self.enqueue(Some(op), rank, Box::new(next), recall, env.out);
         true
+    }
+}
+
+/// True for a message that only answers one of ours.
+fn is_answer(body: &Body) -> bool {
+    match body {
+        Body::ClientReply(_) => true,
+        Body::ClientCaps(caps) => caps.op == cap_op::FLUSH_ACK,
+        _ => false,
     }
 }
 

@@ -15,10 +15,11 @@ use maps::{Gid, MdsMap, MdsRank, MdsState};
 use monc::ConnSpace;
 use msgs::{
     Body, CapReleaseItem, ClientCapRelease, ClientReconnect, ClientReply, ClientRequest, ClientSession,
-    FileLockArgs, MdsOp, cephfs_feature, lock_kind, lock_rule, session_op,
+    FileLockArgs, MdsOp, cap_flag, cephfs_feature, lock_kind, lock_rule, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Output, Target};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use stdx::{Instant, Now};
 use wire::{EntityType, Errno, Utime};
 
@@ -78,6 +79,8 @@ pub(crate) struct Env<'a> {
 pub(crate) struct Sessions {
     /// Sessions are wanted at all.
     mounts: bool,
+    /// The time for which messages that nobody waits for gather.
+    gather: Duration,
     /// The description of this client for REQUEST_OPEN.
     metadata: BTreeMap<String, String>,
     space: ConnSpace,
@@ -94,10 +97,12 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// No session yet. Connections are numbered in `space`.
-    pub(crate) fn new(mounts: bool, space: u8, metadata: BTreeMap<String, String>) -> Self {
+    /// No session yet. Connections are numbered in `space`; messages that nobody waits for gather for the time
+    /// `gather`.
+    pub(crate) fn new(mounts: bool, space: u8, gather: Duration, metadata: BTreeMap<String, String>) -> Self {
         Self {
             mounts,
+            gather,
             metadata,
             space: ConnSpace::new(space),
             map: MdsMap::default(),
@@ -146,14 +151,26 @@ impl Sessions {
         self.sessions.get(&rank).is_some_and(|s| s.state() == State::Open)
     }
 
-    fn send(&self, rank: MdsRank, body: impl Into<node::Body>, tid: u64, out: &mut Outs) {
-        if let Some(session) = self.sessions.get(&rank) {
+    fn send(&mut self, rank: MdsRank, body: impl Into<node::Body>, tid: u64, out: &mut Outs) {
+        if let Some(session) = self.sessions.get_mut(&rank) {
             session.send(body, tid, out);
         }
     }
 
+    /// Sends a message that nobody here waits for, soon.
+    fn send_soon(&mut self, now: Now, rank: MdsRank, body: node::Body, tid: u64, out: &mut Outs) {
+        if let Some(session) = self.sessions.get_mut(&rank) {
+            session.send_soon(now, body, tid, out);
+        }
+    }
+
+    /// Sends the messages that gather: somebody waits for what follows from them.
+    pub(crate) fn send_gathered(&mut self, out: &mut Outs) {
+        self.sessions.values_mut().for_each(|session| session.send_gathered(out));
+    }
+
     fn session(&mut self, rank: MdsRank) -> &mut Session {
-        self.sessions.entry(rank).or_insert_with(|| Session::new(rank))
+        self.sessions.entry(rank).or_insert_with(|| Session::new(rank, self.gather))
     }
 
     // Requests.
@@ -253,7 +270,9 @@ impl Sessions {
         request.head_version = 1;
         request.stamp = Utime::from(now.wall);
         let tid = self.requests.add_promise(rank, Box::new(request), promise);
-        self.transmit_now(rank, tid, out);
+        if let Some(message) = self.requests.send(tid, self.map.epoch) {
+            self.send_soon(now, rank, node::Body::from(Body::from(message)), tid, out);
+        }
     }
 
     fn transmit_now(&mut self, rank: MdsRank, tid: u64, out: &mut Outs) {
@@ -366,7 +385,7 @@ impl Sessions {
 
     fn follow_map(&mut self, rank: MdsRank, env: &mut Env<'_>) {
         let Self { sessions, map, .. } = self;
-        let session = sessions.entry(rank).or_insert_with(|| Session::new(rank));
+        let session = sessions.entry(rank).or_insert_with(|| Session::new(rank, self.gather));
         if session.state() == State::Closing {
             return;
         }
@@ -624,7 +643,7 @@ impl Sessions {
     // Capabilities.
 
     /// Sends the message about an inode's capability that is due, if its session is open.
-    pub(crate) fn send_cap_message(&self, cache: &mut Cache, key: InodeKey, out: &mut Outs) {
+    pub(crate) fn send_cap_message(&mut self, now: Now, cache: &mut Cache, key: InodeKey, out: &mut Outs) {
         // No MDS is told anything of an inode that it does not know yet.
         let inode = cache.inode(key).filter(|inode| !inode.promised().is_new());
         let Some(cap) = inode.and_then(|inode| inode.caps().cap()) else { return };
@@ -632,19 +651,24 @@ impl Sessions {
         if self.is_open(rank)
             && let Some((tid, message)) = cache.take_cap_message(key)
         {
-            self.send(rank, Body::from(message), tid, out);
+            // It may give back what an MDS waits for.
+            let hurries = message.flags & cap_flag::SYNC != 0;
+            self.send_soon(now, rank, node::Body::from(Body::from(message)), tid, out);
+            if hurries {
+                self.send_gathered(out);
+            }
         }
     }
 
     /// Gives back the capabilities that the cache has dropped.
-    pub(crate) fn send_releases(&self, cache: &mut Cache, out: &mut Outs) {
+    pub(crate) fn send_releases(&mut self, now: Now, cache: &mut Cache, out: &mut Outs) {
         let mut by_rank: BTreeMap<MdsRank, Vec<CapReleaseItem>> = BTreeMap::new();
         for (rank, item) in cache.take_releases() {
             by_rank.entry(rank).or_default().push(item);
         }
         for (rank, caps) in by_rank {
             let body = ClientCapRelease { caps, osd_epoch_barrier: maps::Epoch(0) };
-            self.send(rank, Body::from(body), 0, out);
+            self.send_soon(now, rank, node::Body::from(Body::from(body)), 0, out);
         }
     }
 
@@ -677,6 +701,12 @@ impl Sessions {
     pub(crate) fn pretend_announced(&mut self, what: &str) {
         let root = self.map.root;
         self.session(root).pretend_announced(what);
+    }
+
+    /// The session of the root's rank as if messages that nobody waits for gathered for this time.
+    pub(crate) fn pretend_gathering(&mut self, time: Duration) {
+        let root = self.map.root;
+        self.session(root).pretend_gathering(time);
     }
 
     /// Numbers as if the root's rank had delegated them.
