@@ -8,6 +8,11 @@ use stdx::{Instant, Now};
 
 /// The longest that written data stay here when nobody asks for them to leave.
 pub(crate) const WRITE_BACK_AFTER: Duration = Duration::from_secs(2);
+/// The time for which data of a file stay that nobody writes any more: many a file is removed soon after, and
+/// those of several files leave together.
+const WRITE_BACK_CLOSED_AFTER: Duration = Duration::from_millis(100);
+/// Files that were closed in the same interval are written back at once.
+const CLOSED_TOGETHER: Duration = Duration::from_millis(25);
 
 /// Buffered bytes of the client.
 ///
@@ -66,6 +71,12 @@ impl BufferTotal {
     /// A file has something to write back from now on, unless it has since longer.
     pub(crate) fn note_dirty(&mut self, now: Now, key: InodeKey) {
         self.due_at.note(key, now.mono + WRITE_BACK_AFTER);
+    }
+
+    /// A file that has something to write back is not written any more.
+    pub(crate) fn note_closed(&mut self, now: Now, key: InodeKey) {
+        let (at, step) = (now.mono + WRITE_BACK_CLOSED_AFTER, CLOSED_TOGETHER.as_nanos() as u64);
+        self.due_at.bring_forward(key, Instant(at.0.next_multiple_of(step)));
     }
 
     /// A file has nothing to write back.

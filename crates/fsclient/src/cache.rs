@@ -587,7 +587,7 @@ impl Cache {
     pub(crate) fn write_back_old(&mut self, now: Now) {
         for key in self.buffer.take_due(now) {
             if let Some(inode) = self.inodes.get_mut(&key) {
-                inode.want_sync();
+                inode.want_old_to_leave();
             }
             self.inode_changed(key);
         }
@@ -623,7 +623,7 @@ impl Cache {
     }
 
     /// Ends the settling of an inode: ends what was wanted of it and is done, drops it if nobody needs it.
-    pub(crate) fn end_settling(&mut self, key: InodeKey) {
+    pub(crate) fn end_settling(&mut self, now: Now, key: InodeKey) {
         let Some(inode) = self.inodes.get_mut(&key) else { return };
         let clean = inode.settle_write_back();
         // No name leads to it: the MDS may purge it only when we let go.
@@ -633,6 +633,8 @@ impl Cache {
         }
         if clean {
             self.buffer.note_clean(key);
+        } else if !inode.usage().access().writes {
+            self.buffer.note_closed(now, key);
         }
         if removed {
             self.let_go(key);

@@ -215,7 +215,7 @@ fn an_inode_with_other_names_is_not_unlinked_without_waiting() {
     rig.created(tid, b"a", FIRST, true);
     let linked = InodeStat { nlink: 2, version: 2, ..stat(FIRST, S_IFREG | 0o640) };
     rig.client.cache.learn_inode(MdsRank(0), &linked);
-    rig.client.cache.end_settling(InodeKey::head(FIRST));
+    rig.client.cache.end_settling(rig.now, InodeKey::head(FIRST));
     let out = rig.unlink(b"a");
     assert!(answers(&out).is_empty());
     assert_eq!(request(&out).1.flags & request_flag::ASYNC, 0);

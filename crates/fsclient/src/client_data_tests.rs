@@ -1,11 +1,12 @@
 //! Buffered data on their way to the OSDs, and reads beside them.
 
-use super::tests::{INO, READERS, Rig, answers, cap_messages};
+use super::tests::{ALONE, INO, READERS, Rig, answers, cap_messages, stat};
 use super::*;
 use crate::api::Invalidate;
 use crate::buffer::WRITE_BACK_AFTER;
 use crate::mds_request::open_flag;
-use msgs::{ClientSession, cap, cap_op, session_op};
+use maps::MdsRank;
+use msgs::{ClientSession, InodeStat, cap, cap_flag, cap_op, session_op};
 use std::time::Duration;
 use stdx::Bufs;
 
@@ -36,6 +37,40 @@ fn a_read_waits_for_few_of_many_buffered_writes() {
         rounds += 1;
     }
     assert_eq!(rounds, 1000_usize.div_ceil(32), "what arrives makes space for as many");
+}
+
+#[test]
+fn data_of_a_closed_file_stay_a_moment_and_need_no_commit() {
+    let mut rig = Rig::new();
+    rig.write(0, PAGE);
+    let fh = rig.fh;
+    rig.ask(FsRequest::Release { fh, lock_owner: 0 });
+    assert_eq!((rig.client.services.flights(), rig.buffered()), (0, (PAGE as u64, None)));
+    let due = rig.client.cache.buffer().deadline().expect("it is to leave");
+    assert_eq!(due.0 % 25_000_000, 0, "together with others");
+    rig.now.mono = due;
+    rig.input(Input::Timer);
+    assert_eq!(rig.client.services.flights(), 1);
+    let told = cap_messages(&rig.writes_arrive());
+    assert_eq!((told[0].op, told[0].flags & cap_flag::SYNC), (cap_op::FLUSH, 0), "nobody waits for it");
+}
+
+#[test]
+fn data_of_a_removed_file_never_leave() {
+    for (bits, flights) in [(ALONE, 0), (ALONE & !cap::FILE_BUFFER, 1)] {
+        let mut rig = Rig::new();
+        rig.write(0, PAGE);
+        let mut removed = InodeStat { nlink: 0, version: 5, ..stat(INO, 0o100_644) };
+        removed.layout = rig.inode().attrs().layout().into();
+        rig.client.cache.learn_inode(MdsRank(0), &removed);
+        assert_eq!(rig.buffered().0, PAGE as u64, "it is open");
+        if bits != ALONE {
+            rig.caps(cap_op::REVOKE, 2, bits);
+        }
+        rig.close_and_wait();
+        assert_eq!(rig.client.services.flights(), flights, "others may have it open without the bit");
+        assert_eq!(rig.buffered().0, flights as u64 * PAGE as u64);
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) const INO: Ino = 0x100_0000_0000;
 const FH: Fh = 2;
 const RANK: MdsRank = MdsRank(0);
 const READ_WRITE: Access = Access { reads: true, writes: true };
-const ALONE: u32 = cap::PIN
+pub(super) const ALONE: u32 = cap::PIN
     | cap::ANY_SHARED
     | cap::AUTH_EXCL
     | cap::FILE_EXCL
@@ -116,6 +116,14 @@ impl Rig {
         out
     }
 
+    /// Closes the file, whose data leave after a while.
+    pub(super) fn close_and_wait(&mut self) -> Outs {
+        let mut out = self.ask(FsRequest::Release { fh: self.fh, lock_owner: 0 });
+        self.now.mono = self.now.mono + Duration::from_millis(125);
+        out.extend(self.input(Input::Timer));
+        out
+    }
+
     pub(super) fn write(&mut self, offset: u64, len: usize) -> Outs {
         self.ask(FsRequest::Write {
             fh: self.fh,
@@ -125,7 +133,7 @@ impl Rig {
         })
     }
 
-    fn inode(&self) -> &Inode {
+    pub(super) fn inode(&self) -> &Inode {
         self.client.cache.inode(InodeKey::head(INO)).expect("the rig's file")
     }
 
@@ -319,7 +327,7 @@ fn mode_and_times_change_here_and_travel_in_one_flush() {
         rig.ask(FsRequest::Setattr { ino: INO, set: SetAttr { mode: Some(0o600), ..SetAttr::default() } }),
     );
     assert_eq!((answers(&out).len(), asked_mds(&out).len(), cap_messages(&out).len()), (2, 0, 0));
-    let out = rig.ask(FsRequest::Release { fh: FH, lock_owner: 0 });
+    let out = rig.close_and_wait();
     assert!(cap_messages(&out).iter().all(|m| m.dirty.0 == 0));
     let told = cap_messages(&rig.writes_arrive());
     assert_eq!(told[0].dirty.0, cap::FILE_WR | cap::FILE_EXCL | cap::AUTH_EXCL);
@@ -334,7 +342,7 @@ fn a_write_replaces_a_modification_time_ahead_of_the_clock() {
     assert_eq!(rig.inode().attr().mtime, ahead);
     rig.write(0, 10);
     assert!(rig.inode().attr().mtime < ahead);
-    rig.ask(FsRequest::Release { fh: FH, lock_owner: 0 });
+    rig.close_and_wait();
     let told = cap_messages(&rig.writes_arrive());
     assert_eq!(told[0].dirty.0, cap::FILE_WR | cap::FILE_EXCL);
     assert!(Wall::from(told[0].file().mtime) < ahead);

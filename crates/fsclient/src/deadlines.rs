@@ -28,6 +28,14 @@ impl<K: Ord + Copy> Deadlines<K> {
         }
     }
 
+    /// Moves the deadline of a key that has one to an earlier time.
+    pub(crate) fn bring_forward(&mut self, key: K, at: Instant) {
+        if self.at.get(&key).is_some_and(|old| at < *old) {
+            self.remove(key);
+            self.note(key, at);
+        }
+    }
+
     pub(crate) fn remove(&mut self, key: K) {
         if let Some(at) = self.at.remove(&key) {
             self.by_time.remove(&(at, key));
@@ -67,9 +75,12 @@ mod tests {
             deadlines.note(key, Instant(at));
         }
         deadlines.remove(3);
+        for (key, at) in [(3, 1), (2, 11), (1, 29)] {
+            deadlines.bring_forward(key, Instant(at));
+        }
         assert_eq!((deadlines.first(), deadlines.take_due(Instant(9))), (Some(Instant(10)), None));
         assert!(deadlines.is_due(Instant(10), 2) && !deadlines.is_due(Instant(10), 1));
-        let taken: Vec<i32> = std::iter::from_fn(|| deadlines.take_due(Instant(30))).collect();
+        let taken: Vec<i32> = std::iter::from_fn(|| deadlines.take_due(Instant(29))).collect();
         assert_eq!(taken, [2, 1]);
         assert_eq!((deadlines.first(), deadlines.keys().count()), (None, 0));
     }

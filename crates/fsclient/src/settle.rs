@@ -32,13 +32,16 @@ impl Settling<'_> {
         self.cache.recount(key);
         self.invalidate(now, key, out);
         self.sessions.send_cap_message(now, self.cache, key, out);
-        self.cache.end_settling(key);
+        self.cache.end_settling(now, key);
         self.sessions.send_releases(now, self.cache, out);
     }
 
     /// Sends buffered data if somebody waits for them, they may not stay, or there are enough for a whole
     /// object: as many as the window has space for. The rest goes when others have arrived.
     fn write_back(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
+        if let Some(inode) = self.cache.inode_mut(key) {
+            inode.discard_removed();
+        }
         loop {
             let is_due = |inode| self.cache.is_write_back_due(now, inode);
             if !self.cache.inode(key).is_some_and(is_due) {

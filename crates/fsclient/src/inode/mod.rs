@@ -433,9 +433,19 @@ impl Inode {
         self.usage.wait(op);
     }
 
-    /// Has data and attributes leave now.
-    pub(crate) fn want_sync(&mut self) {
-        self.data.want_sync();
+    /// Has data and attributes leave that have waited for long enough. Those of a file that nobody writes any
+    /// more need not be durable at once.
+    pub(crate) fn want_old_to_leave(&mut self) {
+        if self.usage.access().writes { self.data.want_sync() } else { self.data.want_data() }
+    }
+
+    /// Forgets the buffered data of a file that nobody can open any more. As long as they may be buffered here,
+    /// nobody else has it open.
+    pub(crate) fn discard_removed(&mut self) {
+        let is_gone = self.attrs.nlink() == 0 && self.usage.is_closed() && !self.promised.is_any();
+        if is_gone && self.may(cap::FILE_BUFFER) && !self.caps.is_revoked() {
+            self.data.dirty_mut().discard();
+        }
     }
 
     /// Nobody waits for data and attributes any more.
@@ -572,12 +582,12 @@ impl Inode {
         self.data.is_sync_wanted() && self.usage.has_waiters()
     }
 
-    /// True if buffered data have to leave now: somebody waits for them, nobody writes any more, or they may
-    /// not stay.
+    /// True if buffered data have to leave now: somebody waits for them, they may not stay, or they fill an
+    /// object. Of a file without a name that nobody writes any more nothing stays, so that it may be purged.
     pub(crate) fn must_write_back(&self) -> bool {
         self.has_urgent_data()
             || self.data.is_wanted()
-            || !self.usage.access().writes
+            || self.attrs.nlink() == 0 && !self.usage.access().writes
             || self.data.dirty().waiting_bytes() >= u64::from(self.attrs.layout().object_size).max(1 << 20)
     }
 
