@@ -74,6 +74,10 @@ pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub(crate) const OPEN_KILL_SUIDGID: u32 = 1;
 /// Flag of the answers to `OPEN` and `CREATE`: cached pages stay.
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
+/// Flag of the same: reads and writes go past the kernel's cache.
+pub(crate) const OPEN_DIRECT_IO: u32 = 1;
+/// Flag of the same: such writes need not wait for one another.
+pub(crate) const OPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 /// Flag of `SETLK` and `SETLKW`: a BSD lock.
 pub(crate) const LOCK_FLOCK: u32 = 1;
 /// Flag of a long `SETXATTR`: the caller is not of the file's group, so an ACL takes its set-group-ID bit.

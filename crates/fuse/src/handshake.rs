@@ -15,6 +15,7 @@ pub(crate) const MAX_IO: u32 = 1 << 20;
 pub(crate) struct Handshake {
     expires_names: Arc<AtomicBool>,
     long_setxattr: Arc<AtomicBool>,
+    parallel_direct: Arc<AtomicBool>,
 }
 
 impl Handshake {
@@ -25,7 +26,8 @@ impl Handshake {
 
     /// The form of the kernel's requests to a mount of a directory.
     pub(crate) fn request_form(&self, root: Root) -> RequestForm {
-        RequestForm { long_setxattr: self.long_setxattr.load(Ordering::Relaxed), root }
+        let long_setxattr = self.long_setxattr.load(Ordering::Relaxed);
+        RequestForm { long_setxattr, parallel_direct: self.parallel_direct.load(Ordering::Relaxed), root }
     }
 }
 
@@ -46,9 +48,13 @@ impl Filesystem for Handshake {
             | InitFlags::FUSE_POSIX_ACL
             | InitFlags::FUSE_SETXATTR_EXT
             | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+            | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP
             | InitFlags::FUSE_DONT_MASK;
         let expires_names = config.capabilities().contains(InitFlags::FUSE_HAS_EXPIRE_ONLY);
         self.expires_names.store(expires_names, Ordering::Relaxed);
+        // By then (Linux 6.6) direct writes are taken in parallel too, if the answer to an open says so.
+        let parallel_direct = config.capabilities().contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        self.parallel_direct.store(parallel_direct, Ordering::Relaxed);
         let long_setxattr = config.capabilities().contains(InitFlags::FUSE_SETXATTR_EXT);
         self.long_setxattr.store(long_setxattr, Ordering::Relaxed);
         let _ = config.add_capabilities(wanted & config.capabilities());

@@ -114,6 +114,9 @@ fn told_no_names(mut answer: Answer) -> Result<Answer, client::Errno> {
     Ok(answer)
 }
 
+/// The kernel reads and writes a file with `O_DIRECT` past its cache, and several threads at a time.
+const DIRECT: u32 = abi::OPEN_DIRECT_IO | abi::OPEN_PARALLEL_DIRECT_WRITES;
+
 enum Content {
     Body(Body),
     Data(Bufs),
@@ -135,22 +138,24 @@ fn encode(form: Form, answer: Answer, unseen: &mut Vec<u64>) -> Result<Content, 
         (Form::Statx, Answer::Attr(attr, valid)) => {
             body.statx_out(&attr, valid);
         }
-        (Form::Plain, answer) => put_plain(&mut body, answer)?,
+        (Form::Direct, answer) => put_plain(&mut body, answer, DIRECT)?,
+        (Form::Plain, answer) => put_plain(&mut body, answer, 0)?,
         _ => return Err(libc::EIO),
     }
     Ok(Content::Body(body))
 }
 
-fn put_plain(body: &mut Body, answer: Answer) -> Result<(), i32> {
+/// Puts the content of an answer; one that has a handle of a file has also these flags.
+fn put_plain(body: &mut Body, answer: Answer, flags: u32) -> Result<(), i32> {
     match answer {
         Answer::Done => body,
         Answer::Entry(entry) => body.entry(&entry),
         Answer::Absent(valid) => body.absent(valid),
         Answer::Attr(attr, valid) => body.attr_out(&attr, valid),
         Answer::Opened { fh, keep_cache } => {
-            body.u64(fh).u32(if keep_cache { abi::OPEN_KEEP_CACHE } else { 0 }).u32(0)
+            body.u64(fh).u32(flags | if keep_cache { abi::OPEN_KEEP_CACHE } else { 0 }).u32(0)
         }
-        Answer::Created { entry, fh } => body.entry(&entry).u64(fh).u32(0).u32(0),
+        Answer::Created { entry, fh } => body.entry(&entry).u64(fh).u32(flags).u32(0),
         Answer::Written(n) => body.u32(n).u32(0),
         Answer::Lock(lock) => body.u64(lock.start).u64(lock.end).u32(lock.kind).u32(lock.pid),
         Answer::Offset(offset) => body.u64(offset),
@@ -236,6 +241,17 @@ mod tests {
         assert_eq!(entries[1].entry.expect("it has one").entry_valid, Duration::ZERO);
         let absent = Answer::Absent(Duration::from_secs(1));
         assert_eq!(told_no_names(absent), Err(client::Errno::ENOENT));
+    }
+
+    #[test]
+    fn a_direct_handle_allows_parallel_writes() {
+        let flags = |form, keep_cache| {
+            let opened = encode(form, Answer::Opened { fh: 9, keep_cache }, &mut Vec::new());
+            let Ok(Content::Body(body)) = opened else { panic!("a body") };
+            u32::from_ne_bytes(body.0[8..12].try_into().expect("four bytes"))
+        };
+        let all = [(Form::Plain, false), (Form::Plain, true), (Form::Direct, false), (Form::Direct, true)];
+        assert_eq!(all.map(|(form, keep)| flags(form, keep)), [0, 0x2, 0x41, 0x43]);
     }
 
     #[test]

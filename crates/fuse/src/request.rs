@@ -38,6 +38,8 @@ pub(crate) enum What {
 pub(crate) struct RequestForm {
     /// `SETXATTR` has flags of its own beside those of setxattr(2).
     pub long_setxattr: bool,
+    /// Files can be opened so that direct writes go on at the same time, and still be mapped.
+    pub parallel_direct: bool,
     /// The directory that the kernel calls 1.
     pub root: Root,
 }
@@ -47,12 +49,22 @@ pub(crate) struct RequestForm {
 pub(crate) enum Form {
     /// As the answer's own content has it.
     Plain,
+    /// A handle of a file with `O_DIRECT`.
+    Direct,
     /// A value or its size, for a buffer of so many bytes; 0 asks for the size.
     Xattr(u32),
     /// Attributes with the birth time.
     Statx,
     /// Entries of a directory in so many bytes, with attributes or without.
     Entries { dir: Ino, size: usize, plus: bool },
+}
+
+impl RequestForm {
+    /// The form of the answer that has the handle of a file, which is opened with `flags` of open(2).
+    fn of_handle(self, flags: u32) -> Form {
+        let is_direct = flags & libc::O_DIRECT.cast_unsigned() != 0;
+        if is_direct && self.parallel_direct { Form::Direct } else { Form::Plain }
+    }
 }
 
 impl Request {
@@ -66,7 +78,8 @@ impl Request {
         let what = match op {
             opcode::MKNOD => mknod(node, &mut caller, &mut f)?,
             opcode::MKDIR => mkdir(node, &mut caller, &mut f)?,
-            opcode::CREATE => create(node, &mut caller, &mut f)?,
+            opcode::CREATE => create(node, form, &mut caller, &mut f)?,
+            opcode::OPEN => open(node, form, &mut f)?,
             opcode::SETXATTR => set_xattr(node, form, &mut f)?,
             opcode::RENAME | opcode::RENAME2 => rename(op, node, form, &mut f)?,
             opcode::STATFS => What::Ask(FsRequest::Statfs { root: form.root.ino() }, Form::Plain),
@@ -97,7 +110,6 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::UNLINK => FsRequest::Unlink { parent: node, name: f.name()? },
         opcode::RMDIR => FsRequest::Rmdir { parent: node, name: f.name()? },
         opcode::LINK => FsRequest::Link { ino: f.u64()?, new_parent: node, new_name: f.name()? },
-        opcode::OPEN => open(node, f)?,
         opcode::READ => FsRequest::Read { fh: f.u64()?, offset: f.u64()?, len: f.u32()? },
         opcode::WRITE => write(f)?,
         opcode::FLUSH => flush(f)?,
@@ -150,15 +162,17 @@ fn lseek(f: &mut Fields<'_>) -> Option<What> {
     Some(What::Ask(FsRequest::Lseek { fh, offset, whence }, Form::Plain))
 }
 
-fn create(parent: u64, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> {
+fn create(parent: u64, form: RequestForm, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> {
     let (flags, mode, umask, _) = (f.u32()?, f.u32()?, f.u32()?, f.u32()?);
     caller.umask = umask;
-    Some(What::Ask(FsRequest::Create { parent, name: f.name()?, mode, flags }, Form::Plain))
+    let create = FsRequest::Create { parent, name: f.name()?, mode, flags };
+    Some(What::Ask(create, form.of_handle(flags)))
 }
 
-fn open(ino: u64, f: &mut Fields<'_>) -> Option<FsRequest> {
+fn open(ino: u64, form: RequestForm, f: &mut Fields<'_>) -> Option<What> {
     let (flags, open_flags) = (f.u32()?, f.u32()?);
-    Some(FsRequest::Open { ino, flags, kill_suidgid: open_flags & abi::OPEN_KILL_SUIDGID != 0 })
+    let open = FsRequest::Open { ino, flags, kill_suidgid: open_flags & abi::OPEN_KILL_SUIDGID != 0 };
+    Some(What::Ask(open, form.of_handle(flags)))
 }
 
 fn write(f: &mut Fields<'_>) -> Option<FsRequest> {
@@ -359,6 +373,27 @@ mod tests {
         else {
             panic!("{copy:?}");
         };
+    }
+
+    #[test]
+    fn a_file_is_direct_where_the_kernel_can_map_it_too() {
+        let direct = libc::O_DIRECT.cast_unsigned();
+        let form_of = |op, body: &[u8], parallel_direct| {
+            let form = RequestForm { parallel_direct, ..RequestForm::default() };
+            match Request::decode(&request(op, 5, body), form).expect("whole").what {
+                What::Ask(_, form) => form,
+                other => panic!("{other:?}"),
+            }
+        };
+        for (flags, parallel_direct, expected) in
+            [(direct, true, Form::Direct), (direct, false, Form::Plain), (2, true, Form::Plain)]
+        {
+            let mut body: Vec<u8> = [flags, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
+            assert_eq!(form_of(opcode::OPEN, &body, parallel_direct), expected);
+            body.extend([0; 8]);
+            body.extend(b"name\0");
+            assert_eq!(form_of(opcode::CREATE, &body, parallel_direct), expected);
+        }
     }
 
     #[test]
