@@ -24,6 +24,8 @@ pub enum Program {
 pub struct Mount {
     point: PathBuf,
     program: Program,
+    /// The directory of the file system that is mounted.
+    root: &'static str,
     process: Child,
 }
 
@@ -35,9 +37,14 @@ impl Mount {
 
     /// Mounts with a given program.
     pub fn by(program: Program, cluster: &Cluster, name: &str) -> Self {
+        Self::of(program, cluster, "/", name)
+    }
+
+    /// The same for a directory of the file system.
+    pub fn of(program: Program, cluster: &Cluster, root: &'static str, name: &str) -> Self {
         let point = cluster.dir().join(name);
         std::fs::create_dir_all(&point).expect("a mount point");
-        Self { process: serve(program, cluster, &point), program, point }
+        Self { process: serve(program, cluster, root, &point), program, root, point }
     }
 
     /// True if this machine allows mounts. Otherwise prints that the test is skipped, or fails it if
@@ -65,7 +72,7 @@ impl Mount {
     /// Kills its process and mounts at the same place again.
     pub fn kill_and_mount_again(&mut self, cluster: &Cluster) {
         self.kill();
-        self.process = serve(self.program, cluster, &self.point);
+        self.process = serve(self.program, cluster, self.root, &self.point);
     }
 
     /// Sends its process a signal.
@@ -84,10 +91,10 @@ impl Drop for Mount {
     }
 }
 
-fn serve(program: Program, cluster: &Cluster, point: &Path) -> Child {
+fn serve(program: Program, cluster: &Cluster, root: &str, point: &Path) -> Child {
     if program == Program::CephFuse {
         let mut command = Command::new("ceph-fuse");
-        command.arg("-c").arg(cluster.conf()).arg("-f").arg(point).stderr(Stdio::null());
+        command.arg("-c").arg(cluster.conf()).args(["-r", root, "-f"]).arg(point).stderr(Stdio::null());
         let process = command.stdout(Stdio::null()).spawn().expect("starts");
         let began = Instant::now();
         while run(Command::new("mountpoint").arg("-q").arg(point)).code != 0 {
@@ -96,7 +103,7 @@ fn serve(program: Program, cluster: &Cluster, point: &Path) -> Child {
         return process;
     }
     let mut command = Command::new(nacre_bin());
-    command.arg("mount").arg("-c").arg(cluster.conf()).arg(point);
+    command.arg("mount").arg("-c").arg(cluster.conf()).arg(format!(":{root}")).arg(point);
     command.arg("--log").arg(cluster.dir().join("log/mount.log"));
     let mut process = command.stdout(Stdio::piped()).spawn().expect("starts");
     let mut line = String::new();

@@ -119,6 +119,12 @@ pub struct ObjectRequest {
 pub enum FsRequest {
     /// Finds a name; the answer counts as one reference to the inode.
     Lookup { parent: Ino, name: Vec<u8> },
+    /// Finds an inode by its number, as NFS servers ask by a handle; the answer counts as one reference. What
+    /// has no name any more, and the state of a snapshot that is not known here, is ESTALE.
+    LookupIno { ino: Ino },
+    /// Finds the directory that a directory is in; the answer counts as one reference to it. It is ESTALE if
+    /// there is none.
+    LookupParent { ino: Ino },
     /// Gives `count` references back.
     Forget { ino: Ino, count: u64 },
     /// Returns attributes.
@@ -271,7 +277,7 @@ pub struct Attr {
     pub btime: Wall,
 }
 
-/// A name's inode.
+/// An inode that was found, mostly by name.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Entry {
     /// Attributes.
@@ -324,7 +330,7 @@ pub type OpAnswer = (Result<u32, Errno>, Bufs);
 pub enum Answer {
     /// Success, without content.
     Done,
-    /// Of `Lookup`, `Mknod`, `Mkdir`, `Symlink`, `Link`.
+    /// Of `Lookup`, `LookupIno`, `LookupParent`, `Mknod`, `Mkdir`, `Symlink`, `Link`.
     Entry(Entry),
     /// Of `Lookup`: the name does not exist, and the caller may believe that for a time. Without such a time
     /// the answer is ENOENT.

@@ -352,14 +352,20 @@ impl Cache {
 
     /// The inode of a name for a local caller, who holds one more reference to it from now on.
     pub(crate) fn entry(&mut self, now: Now, dir: InodeKey, name: &[u8], key: InodeKey) -> Option<Entry> {
+        let entry = self.entry_of(key)?;
         let is_of_name = self.names.last_known(dir, name) == Some(key);
+        let entry_valid = if is_of_name { self.tell_name(now, dir, name) } else { Duration::ZERO };
+        Some(Entry { entry_valid, ..entry })
+    }
+
+    /// The same for an inode that was found without a name.
+    pub(crate) fn entry_of(&mut self, key: InodeKey) -> Option<Entry> {
         let inode = self.inodes.get_mut(&key)?;
         inode.add_lookups(1);
         self.use_counter += 1;
         inode.set_used_at(self.use_counter);
         let (attr, attr_valid) = (inode.attr(), inode.tell_attributes(false));
-        let entry_valid = if is_of_name { self.tell_name(now, dir, name) } else { Duration::ZERO };
-        Some(Entry { attr, entry_valid, attr_valid })
+        Some(Entry { attr, entry_valid: Duration::ZERO, attr_valid })
     }
 
     /// The time for which a local caller may believe the answer for a name.

@@ -4,6 +4,7 @@
 //! invalidated and reported to its MDS, until nothing is left to do.
 
 use crate::api::{Answer, FsRequest, Reply, Request};
+use crate::by_number::ByNumber;
 use crate::cache::Cache;
 use crate::comeback::Comeback;
 use crate::config::ClientConfig;
@@ -161,6 +162,9 @@ impl Client {
                 let client = services.cluster().monc().global_id();
                 let world = xattrs::World { osdmap: services.osdmap(), client };
                 Snapshots { cache, handles, sessions, snapdir, world }.step(attempt, request)
+            }
+            R::LookupIno { .. } | R::LookupParent { .. } => {
+                ByNumber { cache, sessions }.step(attempt, request)
             }
             R::Getxattr { ino, name } if name == layout_json::OF_DIR => {
                 layout_json::of_dir((cache, sessions), attempt, cache.key(*ino), services.osdmap())
@@ -479,6 +483,9 @@ mod eviction_tests;
 #[cfg(test)]
 #[path = "client_fs_name_tests.rs"]
 mod fs_name_tests;
+#[cfg(test)]
+#[path = "client_handles_tests.rs"]
+mod handles_tests;
 #[cfg(test)]
 #[path = "client_locks_tests.rs"]
 mod locks_tests;

@@ -280,3 +280,21 @@ fn the_directory_of_snapshots_has_the_name_that_is_configured() {
     rig.client.config.options.snapdir.clear();
     assert_eq!(asked_mds(&rig.ask(lookup(DIR, b"old"))), [MdsOp::LOOKUP]);
 }
+
+#[test]
+fn a_state_is_found_by_its_number_as_long_as_it_is_here() {
+    let (mut rig, top, file) = Rig::with_snapshot();
+    let (find, parent) = (|ino| FsRequest::LookupIno { ino }, |ino| FsRequest::LookupParent { ino });
+    let snapdir = rig.snapdir();
+    for ino in [file, top, snapdir] {
+        assert_eq!(entry(&rig.ask(find(ino))).attr.ino, ino);
+    }
+    assert_eq!(entry(&rig.ask(parent(file))).attr.ino, top);
+    assert_eq!(entry(&rig.ask(parent(top))).attr.ino, snapdir);
+    assert_eq!(entry(&rig.ask(parent(snapdir))).attr.ino, DIR);
+    // The snapshot may be removed.
+    rig.client.cache.forget_snapshot(SnapId(SNAP));
+    let (tid, asked) = rig.asks(find(file));
+    assert_eq!((asked.op, path(&asked)), (MdsOp::GETATTR, (DIR, "/S/f")));
+    assert_eq!(answers(&rig.refused(tid, MdsOp::GETATTR, Errno::ENOENT)), [&Err(Errno::ESTALE)]);
+}

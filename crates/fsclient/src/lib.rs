@@ -15,6 +15,7 @@ mod acls;
 mod api;
 mod asynchronous;
 mod buffer;
+mod by_number;
 mod cache;
 mod client;
 mod comeback;

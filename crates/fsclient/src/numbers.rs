@@ -50,6 +50,11 @@ impl Numbers {
         self.keys.remove(&number);
     }
 
+    /// True if it is known what a number stands for.
+    pub(crate) fn is_known(&self, number: Ino) -> bool {
+        number & SNAPPED == 0 || self.keys.contains_key(&number)
+    }
+
     /// The inode of a number; a number that was not given is a live inode's.
     pub(crate) fn key(&self, number: Ino) -> InodeKey {
         let snapped = if number & SNAPPED == 0 { None } else { self.keys.get(&number) };
@@ -127,5 +132,6 @@ mod tests {
         assert_eq!((numbers.key(number), numbers.give(second)), (second, number));
         numbers.take_back(number);
         assert_eq!(numbers.key(number), InodeKey::head(number), "nobody's");
+        assert!(!numbers.is_known(number) && numbers.is_known(5));
     }
 }

@@ -43,7 +43,9 @@ pub(crate) fn concerns(cache: &Cache, snapdir: &str, request: &FsRequest) -> boo
             by_name(parent, name) || by_name(new_parent, new_name)
         }
         R::Link { ino, new_parent, new_name } => is_old(ino) || by_name(new_parent, new_name),
-        R::Getattr { ino }
+        R::LookupIno { ino }
+        | R::LookupParent { ino }
+        | R::Getattr { ino }
         | R::Setattr { ino, .. }
         | R::Readlink { ino }
         | R::Open { ino, .. }
@@ -73,7 +75,8 @@ impl Snapshots<'_> {
                 self.remove(attempt, self.cache.key(*parent), name, reply)
             }
             R::Rename { .. } => self.rename(attempt, request, reply),
-            R::Getattr { ino } | R::Readlink { ino } | R::Open { ino, .. } => {
+            R::LookupParent { ino } => self.parent(attempt, self.cache.key(*ino), reply),
+            R::LookupIno { ino } | R::Getattr { ino } | R::Readlink { ino } | R::Open { ino, .. } => {
                 self.on_inode(attempt, self.cache.key(*ino), request, reply)
             }
             R::Getxattr { ino, .. } | R::Listxattr { ino } => {
@@ -163,6 +166,27 @@ impl Snapshots<'_> {
     fn entry(&mut self, attempt: &Attempt<'_>, dir: InodeKey, name: &[u8], key: InodeKey) -> Step {
         let entry = self.cache.entry(attempt.now(), dir, name, key);
         entry.map_or_else(|| fail(Errno::ESTALE), |entry| done(Answer::Entry(entry)))
+    }
+
+    fn entry_of(&mut self, key: InodeKey) -> Result<Step, Errno> {
+        self.cache.entry_of(key).map(|entry| done(Answer::Entry(entry))).ok_or(Errno::ESTALE)
+    }
+
+    /// The directory that a state or a directory of snapshots is in, as far as it is here.
+    fn parent(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        key: InodeKey,
+        reply: Option<&ClientReply>,
+    ) -> Result<Step, Errno> {
+        let parent = self.cache.inode(key).and_then(|inode| inode.parent());
+        let (dir, _) = *parent.ok_or(Errno::ESTALE)?;
+        if dir.is_head()
+            && let Err(step) = self.snapdir_of(attempt, dir, reply)?
+        {
+            return Ok(step);
+        }
+        self.entry_of(dir)
     }
 
     /// The directory of snapshots of a live directory, of which the MDS may have to be asked first.
@@ -296,6 +320,7 @@ impl Snapshots<'_> {
         let inode = self.cache.inode(key).ok_or(Errno::ESTALE)?;
         let attrs = inode.attrs();
         match request {
+            R::LookupIno { .. } => self.entry_of(key),
             R::Readlink { .. } => Ok(done(Answer::Data(attrs.symlink().to_vec().into()))),
             R::Getxattr { name, .. } => {
                 let get = || xattrs::get(inode, name, self.world);

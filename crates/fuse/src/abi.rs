@@ -175,8 +175,14 @@ impl Body {
 
     /// `struct fuse_entry_out`.
     pub(crate) fn entry(&mut self, entry: &Entry) -> &mut Self {
+        self.entry_as(entry.attr.ino, entry)
+    }
+
+    /// The same of an inode that the kernel calls `node`. Our servers use no number again, so the generation
+    /// is always 0.
+    pub(crate) fn entry_as(&mut self, node: u64, entry: &Entry) -> &mut Self {
         let (name, attr) = (entry.entry_valid, entry.attr_valid);
-        self.u64(entry.attr.ino).u64(0).u64(name.as_secs()).u64(attr.as_secs());
+        self.u64(node).u64(0).u64(name.as_secs()).u64(attr.as_secs());
         self.u32(name.subsec_nanos()).u32(attr.subsec_nanos()).attr(&entry.attr)
     }
 

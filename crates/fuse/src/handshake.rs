@@ -36,7 +36,8 @@ impl Filesystem for Handshake {
         // Each is an optimisation: an older kernel that lacks it is served without. Entries come with their
         // attributes always: `READDIRPLUS_AUTO` brings them for the first page only, if a program lists a
         // directory before it looks at the files. What the kernel has of a file that others change, it checks
-        // by the time of the last change (`AUTO_INVAL_DATA`).
+        // by the time of the last change (`AUTO_INVAL_DATA`). By `EXPORT_SUPPORT` it looks `.` and `..` up in
+        // inodes that it has forgotten, of which somebody has a handle.
         let wanted = InitFlags::FUSE_POSIX_LOCKS
             | InitFlags::FUSE_FLOCK_LOCKS
             | InitFlags::FUSE_ASYNC_READ
@@ -49,6 +50,7 @@ impl Filesystem for Handshake {
             | InitFlags::FUSE_SETXATTR_EXT
             | InitFlags::FUSE_HANDLE_KILLPRIV_V2
             | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP
+            | InitFlags::FUSE_EXPORT_SUPPORT
             | InitFlags::FUSE_DONT_MASK;
         let expires_names = config.capabilities().contains(InitFlags::FUSE_HAS_EXPIRE_ONLY);
         self.expires_names.store(expires_names, Ordering::Relaxed);

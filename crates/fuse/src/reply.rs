@@ -4,7 +4,7 @@ use crate::abi::{self, Body, ENTRY_OUT, OUT_HEADER};
 use crate::places::{Places, is_dir};
 use crate::request::Form;
 use crate::root::Root;
-use client::{Answer, Caller, DirEntry, Fs, FsRequest};
+use client::{Answer, Caller, DirEntry, Entry, Fs, FsRequest};
 use rustix::io::{IoSlice, writev};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,6 +41,9 @@ impl Device {
                 places.listed(dir, &e.name, e.ino);
             }
         }
+        if let (Form::Found(asked), Ok(Answer::Entry(entry))) = (form, &answer) {
+            return self.answer_found(unique, asked, entry);
+        }
         match answer.map(|answer| encode(form, answer, &mut unseen)) {
             Ok(Ok(Content::Body(body))) => self.send(unique, 0, &[&body.0]),
             Ok(Ok(Content::Data(data))) => {
@@ -52,6 +55,19 @@ impl Device {
         }
         for ino in unseen {
             self.forget(ino, 1);
+        }
+    }
+
+    /// Answers with an inode that was found by its number. What the kernel cannot have under the number that
+    /// it asked for, or under any, is not in this mount.
+    fn answer_found(&self, unique: u64, asked: Option<u64>, entry: &Entry) {
+        let node = self.root.found(entry.attr.ino);
+        match node.filter(|node| asked.is_none_or(|asked| asked == *node)) {
+            Some(node) => self.send(unique, 0, &[&Body::default().entry_as(node, entry).0]),
+            None => {
+                self.forget(entry.attr.ino, 1);
+                self.refuse(unique, libc::ESTALE);
+            }
         }
     }
 
@@ -203,7 +219,7 @@ fn put_entries(body: &mut Body, size: usize, plus: bool, entries: &[DirEntry], u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use client::{Attr, Entry};
+    use client::Attr;
 
     fn entry(ino: u64, name: &str, has_reference: bool) -> DirEntry {
         let attr = Attr { ino, mode: 0o100_644, ..Attr::default() };

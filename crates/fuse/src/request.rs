@@ -55,6 +55,8 @@ pub(crate) enum Form {
     Xattr(u32),
     /// Attributes with the birth time.
     Statx,
+    /// An inode that was found by its number; the kernel's number for it, if it must be that one.
+    Found(Option<u64>),
     /// Entries of a directory in so many bytes, with attributes or without.
     Entries { dir: Ino, size: usize, plus: bool },
 }
@@ -72,10 +74,13 @@ impl Request {
     pub(crate) fn decode(bytes: &[u8], form: RequestForm) -> Option<Self> {
         let mut f = Fields(bytes);
         let _len = f.u32()?;
-        let (op, unique, node) = (f.u32()?, f.u64()?, form.root.inner(f.u64()?));
+        let (op, unique, asked) = (f.u32()?, f.u64()?, f.u64()?);
+        let node = form.root.inner(asked);
         let mut caller = Caller { uid: f.u32()?, gid: f.u32()?, pid: f.u32()?, umask: 0 };
         let (_extensions, _padding) = (f.u16()?, f.u16()?);
         let what = match op {
+            opcode::LOOKUP => lookup(asked, form.root, &mut f)?,
+            opcode::BATCH_FORGET => forget_many(form.root, &mut f)?,
             opcode::MKNOD => mknod(node, &mut caller, &mut f)?,
             opcode::MKDIR => mkdir(node, &mut caller, &mut f)?,
             opcode::CREATE => create(node, form, &mut caller, &mut f)?,
@@ -95,14 +100,12 @@ impl Request {
 fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What> {
     let request = match op {
         opcode::FORGET => return Some(What::Forget(vec![(node, f.u64()?)])),
-        opcode::BATCH_FORGET => return forget_many(f),
         opcode::DESTROY => return Some(What::Destroy),
         opcode::INTERRUPT => return Some(What::Interrupt(f.u64()?)),
         opcode::GETXATTR | opcode::LISTXATTR => return xattr(op, node, f),
         opcode::READDIR | opcode::READDIRPLUS => return readdir(op, node, f),
         opcode::LSEEK => return lseek(f),
         opcode::STATX => return Some(What::Ask(FsRequest::Getattr { ino: node }, Form::Statx)),
-        opcode::LOOKUP => FsRequest::Lookup { parent: node, name: f.name()? },
         opcode::GETATTR => FsRequest::Getattr { ino: node },
         opcode::SETATTR => FsRequest::Setattr { ino: node, set: set_attr(f)? },
         opcode::READLINK => FsRequest::Readlink { ino: node },
@@ -125,6 +128,18 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         _ => return Some(What::Refuse(libc::ENOSYS)),
     };
     Some(What::Ask(request, Form::Plain))
+}
+
+/// A look-up by name; `.` and `..` are asked for by those who have a handle.
+fn lookup(asked: u64, root: Root, f: &mut Fields<'_>) -> Option<What> {
+    let (ino, name) = (root.inner(asked), f.name()?);
+    Some(match name.as_slice() {
+        b"." => What::Ask(FsRequest::LookupIno { ino }, Form::Found(Some(asked))),
+        // Nothing of a mount is above its root.
+        b".." if ino == root.ino() => What::Ask(FsRequest::LookupIno { ino }, Form::Found(None)),
+        b".." => What::Ask(FsRequest::LookupParent { ino }, Form::Found(None)),
+        _ => What::Ask(FsRequest::Lookup { parent: ino, name }, Form::Plain),
+    })
 }
 
 fn mknod(parent: u64, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> {
@@ -218,11 +233,11 @@ fn fallocate(f: &mut Fields<'_>) -> Option<FsRequest> {
     Some(FsRequest::Fallocate { fh: f.u64()?, offset: f.u64()?, len: f.u64()?, mode: f.u32()? })
 }
 
-fn forget_many(f: &mut Fields<'_>) -> Option<What> {
+fn forget_many(root: Root, f: &mut Fields<'_>) -> Option<What> {
     let (count, _) = (f.u32()?, f.u32()?);
     let mut items = Vec::new();
     for _ in 0..count {
-        items.push((f.u64()?, f.u64()?));
+        items.push((root.inner(f.u64()?), f.u64()?));
     }
     Some(What::Forget(items))
 }
@@ -318,6 +333,30 @@ mod tests {
             panic!("a write");
         };
         assert_eq!(data.to_vec(), b"data");
+    }
+
+    #[test]
+    fn what_has_a_handle_is_asked_for_by_its_number() {
+        let form = RequestForm { root: Root::of(0x100), ..RequestForm::default() };
+        let what = |node, name: &[u8]| {
+            Request::decode(&request(opcode::LOOKUP, node, name), form).expect("whole").what
+        };
+        let found = what(0x200, b".\0");
+        assert!(
+            matches!(found, What::Ask(FsRequest::LookupIno { ino: 0x200 }, Form::Found(Some(0x200)))),
+            "{found:?}"
+        );
+        let parent = what(0x200, b"..\0");
+        assert!(
+            matches!(parent, What::Ask(FsRequest::LookupParent { ino: 0x200 }, Form::Found(None))),
+            "{parent:?}"
+        );
+        let above = what(1, b"..\0");
+        assert!(matches!(above, What::Ask(FsRequest::LookupIno { ino: 0x100 }, Form::Found(None))));
+        assert!(matches!(what(0x200, b"...\0"), What::Ask(FsRequest::Lookup { .. }, Form::Plain)));
+        let forget: Vec<u8> = [1u64, 1, 3].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let forget = Request::decode(&request(opcode::BATCH_FORGET, 0, &forget), form).expect("whole").what;
+        assert!(matches!(forget, What::Forget(items) if items == [(0x100, 3)]));
     }
 
     #[test]

@@ -59,6 +59,13 @@ impl Root {
         if node == ROOT { self.0 } else { node }
     }
 
+    /// The kernel's number for an inode that was found by its number, which may be any: none for the root of
+    /// the file system if another directory is mounted, for it is outside, and its number is taken.
+    pub(crate) fn found(self, ino: Ino) -> Option<u64> {
+        let node = self.outer(ino);
+        (node != ROOT || ino == self.0).then_some(node)
+    }
+
     /// The kernel's number for one of the file system's.
     pub(crate) fn outer(self, ino: Ino) -> u64 {
         if ino == self.0 { ROOT } else { ino }
@@ -74,7 +81,9 @@ mod tests {
         let root = Root(0x100);
         assert_eq!((root.inner(1), root.inner(0x100), root.inner(7)), (0x100, 0x100, 7));
         assert_eq!((root.outer(0x100), root.outer(7)), (1, 7));
+        assert_eq!([1, 0x100, 7].map(|ino| root.found(ino)), [None, Some(1), Some(7)]);
         let whole = Root::default();
+        assert_eq!([1, 7].map(|ino| whole.found(ino)), [Some(1), Some(7)]);
         assert_eq!((whole.inner(1), whole.outer(1), whole.inner(7), whole.outer(7)), (1, 1, 7, 7));
     }
 }

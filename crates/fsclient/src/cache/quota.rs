@@ -2,6 +2,7 @@
 //! begins.
 
 use super::Cache;
+use crate::api::Ino;
 use crate::inode::Inode;
 use crate::key::InodeKey;
 use msgs::ClientQuota;
@@ -25,9 +26,15 @@ impl Cache {
     /// The directories whose quotas concern an inode, the nearest first.
     fn trees_of(&self, key: InodeKey) -> impl Iterator<Item = &Inode> {
         let limits = self.has_quotas && !self.ignores_quotas;
-        let realms = if limits { self.realms.around(self.realm_of(key)) } else { Vec::new() };
+        let realms = if limits { self.realms_around(key) } else { Vec::new() };
         let inodes = realms.into_iter().filter_map(|ino| self.inodes.get(&InodeKey::head(ino)));
         inodes.filter(|inode| inode.attrs().quota().is_enabled())
+    }
+
+    /// The directories at which the realms around an inode begin, the nearest first. Those with quotas are
+    /// among them.
+    pub(crate) fn realms_around(&self, key: InodeKey) -> Vec<Ino> {
+        self.realms.around(self.realm_of(key))
     }
 
     /// The realm of an inode; without a capability, that of the directory where it was last seen.

@@ -17,6 +17,11 @@ impl Cache {
         self.numbers.key(number)
     }
 
+    /// True for the number of a live inode, and for that of a state that is here.
+    pub(crate) fn is_number_known(&self, number: Ino) -> bool {
+        self.numbers.is_known(number)
+    }
+
     /// The number by which local callers know an inode.
     pub(crate) fn number(&self, key: InodeKey) -> Ino {
         self.inodes.get(&key).map_or_else(|| self.numbers.of(key), Inode::number)

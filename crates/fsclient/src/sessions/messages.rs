@@ -158,7 +158,10 @@ impl Sessions {
         env: &mut Env<'_>,
     ) -> bool {
         let (request, mut bases) = match recall {
-            Recall::NotYet if Errno::from_result_code(result) == Some(Errno::ESTALE) => {
+            Recall::NotYet
+                if Errno::from_result_code(result) == Some(Errno::ESTALE)
+                    && request.op != MdsOp::LOOKUPINO =>
+            {
                 let is_unknown = |key: &InodeKey| {
                     *key > InodeKey::ROOT && env.cache.inode(*key).is_none_or(|i| i.caps().cap().is_none())
                 };

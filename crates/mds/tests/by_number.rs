@@ -1,0 +1,73 @@
+//! Inodes by number alone, as clients ask for what NFS servers have handles of.
+
+mod world;
+
+use mds::MdsOptions;
+use msgs::{ClientReply, ClientRequest, FilePath, MdsOp};
+use wire::Errno;
+use world::World;
+use world::client::{create, mkdir, request, two};
+use world::pair::{A, B, ino, ok, two_clients};
+
+fn ask(w: &mut World, op: MdsOp, ino: u64) -> Result<u64, i32> {
+    let path = FilePath { ino, path: Vec::new() };
+    let reply: ClientReply = w.call(B, ClientRequest { path, ..request(op, "") });
+    reply.trace.target.map(|stat| stat.ino).ok_or(reply.result)
+}
+
+/// B has looked at nothing by name, and after a crash the rank knows nothing either.
+#[test]
+fn a_directory_tells_its_parent_by_number_wherever_it_is() {
+    let mut w = two_clients(1);
+    let made = |w: &mut World, request| ino(&w.call(A, request));
+    let (a, b) = (made(&mut w, mkdir("a")), made(&mut w, mkdir("b")));
+    let (sub, gone) = (made(&mut w, mkdir("a/sub")), made(&mut w, mkdir("a/gone")));
+    let file = made(&mut w, create("a/sub/f", 2));
+    w.give_everything_back(A);
+    let none = Err(Errno::ENOENT.to_result_code());
+    for round in 0..2 {
+        assert_eq!(ask(&mut w, MdsOp::LOOKUPPARENT, sub), Ok(a), "round {round}");
+        assert_eq!(ask(&mut w, MdsOp::LOOKUPPARENT, file), Ok(sub));
+        assert_eq!(ask(&mut w, MdsOp::LOOKUPPARENT, a), Ok(1));
+        assert_eq!(ask(&mut w, MdsOp::LOOKUPPARENT, 1), none);
+        assert_eq!(ask(&mut w, MdsOp::LOOKUPINO, file), Ok(file));
+        w.crash(&[A, B]);
+    }
+    ok(&mut w, two(MdsOp::RENAME, "b/sub", "a/sub"));
+    ok(&mut w, request(MdsOp::RMDIR, "a/gone"));
+    let stale = Err(Errno::ESTALE.to_result_code());
+    for round in 0..2 {
+        assert_eq!(ask(&mut w, MdsOp::LOOKUPPARENT, sub), Ok(b), "round {round}");
+        assert_eq!(ask(&mut w, MdsOp::LOOKUPINO, file), Ok(file));
+        w.give_everything_back(A);
+        w.quiet();
+        for op in [MdsOp::LOOKUPPARENT, MdsOp::LOOKUPINO] {
+            assert_eq!(ask(&mut w, op, gone), stale, "round {round}");
+            assert_eq!(ask(&mut w, op, file + 1000), stale, "no such number was given");
+        }
+        w.crash(&[A, B]);
+    }
+}
+
+/// NFS servers pass on what their clients may have made up.
+#[test]
+fn a_key_for_a_path_finds_nothing_elsewhere_by_number() {
+    for is_cached in [true, false] {
+        let mut w = World::new(1, MdsOptions::default());
+        w.connect(A);
+        ok(&mut w, mkdir("mine"));
+        ok(&mut w, mkdir("theirs"));
+        let mine = ino(&w.call(A, create("mine/f", 2)));
+        let theirs = ino(&w.call(A, create("theirs/f", 2)));
+        if !is_cached {
+            w.give_everything_back(A);
+            w.crash(&[A]);
+        }
+        w.connect_with(B, "allow rw path=/mine");
+        let refused = Err(Errno::EACCES.to_result_code());
+        for op in [MdsOp::LOOKUPINO, MdsOp::LOOKUPPARENT] {
+            assert_eq!(ask(&mut w, op, theirs), refused, "{op}, {is_cached}");
+        }
+        assert_eq!(ask(&mut w, MdsOp::LOOKUPINO, mine), Ok(mine), "{is_cached}");
+    }
+}
