@@ -61,6 +61,12 @@ pub struct Client {
     pub makes_dirs: bool,
     /// Knows nothing of delegated numbers.
     pub is_old: bool,
+    /// The identity that it keeps when it is restarted.
+    pub uuid: Option<String>,
+    /// Why it was refused a session.
+    pub rejected: Option<String>,
+    /// Answers about its predecessor.
+    pub reclaimed: Vec<msgs::ClientReclaimReply>,
     pub recalled: Option<u32>,
     pub revokes_seen: usize,
     /// Realms that it was told of: sequence number, and the snapshots that its writes preserve.
@@ -119,6 +125,7 @@ impl Client {
                         self.refused = refused.map_or(String::new(), String::clone);
                     }
                     msgs::session_op::CLOSE => self.open = false,
+                    msgs::session_op::REJECT => self.rejected = m.metadata.get("error_string").cloned(),
                     msgs::session_op::RECALL_STATE => self.recalled = Some(m.head.max_caps),
                     _ => {}
                 }
@@ -171,6 +178,10 @@ impl Client {
             }
             Body::ClientQuota(m) => {
                 self.quotas.insert(m.ino, *m);
+                Vec::new()
+            }
+            Body::ClientReclaimReply(m) => {
+                self.reclaimed.push(*m);
                 Vec::new()
             }
             other => panic!("client gets {}", other.name()),

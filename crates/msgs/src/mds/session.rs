@@ -77,6 +77,10 @@ impl RefusedLock {
     }
 }
 
+/// Name in the metadata of a REQUEST_OPEN: the identity that a client keeps when it is restarted. No two
+/// sessions have the same (`ceph_set_uuid`).
+pub const CLIENT_UUID: &str = "uuid";
+
 /// Bits of [`ClientSession::flags`].
 pub mod session_flag {
     /// The client is on the OSDs' blocklist.
