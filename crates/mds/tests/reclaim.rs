@@ -110,6 +110,35 @@ fn the_successor_has_the_lock_as_soon_as_the_osds_refuse_its_predecessor() {
 }
 
 #[test]
+fn others_use_what_the_predecessor_had_with_a_map_by_which_the_osds_refuse_it() {
+    let (mut w, f) = restarted(13);
+    w.call(NEW, getattr("", 0));
+    let held_back = w.start(NEW, lock());
+    let cut = w.start(NEW, world::client::setattr_size("f", 0));
+    reset(&mut w, NEW);
+    w.quiet();
+    assert_eq!(w.clients[&NEW].barrier, maps::Epoch(0));
+    w.rank.set_osd_epoch(maps::Epoch(12));
+    w.finish_evictions();
+    w.rank.set_osd_epoch(maps::Epoch(15));
+    for tid in [held_back, cut] {
+        assert_eq!((w.reply(NEW, tid).result, w.clients[&NEW].barriers[&tid]), (0, maps::Epoch(12)));
+    }
+    // Also a later session, and one of a later incarnation of the rank.
+    connect(&mut w, OTHER, None);
+    w.call(OTHER, getattr("", 0));
+    let tid = w.start(OTHER, open("f", 2));
+    w.quiet();
+    assert_ne!(world::pair::caps(&w, OTHER, f) & cap::FILE_WR, 0);
+    assert_eq!(w.clients[&OTHER].barriers[&tid], maps::Epoch(12));
+    w.cfg.osd_epoch = maps::Epoch(20);
+    w.restart(&[NEW, OTHER]);
+    let tid = w.start(OTHER, open("f", 2));
+    w.quiet();
+    assert_eq!(w.clients[&OTHER].barriers[&tid], maps::Epoch(20));
+}
+
+#[test]
 fn the_answer_waits_until_the_end_of_the_session_is_durable() {
     let (mut w, _) = restarted(2);
     reset(&mut w, NEW);

@@ -248,6 +248,7 @@ impl Rank {
         self.env.set_now(now);
         if self.sessions.is_evicting(client) {
             self.reconnect.drop_client(client);
+            self.sessions.raise_barrier(self.env.cfg().osd_epoch);
             self.end_session(client, "session evict");
             self.env.effect(Effect::Closed(client));
             self.run();

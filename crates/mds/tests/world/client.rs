@@ -67,6 +67,9 @@ pub struct Client {
     pub rejected: Option<String>,
     /// Answers about its predecessor.
     pub reclaimed: Vec<msgs::ClientReclaimReply>,
+    /// The OSD map that it must have before it accesses data, now and when a request was answered.
+    pub barrier: maps::Epoch,
+    pub barriers: BTreeMap<u64, maps::Epoch>,
     pub recalled: Option<u32>,
     pub revokes_seen: usize,
     /// Realms that it was told of: sequence number, and the snapshots that its writes preserve.
@@ -132,6 +135,7 @@ impl Client {
                 Vec::new()
             }
             Body::ClientReply(m) => {
+                self.barriers.insert(tid, self.barrier);
                 let request = self.unsafe_requests.get_mut(&tid).expect("an answer to a request");
                 if request.flags & msgs::request_flag::REPLAY != 0 {
                     assert!(m.safe, "request {tid} has its early answer");
@@ -203,6 +207,7 @@ impl Client {
     }
 
     fn caps(&mut self, tid: u64, m: &ClientCaps) -> Vec<(u64, Body)> {
+        self.barrier = self.barrier.max(m.osd_epoch_barrier);
         match m.op {
             cap_op::FLUSH_ACK => {
                 self.flush_acks.push(tid);

@@ -8,6 +8,7 @@ use crate::rank::env::{Due, Env};
 use crate::types::{ClientId, Lsn};
 use fsfmt::Update;
 use fsfmt::tables::SessionRecord;
+use maps::Epoch;
 use msgs::{Body, CLIENT_UUID, ClientSession, RefusedLock, session_metadata, session_op};
 use node::Level;
 use std::collections::BTreeSet;
@@ -82,6 +83,8 @@ impl Sessions {
             if s.state == SessionState::Absent {
                 s.state = SessionState::Open;
             }
+            // While it was absent it was told nothing.
+            s.barrier = Epoch(0);
             s.renewed = env.now();
             s.auth = auth;
         }

@@ -21,6 +21,7 @@ use crate::types::{ClientId, Lsn, Origin, Segment};
 use auth::MdsCap;
 use fsfmt::tables::{SessionRecord, parse_session_key, session_key};
 use fsfmt::{Ino, InodeKey, Update};
+use maps::Epoch;
 use msgs::{Body, CLIENT_UUID, ClientReply, ClientSession};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,8 @@ pub(super) struct Sessions {
     dirty: DirtyIndex<ClientId>,
     /// The sessions in the write-back in flight.
     committing: DirtyIndex<ClientId>,
+    /// The first OSD map that refuses all clients whose sessions were ended by force.
+    barrier: Epoch,
     /// Time of the last look for silent clients.
     last_check: Instant,
     /// Time of the last request for capabilities.
@@ -67,6 +70,7 @@ impl Sessions {
             farewells: Vec::new(),
             dirty: DirtyIndex::default(),
             committing: DirtyIndex::default(),
+            barrier: Epoch(0),
             last_check: now,
             recalled_at: None,
         }
@@ -147,6 +151,26 @@ impl Sessions {
         {
             s.record.flushed = s.record.flushed.split_off(&oldest);
         }
+    }
+
+    /// Others are given what a client had that the OSDs refuse from this map on. They must have that map
+    /// before they access data: an OSD that has not got it would carry out what is still on the way from that
+    /// client, after what they have written.
+    pub fn raise_barrier(&mut self, epoch: Epoch) {
+        self.barrier = self.barrier.max(epoch);
+    }
+
+    /// The map that a client is told to have with this message.
+    pub fn tell_barrier(&mut self, client: ClientId) -> Epoch {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.barrier = self.barrier;
+        }
+        self.barrier
+    }
+
+    /// True if a client was not told yet which map it must have.
+    pub fn lacks_barrier(&self, client: ClientId) -> bool {
+        self.map.get(&client).is_some_and(|s| s.barrier < self.barrier)
     }
 
     /// Queues a message that shows events up to `lsn`. A client without a session gets it at once.

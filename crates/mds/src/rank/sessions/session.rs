@@ -6,6 +6,7 @@ use crate::types::{ClientId, Lsn};
 use auth::MdsCap;
 use fsfmt::tables::SessionRecord;
 use fsfmt::{Ino, InoRange, InodeKey};
+use maps::Epoch;
 use msgs::session_metadata;
 use std::collections::BTreeSet;
 use stdx::Instant;
@@ -61,6 +62,8 @@ pub struct Session {
     pub(super) reserved_end: u64,
     /// True if it creates files asynchronously, as far as is known: it is given numbers for that.
     pub(super) creates_async: bool,
+    /// The OSD map that it was told to have before it accesses data.
+    pub(super) barrier: Epoch,
     /// True while requests from before a restart are repeated: its numbers are given up after that.
     pub(super) is_repeating: bool,
 }
@@ -84,6 +87,7 @@ impl Session {
             reserved_by: 0,
             reserved_end,
             creates_async,
+            barrier: Epoch(0),
             is_repeating: false,
         }
     }
