@@ -4,6 +4,7 @@ calls for that).
 Run as: python3 reclaim.py CEPH.CONF WHAT UUID, where WHAT is
   hold     takes the uuid and a lock, leaves what it has written unsaved, and waits to be killed
   reclaim  ends the session that has the uuid, takes the uuid, the lock, and writes
+  later    the same, but it has a session of its own before, and waits for a line
   rival    takes the uuid without asking
   try      asks for the lock without a uuid, and reads
 It says in one line of JSON what the calls returned, and how long they took.
@@ -19,7 +20,7 @@ import time
 
 RESET = 1
 OWNER = ctypes.c_uint64(7)
-TEXT = {"hold": b"unsaved", "reclaim": b"NEW"}
+TEXT = {"hold": b"unsaved", "reclaim": b"NEW", "later": b"NEW"}
 
 lib = ctypes.CDLL("libcephfs.so.2")
 lib.ceph_write.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
@@ -45,7 +46,12 @@ def main():
     must(lib.ceph_create(ctypes.byref(files), None), "create")
     must(lib.ceph_conf_read_file(files, conf), "configuration")
     must(lib.ceph_init(files), "init")
-    if what in ("hold", "reclaim"):
+    if what == "later":
+        lib.ceph_start_reclaim(files, b"nobody's", RESET)
+        lib.ceph_finish_reclaim(files)
+        print("ready", flush=True)
+        sys.stdin.readline()
+    if what in TEXT:
         said["reclaimed"] = named(lib.ceph_start_reclaim(files, uuid, RESET))
         lib.ceph_finish_reclaim(files)
     if what != "try":
