@@ -374,3 +374,35 @@ fn a_predecessor_that_comes_back_after_the_crash_ends_all_the_same() {
     assert_eq!(w.call(NEW, open("f", 2)).result, 0);
     assert_ne!(world::pair::caps(&w, NEW, f) & cap::FILE_WR, 0);
 }
+
+/// A client with a lock that asks for this patience dies, with its server or alone. Another, which lives,
+/// waits for the lock. Returns after how many seconds the dead one was to be evicted.
+fn evicted_after(timeout: Option<u32>, with_server: bool) -> u64 {
+    let mut w = World::new(14, MdsOptions::default());
+    w.clients.insert(OLD, Client { timeout, ..Client::new(OLD) });
+    w.ask_session(OLD, KEY, "allow *");
+    w.call(OLD, create("f", 2));
+    assert_eq!(w.call(OLD, lock()).result, 0);
+    w.clients.get_mut(&OLD).expect("a client").stubborn = true;
+    connect(&mut w, OTHER, None);
+    if with_server {
+        w.restart(&[OTHER]);
+    }
+    let before = w.now.mono;
+    let waits = w.start(OTHER, lock());
+    while w.evict_asked.is_empty() {
+        assert!(!w.clients[&OTHER].replies.contains_key(&waits));
+        w.advance(Duration::from_secs(1));
+        w.send(OTHER, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 1));
+    }
+    assert_eq!(w.evict_asked, vec![OLD]);
+    w.now.mono.since(before).as_secs()
+}
+
+#[test]
+fn a_session_is_kept_for_the_time_that_its_client_has_asked_for() {
+    // The usual times are 60 s while others wait, 45 s after a restart, and 300 s at most. A look a second.
+    let found = [None, Some(10), Some(200), Some(1000), Some(0)]
+        .map(|timeout| (evicted_after(timeout, false), evicted_after(timeout, true)));
+    assert_eq!(found, [(61, 44), (60, 59), (200, 199), (300, 299), (300, 299)], "the restart took 1 s");
+}

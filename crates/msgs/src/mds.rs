@@ -29,8 +29,8 @@ pub use reply::{
 };
 pub use request::{ClientRequest, DentryRelease, FilePath, MdsOp, request_flag};
 pub use session::{
-    CLIENT_UUID, ClientSession, RefusedLock, SessionHead, cephfs_feature, session_flag, session_metadata,
-    session_op,
+    CLIENT_TIMEOUT, CLIENT_UUID, ClientSession, RefusedLock, SessionHead, cephfs_feature, session_flag,
+    session_metadata, session_op,
 };
 
 /// The version of inline data that means "there is none" (CEPH_INLINE_NONE).

@@ -63,6 +63,8 @@ pub struct Client {
     pub is_old: bool,
     /// The identity that it keeps when it is restarted.
     pub uuid: Option<String>,
+    /// The seconds for which its session is to be kept.
+    pub timeout: Option<u32>,
     /// Why it was refused a session.
     pub rejected: Option<String>,
     /// Answers about its predecessor.

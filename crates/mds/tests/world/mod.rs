@@ -195,7 +195,7 @@ impl World {
 
     /// A client connects with a key and asks for a session.
     pub fn ask_session(&mut self, id: u64, name: &str, caps: &str) {
-        let Client { is_old, is_linux, makes_dirs, ref uuid, .. } = self.clients[&id];
+        let Client { is_old, is_linux, makes_dirs, timeout, ref uuid, .. } = self.clients[&id];
         let uuid = uuid.clone();
         let caps = auth::MdsCap::parse(caps).expect("caps");
         let nonce = u32::try_from(id).expect("small numbers");
@@ -209,6 +209,7 @@ impl World {
         if makes_dirs {
             open.metadata.insert(msgs::session_metadata::ASYNC_DIRS.into(), String::new());
         }
+        open.metadata.extend(timeout.map(|seconds| (msgs::CLIENT_TIMEOUT.to_owned(), seconds.to_string())));
         open.metadata.extend(uuid.map(|uuid| (msgs::CLIENT_UUID.to_owned(), uuid)));
         self.send(id, 0, open);
         self.quiet();

@@ -163,7 +163,13 @@ impl Sessions {
         for client in clients {
             let s = &self.map[&client];
             let silent = now.since(s.renewed);
+            let patience = s.patience(env.cfg());
             match s.state {
+                // Ceph does not call such a session stale: what it has stays its own until its time is over.
+                SessionState::Open if patience.is_some_and(|most| silent > most) => {
+                    self.evict(env, client, "it is silent");
+                }
+                SessionState::Open if patience.is_some() && silent > stale_after => {}
                 SessionState::Open if silent > stale_after => {
                     let m = Self::message(env, session_op::STALE, 0);
                     self.send(env, client, 0, 0, m);
