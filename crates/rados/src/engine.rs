@@ -173,8 +173,8 @@ impl Rados {
         }
     }
 
-    /// Operations are sent from now on with this map or a later one. From it on OSDs refuse another client, of
-    /// which we have what it had: what that one has on its way is carried out before ours or not at all.
+    /// Operations are sent from now on with this map or a later one. From it on OSDs refuse another client,
+    /// of which we have what it had: what that one has on its way is carried out before ours or not at all.
     pub fn wait_for_map(&mut self, epoch: Epoch, out: &mut Vec<RadosOut>) {
         let is_later = match self.hold {
             Hold::None => self.map.epoch < epoch,

@@ -123,17 +123,7 @@ impl Client {
     pub fn receive(&mut self, tid: u64, body: Body) -> Vec<(u64, Body)> {
         match body {
             Body::ClientSession(m) => {
-                match m.head.op {
-                    msgs::session_op::OPEN => {
-                        self.open = true;
-                        let refused = m.metadata.get(msgs::session_metadata::REFUSED_LOCKS);
-                        self.refused = refused.map_or(String::new(), String::clone);
-                    }
-                    msgs::session_op::CLOSE => self.open = false,
-                    msgs::session_op::REJECT => self.rejected = m.metadata.get("error_string").cloned(),
-                    msgs::session_op::RECALL_STATE => self.recalled = Some(m.head.max_caps),
-                    _ => {}
-                }
+                self.session_told(&m);
                 Vec::new()
             }
             Body::ClientReply(m) => {
@@ -191,6 +181,20 @@ impl Client {
                 Vec::new()
             }
             other => panic!("client gets {}", other.name()),
+        }
+    }
+
+    fn session_told(&mut self, m: &msgs::ClientSession) {
+        match m.head.op {
+            msgs::session_op::OPEN => {
+                self.open = true;
+                let refused = m.metadata.get(msgs::session_metadata::REFUSED_LOCKS);
+                self.refused = refused.map_or(String::new(), String::clone);
+            }
+            msgs::session_op::CLOSE => self.open = false,
+            msgs::session_op::REJECT => self.rejected = m.metadata.get("error_string").cloned(),
+            msgs::session_op::RECALL_STATE => self.recalled = Some(m.head.max_caps),
+            _ => {}
         }
     }
 

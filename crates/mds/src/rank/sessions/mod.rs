@@ -4,6 +4,7 @@
 //! events that it shows are durable (docs/design.md, decision 5). So a client never sees a grant before the
 //! revocation that was decided earlier, and never learns of a change that a crash could undo.
 
+mod barrier;
 mod lifecycle;
 mod numbers;
 mod outbox;
@@ -151,26 +152,6 @@ impl Sessions {
         {
             s.record.flushed = s.record.flushed.split_off(&oldest);
         }
-    }
-
-    /// Others are given what a client had that the OSDs refuse from this map on. They must have that map
-    /// before they access data: an OSD that has not got it would carry out what is still on the way from that
-    /// client, after what they have written.
-    pub fn raise_barrier(&mut self, epoch: Epoch) {
-        self.barrier = self.barrier.max(epoch);
-    }
-
-    /// The map that a client is told to have with this message.
-    pub fn tell_barrier(&mut self, client: ClientId) -> Epoch {
-        if let Some(s) = self.map.get_mut(&client) {
-            s.barrier = self.barrier;
-        }
-        self.barrier
-    }
-
-    /// True if a client was not told yet which map it must have.
-    pub fn lacks_barrier(&self, client: ClientId) -> bool {
-        self.map.get(&client).is_some_and(|s| s.barrier < self.barrier)
     }
 
     /// Queues a message that shows events up to `lsn`. A client without a session gets it at once.
