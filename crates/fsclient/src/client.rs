@@ -436,6 +436,9 @@ impl Node for Client {
                 self.services.call(out, |cluster, outs| cluster.message(now, conn, msg, outs));
             }
             Input::Message { conn, msg } => {
+                if let node::Body::Client(msgs::Body::ClientCaps(caps)) = &msg.body {
+                    self.services.wait_for_map(now, caps.osd_epoch_barrier, out);
+                }
                 self.with_sessions(now, out, |sessions, env| sessions.message(conn, msg, env));
             }
             Input::Request { id, request } => self.request(id, request, out),

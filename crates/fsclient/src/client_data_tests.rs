@@ -6,7 +6,7 @@ use crate::api::Invalidate;
 use crate::buffer::WRITE_BACK_AFTER;
 use crate::mds_request::open_flag;
 use maps::MdsRank;
-use msgs::{ClientSession, InodeStat, cap, cap_flag, cap_op, session_op};
+use msgs::{ClientCaps, ClientSession, InodeStat, cap, cap_flag, cap_op, session_op};
 use std::time::Duration;
 use stdx::Bufs;
 
@@ -320,4 +320,16 @@ fn a_copy_goes_on_by_pieces_and_tells_what_it_has_copied_before_an_error() {
     rig.client.services.end_reads(&Err(Errno::EIO));
     rig.client.settle(rig.now, &mut out);
     assert_eq!(answers(&out), [&Err(Errno::EIO)]);
+}
+
+#[test]
+fn object_operations_wait_for_the_map_that_the_mds_names() {
+    let mut rig = Rig::new();
+    let barrier =
+        |epoch| ClientCaps { op: cap_op::GRANT, ino: 77, osd_epoch_barrier: epoch, ..ClientCaps::default() };
+    let is_held = |rig: &Rig| rig.client.services.cluster().engine().is_held();
+    rig.mds_says(0, barrier(maps::Epoch(0)));
+    assert!(!is_held(&rig));
+    rig.mds_says(0, barrier(maps::Epoch(1000)));
+    assert!(is_held(&rig), "whatever it has of the inode");
 }

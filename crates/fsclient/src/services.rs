@@ -4,7 +4,7 @@ use crate::api::{Answer, Reply};
 use crate::key::{InodeKey, OpId};
 use crate::op::Outs;
 use auth::Initiator;
-use maps::OsdMap;
+use maps::{Epoch, OsdMap};
 use monc::{Monc, MoncConfig, MoncOut, Told};
 use msgs::Body;
 
@@ -114,6 +114,11 @@ impl Services {
     pub(crate) fn submit(&mut self, now: Now, token: Token, request: rados::Request, out: &mut Outs) {
         let token = self.token(token);
         self.rados(now, out, |rados, outs| rados.submit(now, token, request, outs));
+    }
+
+    /// Object operations wait for this map.
+    pub(crate) fn wait_for_map(&mut self, now: Now, epoch: Epoch, out: &mut Outs) {
+        self.rados(now, out, |rados, outs| rados.wait_for_map(epoch, outs));
     }
 
     /// Asks the OSDs or registers something with them; `ask` gets the number by which the answer is known.

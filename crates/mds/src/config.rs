@@ -48,6 +48,8 @@ pub struct RankConfig {
     pub max_file_size: u64,
     /// Epoch of the MDS map, for replies.
     pub map_epoch: Epoch,
+    /// Epoch of the OSD map that all object operations carry.
+    pub osd_epoch: Epoch,
     /// True if the cluster is full: nothing new may be created.
     pub full: bool,
     /// Limits and intervals.

@@ -20,7 +20,7 @@ pub use caps::{CapBody, CapFile, CapPeer, ClientCaps, cap_flag, cap_op};
 pub use inode::{DirLayout, DirStat, FragTreeSplit, InodeStat, InodeStatCap, LeaseStat, QuotaInfo};
 pub use other::{
     CapReleaseItem, ClientCapRelease, ClientLease, ClientMetrics, ClientQuota, ClientReclaim,
-    ClientReclaimReply, ClientRequestForward, ClientSnap, lease_action, snap_op,
+    ClientReclaimReply, ClientRequestForward, ClientSnap, lease_action, reclaim_flag, snap_op,
 };
 pub use reconnect::{CapReconnect, ClientReconnect, SnapRealmReconnect};
 pub use reply::{
@@ -29,7 +29,8 @@ pub use reply::{
 };
 pub use request::{ClientRequest, DentryRelease, FilePath, MdsOp, request_flag};
 pub use session::{
-    ClientSession, RefusedLock, SessionHead, cephfs_feature, session_flag, session_metadata, session_op,
+    CLIENT_TIMEOUT, CLIENT_UUID, ClientSession, RefusedLock, SessionHead, cephfs_feature, session_flag,
+    session_metadata, session_op,
 };
 
 /// The version of inline data that means "there is none" (CEPH_INLINE_NONE).

@@ -68,7 +68,7 @@ enum Hold {
     None,
     /// This instance is cut off, and the next one has not begun.
     CutOff,
-    /// The next one waits for this map, in which the OSDs refuse the former one.
+    /// It waits for this map: the OSDs that have it refuse the former instance, or another client.
     Until(Epoch),
 }
 
@@ -173,12 +173,27 @@ impl Rados {
         }
     }
 
-    /// True from [`Self::cut_off`] until operations are sent again.
+    /// Operations are sent from now on with this map or a later one. From it on OSDs refuse another client,
+    /// of which we have what it had: what that one has on its way is carried out before ours or not at all.
+    pub fn wait_for_map(&mut self, epoch: Epoch, out: &mut Vec<RadosOut>) {
+        let is_later = match self.hold {
+            Hold::None => self.map.epoch < epoch,
+            // The next instance begins with the newest map.
+            Hold::CutOff => false,
+            Hold::Until(other) => other < epoch,
+        };
+        if is_later {
+            self.hold = Hold::Until(epoch);
+            self.want_next_map(out);
+        }
+    }
+
+    /// True from [`Self::cut_off`], or while a map is waited for, until operations are sent again.
     pub fn is_held(&self) -> bool {
         self.hold != Hold::None
     }
 
-    /// Goes on once the map is here that the next instance waits for.
+    /// Goes on once the map is here that it waits for.
     fn check_hold(&mut self) {
         if let Hold::Until(epoch) = self.hold
             && self.map.epoch >= epoch

@@ -218,3 +218,21 @@ fn what_the_monitors_knew_before_an_instance_ended_is_not_what_the_next_one_wait
     c.message(at(5), mon(1), Msg::new(1, Body::from(version)), &mut out);
     assert!(c.engine().is_held());
 }
+
+#[test]
+fn operations_wait_for_a_map_from_which_another_client_is_refused() {
+    let (mut c, mut out) = opened();
+    c.rados(at(3), &mut out, |r, o| r.wait_for_map(Epoch(5), o));
+    assert_eq!(show(&mut out), [""; 0], "it is here");
+    c.rados(at(3), &mut out, |r, o| r.wait_for_map(Epoch(8), o));
+    c.rados(at(3), &mut out, |r, o| r.wait_for_map(Epoch(7), o));
+    c.rados(at(3), &mut out, |r, o| r.submit(at(3), 1, write("o"), o));
+    let lines = show(&mut out);
+    assert!(lines.iter().all(|line| !line.contains("op ")), "{lines:?}");
+    c.message(at(6), mon(1), Msg::new(0, Body::from(full(&map(7)))), &mut out);
+    assert_eq!(show(&mut out)[0], "map 7");
+    assert!(c.engine().is_held());
+    c.message(at(7), mon(1), Msg::new(0, Body::from(full(&map(8)))), &mut out);
+    let lines = show(&mut out);
+    assert!(lines.iter().any(|line| line.contains("op 1 o e8")), "{lines:?}");
+}

@@ -203,6 +203,7 @@ impl Mds {
             session_autoclose_s: self.map.session_autoclose,
             max_file_size: self.map.max_file_size,
             map_epoch: self.map.epoch,
+            osd_epoch,
             full: self.is_full(),
             options: self.config.options.clone(),
         };

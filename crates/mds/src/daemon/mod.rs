@@ -296,7 +296,9 @@ impl Mds {
             }
             ClusterOut::Rados(RadosTold::Map(_)) => {
                 let full = self.is_full();
+                let osd_epoch = self.cluster.engine().map().epoch;
                 if let Some(rank) = &mut self.rank {
+                    rank.set_osd_epoch(osd_epoch);
                     rank.set_full(full);
                 }
                 self.tell_data_pools();

@@ -157,6 +157,7 @@ impl Rank {
             Body::ClientRequest(m) => self.client_request(client, tid, *m),
             Body::ClientCaps(m) => caps.client_caps(env, cache, sessions, client, tid, &m),
             Body::ClientCapRelease(m) => caps.client_release(env, cache, sessions, client, &m),
+            Body::ClientReclaim(m) => self.reclaims.ask(env, sessions, client, &m),
             Body::ClientLease(_) | Body::ClientMetrics(_) => {}
             other => {
                 let detail = format!("{client} sends {}", other.name());
@@ -225,7 +226,9 @@ impl Rank {
         for ino in sessions.held(client) {
             caps.remove(env, cache, sessions, ino, client);
         }
-        sessions.end(env, cache, client, what)
+        let lsn = sessions.end(env, cache, client, what);
+        self.reclaims.session_ended(env, sessions, client, lsn);
+        lsn
     }
 
     /// An administrator has a client evicted.
@@ -245,6 +248,7 @@ impl Rank {
         self.env.set_now(now);
         if self.sessions.is_evicting(client) {
             self.reconnect.drop_client(client);
+            self.sessions.raise_barrier(self.env.cfg().osd_epoch);
             self.end_session(client, "session evict");
             self.env.effect(Effect::Closed(client));
             self.run();

@@ -20,6 +20,7 @@ mod inputs;
 mod loader;
 mod ops;
 mod quotas;
+mod reclaim;
 mod reconnect;
 mod replay;
 mod scrub;
@@ -49,6 +50,7 @@ use loader::Loader;
 use maps::{Epoch, MdsRank};
 use ops::Ops;
 use quotas::Quotas;
+use reclaim::Reclaims;
 use reconnect::Reconnect;
 use replay::Replay;
 use scrub::Scrub;
@@ -80,6 +82,7 @@ pub struct Rank {
     scrub: Scrub,
     accounting: Accounting,
     quotas: Quotas,
+    reclaims: Reclaims,
     reconnect: Reconnect,
     client_replay: ClientReplay,
     ops: Ops,
@@ -108,6 +111,7 @@ impl Rank {
             scrub: Scrub::default(),
             accounting: Accounting::new(now.mono),
             quotas: Quotas::default(),
+            reclaims: Reclaims::default(),
             reconnect: Reconnect::default(),
             client_replay: ClientReplay::default(),
             ops: Ops::default(),
@@ -150,6 +154,11 @@ impl Rank {
     /// Notes a new epoch of the MDS map.
     pub fn set_map_epoch(&mut self, epoch: Epoch) {
         self.env.configure(|cfg| cfg.map_epoch = epoch);
+    }
+
+    /// Notes a new epoch of the OSD map.
+    pub fn set_osd_epoch(&mut self, epoch: Epoch) {
+        self.env.configure(|cfg| cfg.osd_epoch = epoch);
     }
 
     /// Notes the file system's pools for data, with their names.
@@ -412,6 +421,7 @@ impl Rank {
         self.client_replay.check(env.stage() == Stage::Active);
         self.replay.iter().for_each(Replay::check);
         sessions.check(env);
+        self.reclaims.check(sessions);
         self.write_back.check(env, cache, sessions);
         if cfg!(debug_assertions) && self.inputs.is_multiple_of(INPUTS_PER_WALK) {
             cache.check_all();

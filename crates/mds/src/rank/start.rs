@@ -178,6 +178,10 @@ impl Rank {
         if !matches!(self.stage(), Stage::Creating | Stage::Rejoined) {
             return;
         }
+        if self.stage() == Stage::Rejoined {
+            // The predecessor may have evicted clients.
+            self.sessions.raise_barrier(self.env.cfg().osd_epoch);
+        }
         self.env.enter(Stage::Active);
         self.client_replay.serve(now.mono);
         for (_, session) in self.sessions.iter() {

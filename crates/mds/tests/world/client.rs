@@ -61,6 +61,17 @@ pub struct Client {
     pub makes_dirs: bool,
     /// Knows nothing of delegated numbers.
     pub is_old: bool,
+    /// The identity that it keeps when it is restarted.
+    pub uuid: Option<String>,
+    /// The seconds for which its session is to be kept.
+    pub timeout: Option<u32>,
+    /// Why it was refused a session.
+    pub rejected: Option<String>,
+    /// Answers about its predecessor.
+    pub reclaimed: Vec<msgs::ClientReclaimReply>,
+    /// The OSD map that it must have before it accesses data, now and when a request was answered.
+    pub barrier: maps::Epoch,
+    pub barriers: BTreeMap<u64, maps::Epoch>,
     pub recalled: Option<u32>,
     pub revokes_seen: usize,
     /// Realms that it was told of: sequence number, and the snapshots that its writes preserve.
@@ -112,19 +123,11 @@ impl Client {
     pub fn receive(&mut self, tid: u64, body: Body) -> Vec<(u64, Body)> {
         match body {
             Body::ClientSession(m) => {
-                match m.head.op {
-                    msgs::session_op::OPEN => {
-                        self.open = true;
-                        let refused = m.metadata.get(msgs::session_metadata::REFUSED_LOCKS);
-                        self.refused = refused.map_or(String::new(), String::clone);
-                    }
-                    msgs::session_op::CLOSE => self.open = false,
-                    msgs::session_op::RECALL_STATE => self.recalled = Some(m.head.max_caps),
-                    _ => {}
-                }
+                self.session_told(&m);
                 Vec::new()
             }
             Body::ClientReply(m) => {
+                self.barriers.insert(tid, self.barrier);
                 let request = self.unsafe_requests.get_mut(&tid).expect("an answer to a request");
                 if request.flags & msgs::request_flag::REPLAY != 0 {
                     assert!(m.safe, "request {tid} has its early answer");
@@ -173,7 +176,25 @@ impl Client {
                 self.quotas.insert(m.ino, *m);
                 Vec::new()
             }
+            Body::ClientReclaimReply(m) => {
+                self.reclaimed.push(*m);
+                Vec::new()
+            }
             other => panic!("client gets {}", other.name()),
+        }
+    }
+
+    fn session_told(&mut self, m: &msgs::ClientSession) {
+        match m.head.op {
+            msgs::session_op::OPEN => {
+                self.open = true;
+                let refused = m.metadata.get(msgs::session_metadata::REFUSED_LOCKS);
+                self.refused = refused.map_or(String::new(), String::clone);
+            }
+            msgs::session_op::CLOSE => self.open = false,
+            msgs::session_op::REJECT => self.rejected = m.metadata.get("error_string").cloned(),
+            msgs::session_op::RECALL_STATE => self.recalled = Some(m.head.max_caps),
+            _ => {}
         }
     }
 
@@ -192,6 +213,7 @@ impl Client {
     }
 
     fn caps(&mut self, tid: u64, m: &ClientCaps) -> Vec<(u64, Body)> {
+        self.barrier = self.barrier.max(m.osd_epoch_barrier);
         match m.op {
             cap_op::FLUSH_ACK => {
                 self.flush_acks.push(tid);

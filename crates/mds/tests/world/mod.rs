@@ -141,6 +141,7 @@ pub fn config(options: MdsOptions) -> RankConfig {
         max_file_size: 1 << 40,
         full: false,
         map_epoch: maps::Epoch(5),
+        osd_epoch: maps::Epoch(9),
         options,
     }
 }
@@ -186,12 +187,20 @@ impl World {
 
     /// A client in a state of its own.
     pub fn connect_client(&mut self, client: Client, caps: &str) {
-        let (id, is_old, is_linux, makes_dirs) =
-            (client.id, client.is_old, client.is_linux, client.makes_dirs);
+        let (id, name) = (client.id, format!("client.{}", client.id));
         self.clients.insert(id, client);
+        self.ask_session(id, &name, caps);
+        assert!(self.clients[&id].open, "session of {id} is open");
+    }
+
+    /// A client connects with a key and asks for a session.
+    pub fn ask_session(&mut self, id: u64, name: &str, caps: &str) {
+        let Client { is_old, is_linux, makes_dirs, timeout, ref uuid, .. } = self.clients[&id];
+        let uuid = uuid.clone();
         let caps = auth::MdsCap::parse(caps).expect("caps");
-        let peer = ClientPeer { caps, name: format!("client.{id}"), ..ClientPeer::default() };
-        self.rank.client_connected(ClientId(id), peer);
+        let nonce = u32::try_from(id).expect("small numbers");
+        let addrs = wire::EntityAddr::msgr2(([127, 0, 0, 1], 0).into(), nonce).into();
+        self.rank.client_connected(ClientId(id), ClientPeer { caps, name: name.to_owned(), addrs });
         let mut open = msgs::ClientSession::of(msgs::session_op::REQUEST_OPEN, 0);
         open.features = msgs::ClientSession::feature_bytes(if is_old { 0x1bff } else { 0x7ffff });
         if is_linux {
@@ -200,9 +209,10 @@ impl World {
         if makes_dirs {
             open.metadata.insert(msgs::session_metadata::ASYNC_DIRS.into(), String::new());
         }
+        open.metadata.extend(timeout.map(|seconds| (msgs::CLIENT_TIMEOUT.to_owned(), seconds.to_string())));
+        open.metadata.extend(uuid.map(|uuid| (msgs::CLIENT_UUID.to_owned(), uuid)));
         self.send(id, 0, open);
         self.quiet();
-        assert!(self.clients[&id].open, "session of {id} is open");
     }
 
     pub fn send(&mut self, client: u64, tid: u64, body: impl Into<msgs::Body>) {

@@ -51,6 +51,14 @@ wire_structs! {
     }
 }
 
+/// Bits of [`ClientReclaim::flags`].
+pub mod reclaim_flag {
+    /// The session is to end, with all that it holds. Ceph has no other kind.
+    pub const RESET: u32 = 1;
+    /// The client has taken what it wanted of the session; not answered.
+    pub const FINISH: u32 = 1 << 31;
+}
+
 wire::messages! {
     /// MDS to client: ask another MDS.
     pub struct ClientRequestForward = 25 "client_request_forward" [v 1/1] {
@@ -62,11 +70,11 @@ wire::messages! {
         pub client_must_resend: bool,
     }
 
-    /// Takes over the session of a dead instance of the same client (NFS-Ganesha).
+    /// Has to do with the session of a dead instance of the same client (NFS-Ganesha).
     pub struct ClientReclaim = 27 "client_reclaim" [v 1/1] {
-        /// Identity of both.
+        /// The dead instance's [`CLIENT_UUID`](crate::CLIENT_UUID).
         pub uuid: String,
-        /// Top bit: finished.
+        /// Bits of [`reclaim_flag`].
         pub flags: u32,
     }
 
@@ -76,7 +84,7 @@ wire::messages! {
         pub result: i32,
         /// Have at least this OSD map.
         pub epoch: Epoch,
-        /// Addresses of the dead instance.
+        /// Addresses of the dead instance; none if there was no session of that name.
         pub addrs: AddrVec,
     }
 

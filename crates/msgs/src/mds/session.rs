@@ -77,6 +77,14 @@ impl RefusedLock {
     }
 }
 
+/// Name in the metadata of a REQUEST_OPEN: the identity that a client keeps when it is restarted. No two
+/// sessions have the same (`ceph_set_uuid`).
+pub const CLIENT_UUID: &str = "uuid";
+
+/// Name in the metadata of a REQUEST_OPEN: the time in seconds, in decimal digits, for which the session of a
+/// silent client is kept as it is; 0 for as long as possible (`ceph_set_session_timeout`).
+pub const CLIENT_TIMEOUT: &str = "timeout";
+
 /// Bits of [`ClientSession::flags`].
 pub mod session_flag {
     /// The client is on the OSDs' blocklist.

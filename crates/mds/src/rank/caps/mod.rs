@@ -111,6 +111,21 @@ impl Caps {
         stat::inode_stat(ino, inode, client, cache.realm_of(inode))
     }
 
+    /// Tells a client the OSD map that it must have before it accesses data, if it does not know yet: an
+    /// answer that gives it capabilities or a lock can't say it. Any capability of its serves for that. The
+    /// first answer of a session finds none; clients open no file with it.
+    pub fn tell_barrier(env: &mut Env, cache: &Cache, sessions: &mut Sessions, client: ClientId) {
+        if !sessions.lacks_barrier(client) {
+            return;
+        }
+        let cap = |ino: &&InodeKey| cache.inodes.get(*ino).and_then(|inode| inode.caps.get(client));
+        let mut held = sessions.get(client).into_iter().flat_map(|s| s.inodes());
+        let some = held.find(|ino| cap(ino).is_some_and(|c| !c.is_revoking())).copied();
+        if let Some(ino) = some {
+            send_cap(env, cache, sessions, cap_op::GRANT, ino, client);
+        }
+    }
+
     /// Revokes bits that clients must no longer have, and grants those that waiting clients may now have;
     /// `skip` gets no grant, because a reply will carry it.
     pub fn eval(
@@ -340,6 +355,7 @@ pub(super) fn send_cap(
 ) {
     let Some(inode) = cache.inodes.get(&ino) else { return };
     let Some(cap) = inode.caps.get(client) else { return };
-    let message = stat::caps_message(op, &inode.data, client, cap, cache.realm_of(inode));
+    let mut message = stat::caps_message(op, &inode.data, client, cap, cache.realm_of(inode));
+    message.osd_epoch_barrier = sessions.tell_barrier(client);
     sessions.send(env, client, inode.change.before(client), 0, message);
 }

@@ -167,6 +167,7 @@ impl Ops {
             snaps::tell(env, cache, sessions, own, change);
         }
         env.due(Due::Answered(op.client, op.tid, None));
+        Caps::tell_barrier(env, cache, sessions, op.client);
         let answer = if ops::is_replay(&op.request) {
             reply::empty(env, op.request.op)
         } else {

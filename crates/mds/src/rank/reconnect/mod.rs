@@ -65,7 +65,9 @@ pub(super) struct Reconnect {
     absent: BTreeMap<ClientId, AbsentClient>,
     /// Time at which the rank goes on without absent clients.
     go_on: Option<Instant>,
-    /// Time at which the remaining ones are evicted.
+    /// Time at which clients could begin to reconnect.
+    opened: Option<Instant>,
+    /// Time at which some of those that remain are evicted.
     until: Option<Instant>,
     /// Claimed capabilities on inodes that are being loaded.
     claims: BTreeMap<InodeKey, Vec<(ClientId, CapReconnect)>>,

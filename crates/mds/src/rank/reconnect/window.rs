@@ -24,6 +24,7 @@ const NAMED: usize = 20;
 impl Reconnect {
     /// Opens the window: clients may reconnect.
     pub fn open_window(&mut self, now: Instant) {
+        self.opened = Some(now);
         self.go_on = Some(now + GRACE);
         self.until = Some(now + RECONNECT_WINDOW);
     }
@@ -40,9 +41,7 @@ impl Reconnect {
             return;
         }
         if self.until.is_some_and(|at| env.now() >= at) {
-            self.until = None;
-            let late = self.absent.iter().filter(|(_, a)| !a.has_claimed);
-            late.for_each(|(client, _)| sessions.evict(env, *client, "it did not come back"));
+            self.evict_late(env, sessions);
         }
         let has_waited = self.go_on.is_some_and(|at| env.now() >= at);
         if env.stage() != Stage::Reconnecting || self.has_absent() && !has_waited {
@@ -62,6 +61,21 @@ impl Reconnect {
         }
         env.enter(Stage::Rejoined);
         env.effect(Effect::Reached(Stage::Rejoined));
+    }
+
+    /// Evicts those that have not come in time. NFS-Ganesha asks for more of it, until it is started again.
+    fn evict_late(&mut self, env: &mut Env, sessions: &mut Sessions) {
+        self.until = None;
+        let Some(opened) = self.opened else { return };
+        for (client, _) in self.absent.iter().filter(|(_, a)| !a.has_claimed) {
+            let patience = sessions.get(*client).and_then(|s| s.patience(env.cfg()));
+            let until = opened + patience.unwrap_or_default().max(RECONNECT_WINDOW);
+            if until <= env.now() {
+                sessions.evict(env, *client, "it did not come back");
+            } else {
+                self.until = Some(self.until.map_or(until, |other| other.min(until)));
+            }
+        }
     }
 
     /// Handles a client's renewal: once it has confirmed all revocations, its cached state is no longer in

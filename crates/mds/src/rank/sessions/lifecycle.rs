@@ -8,7 +8,8 @@ use crate::rank::env::{Due, Env};
 use crate::types::{ClientId, Lsn};
 use fsfmt::Update;
 use fsfmt::tables::SessionRecord;
-use msgs::{Body, ClientSession, RefusedLock, session_metadata, session_op};
+use maps::Epoch;
+use msgs::{Body, CLIENT_UUID, ClientSession, RefusedLock, session_metadata, session_op};
 use node::Level;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,16 +42,25 @@ impl Sessions {
         }
         let peer = self.peers.get(&client).cloned().unwrap_or_default();
         if !peer.caps.allows_fs(&env.cfg().fs_name) {
-            let mut reject = Self::message(env, session_op::REJECT, 0);
-            let text = format!("its key allows nothing in file system {}", env.cfg().fs_name);
-            reject.metadata.insert("error_string".to_owned(), text);
-            return self.send(env, client, 0, 0, reject);
+            let why = format!("its key allows nothing in file system {}", env.cfg().fs_name);
+            return self.reject(env, client, why);
+        }
+        if let Some(other) = m.metadata.get(CLIENT_UUID).and_then(|uuid| self.with_uuid(uuid, client).pop()) {
+            let text = format!("{client} has the uuid of {other}, and gets no session beside it");
+            env.log(Level::Info, "duplicate_uuid_refused", text);
+            return self.reject(env, client, "duplicated session uuid".to_owned());
         }
         let (numbers, taken) = numbers::first(ino_next);
         let record = Box::new(SessionRecord { preallocated: vec![numbers], ..new_record(peer, m) });
         let updates = vec![taken, Update::SessionOpen { client: client.0, record }];
         let lsn = commit(env, cache, self, "session open", updates);
         self.send_open(env, client, lsn, &BTreeSet::new());
+    }
+
+    fn reject(&mut self, env: &mut Env, client: ClientId, why: String) {
+        let mut reject = Self::message(env, session_op::REJECT, 0);
+        reject.metadata.insert("error_string".to_owned(), why);
+        self.send(env, client, 0, 0, reject);
     }
 
     fn send_open(&mut self, env: &mut Env, client: ClientId, lsn: Lsn, refused: &BTreeSet<RefusedLock>) {
@@ -65,11 +75,16 @@ impl Sessions {
         self.send(env, client, lsn, 0, open);
     }
 
-    /// Reopens the session of a client of the predecessor that has claimed everything.
+    /// Reopens the session of a client of the predecessor that has claimed everything. One that is being
+    /// evicted meanwhile stays so.
     pub fn reopen(&mut self, env: &Env, client: ClientId) {
         let auth = self.auth_of(client);
         if let Some(s) = self.map.get_mut(&client) {
-            s.state = SessionState::Open;
+            if s.state == SessionState::Absent {
+                s.state = SessionState::Open;
+            }
+            // While it was absent it was told nothing.
+            s.barrier = Epoch(0);
             s.renewed = env.now();
             s.auth = auth;
         }
@@ -148,7 +163,13 @@ impl Sessions {
         for client in clients {
             let s = &self.map[&client];
             let silent = now.since(s.renewed);
+            let patience = s.patience(env.cfg());
             match s.state {
+                // Ceph does not call such a session stale: what it has stays its own until its time is over.
+                SessionState::Open if patience.is_some_and(|most| silent > most) => {
+                    self.evict(env, client, "it is silent");
+                }
+                SessionState::Open if patience.is_some() && silent > stale_after => {}
                 SessionState::Open if silent > stale_after => {
                     let m = Self::message(env, session_op::STALE, 0);
                     self.send(env, client, 0, 0, m);

@@ -4,6 +4,7 @@
 //! events that it shows are durable (docs/design.md, decision 5). So a client never sees a grant before the
 //! revocation that was decided earlier, and never learns of a change that a crash could undo.
 
+mod barrier;
 mod lifecycle;
 mod numbers;
 mod outbox;
@@ -21,15 +22,16 @@ use crate::types::{ClientId, Lsn, Origin, Segment};
 use auth::MdsCap;
 use fsfmt::tables::{SessionRecord, parse_session_key, session_key};
 use fsfmt::{Ino, InodeKey, Update};
-use msgs::{Body, ClientReply, ClientSession};
+use maps::Epoch;
+use msgs::{Body, CLIENT_UUID, ClientReply, ClientSession};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 use wire::{DecodeError, Reader, Timespec, Writer};
 
-/// Session features that we offer: up to 9 (versioned replies), lazy wanted caps, several reconnect messages,
-/// delegated inode numbers.
-const FEATURES: u64 = 0x1bff | DELEG_INO;
+/// Session features that we offer: up to 9 (versioned replies), reclaims, lazy wanted caps, several reconnect
+/// messages, delegated inode numbers.
+const FEATURES: u64 = 0x1fff | DELEG_INO;
 
 /// The write-back of sessions: records to set and keys to remove.
 pub(super) type SessionChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);
@@ -51,6 +53,8 @@ pub(super) struct Sessions {
     dirty: DirtyIndex<ClientId>,
     /// The sessions in the write-back in flight.
     committing: DirtyIndex<ClientId>,
+    /// The first OSD map that refuses all clients whose sessions were ended by force.
+    barrier: Epoch,
     /// Time of the last look for silent clients.
     last_check: Instant,
     /// Time of the last request for capabilities.
@@ -67,6 +71,7 @@ impl Sessions {
             farewells: Vec::new(),
             dirty: DirtyIndex::default(),
             committing: DirtyIndex::default(),
+            barrier: Epoch(0),
             last_check: now,
             recalled_at: None,
         }
@@ -347,6 +352,13 @@ impl Sessions {
     /// All clients with a session.
     pub fn clients(&self) -> Vec<ClientId> {
         self.map.keys().copied().collect()
+    }
+
+    /// The clients whose sessions have this identity, but for one client.
+    pub fn with_uuid(&self, uuid: &str, but: ClientId) -> Vec<ClientId> {
+        let has_it = |s: &Session| s.record.metadata.get(CLIENT_UUID).is_some_and(|other| other == uuid);
+        let found = self.map.iter().filter(|(client, s)| **client != but && has_it(s));
+        found.map(|(client, _)| *client).collect()
     }
 
     /// Sessions for people.

@@ -1,13 +1,16 @@
 //! One client's session: its stored record, the inodes that it holds capabilities on, and the messages to it.
 
 use super::outbox::Outbox;
+use crate::config::RankConfig;
 use crate::ops::AsyncWork;
 use crate::types::{ClientId, Lsn};
 use auth::MdsCap;
 use fsfmt::tables::SessionRecord;
 use fsfmt::{Ino, InoRange, InodeKey};
-use msgs::session_metadata;
+use maps::Epoch;
+use msgs::{CLIENT_TIMEOUT, session_metadata};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use stdx::Instant;
 use wire::AddrVec;
 
@@ -61,6 +64,8 @@ pub struct Session {
     pub(super) reserved_end: u64,
     /// True if it creates files asynchronously, as far as is known: it is given numbers for that.
     pub(super) creates_async: bool,
+    /// The OSD map that it was told to have before it accesses data.
+    pub(super) barrier: Epoch,
     /// True while requests from before a restart are repeated: its numbers are given up after that.
     pub(super) is_repeating: bool,
 }
@@ -84,6 +89,7 @@ impl Session {
             reserved_by: 0,
             reserved_end,
             creates_async,
+            barrier: Epoch(0),
             is_repeating: false,
         }
     }
@@ -105,6 +111,14 @@ impl Session {
     /// True if the client may be given anything.
     pub fn is_open(&self) -> bool {
         self.state == SessionState::Open
+    }
+
+    /// The time for which its client may be silent if it has asked for more than the usual time.
+    pub fn patience(&self, cfg: &RankConfig) -> Option<Duration> {
+        let asked: u32 = self.record.metadata.get(CLIENT_TIMEOUT)?.parse().ok()?;
+        let most = cfg.session_autoclose_s;
+        let seconds = if asked == 0 { most } else { asked.max(cfg.session_timeout_s).min(most) };
+        Some(Duration::from_secs(seconds.into()))
     }
 
     /// True if its client has a feature, by the feature's bit.
