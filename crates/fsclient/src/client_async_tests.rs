@@ -93,6 +93,17 @@ fn file_of(out: &Outs) -> (u64, u64) {
     }
 }
 
+/// True if the capability on an inode is given back.
+fn released(out: &Outs, ino: u64) -> bool {
+    let gives = |o: &Output<Reply>| match o {
+        Output::Send { msg: Msg { body: node::Body::Client(Body::ClientCapRelease(m)), .. }, .. } => {
+            m.caps.iter().any(|item| item.ino == ino)
+        }
+        _ => false,
+    };
+    out.iter().any(gives)
+}
+
 /// The only request of some outputs.
 fn request(out: &Outs) -> (u64, ClientRequest) {
     let mut all = requests(out);
@@ -488,6 +499,49 @@ fn a_directory_of_its_own_that_is_empty_is_removed_at_once() {
     let given_up = sent.releases.iter().find(|r| r.ino == FIRST).expect("what it held is given up");
     assert_eq!(given_up.caps & (cap::DIR_ASYNC | cap::LINK_SHARED), 0);
     assert_eq!(rig.dirs_in_dir(), 0);
+}
+
+#[test]
+fn a_directory_is_removed_before_the_removals_in_it_are_answered() {
+    let mut rig = Rig::alone_with_dirs();
+    let (tid, _) = request(&rig.mkdir(b"a"));
+    rig.made(tid, b"a", FIRST, 1);
+    rig.client.cache.open_inode(InodeKey::head(FIRST)).note_file_layout(&FileLayout::new(3));
+    let create = FsRequest::Create { parent: FIRST, name: b"f".to_vec(), mode: 0o640, flags: 2 };
+    let out = rig.ask(create);
+    let ((file, fh), (created, _)) = (file_of(&out), request(&out));
+    rig.ask(FsRequest::Release { fh, lock_owner: 0 });
+    let cap = InodeStatCap { caps: ALL, cap_id: 79, seq: 1, flags: 1, ..InodeStatCap::default() };
+    let of_file = InodeStat { cap, version: 1, max_size: 1 << 30, ..stat(file, S_IFREG | 0o640) };
+    let dentry = |of: InodeStat| {
+        let dir = InodeStat { cap: InodeStatCap::default(), ..stat(FIRST, S_IFDIR | 0o750) };
+        let lease = LeaseStat { mask: LeaseStat::PRIMARY_LINK, ..LeaseStat::default() };
+        let dentry = ReplyDentry { dir, dir_stat: Default::default(), name: b"f".to_vec(), lease };
+        ReplyTrace { dentry: Some(Box::new(dentry)), target: Some(Box::new(of)) }
+    };
+    let trace = dentry(of_file);
+    rig.mds_says(created, ClientReply { op: MdsOp::CREATE, safe: true, trace, ..ClientReply::default() });
+
+    let (unlinked, _) = request(&rig.ask(FsRequest::Unlink { parent: FIRST, name: b"f".to_vec() }));
+    let out = rig.rmdir(b"a");
+    assert_eq!(answers(&out), [&Ok(Answer::Done)]);
+    let (removed, sent) = request(&out);
+    assert_eq!((sent.op, sent.flags & request_flag::ASYNC), (MdsOp::RMDIR, request_flag::ASYNC));
+    let kept = sent.releases.iter().find(|r| r.ino == FIRST).expect("the number of links is known");
+    assert_eq!(kept.caps & (cap::DIR_ASYNC | cap::LINK_SHARED), cap::DIR_ASYNC, "the unlink rests on it");
+
+    let keeps =
+        |out: &Outs| cap_messages(out).iter().filter(|m| m.ino == FIRST).all(|m| m.caps.has(cap::DIR_ASYNC));
+    let revoke = ClientCaps { op: cap_op::REVOKE, ino: FIRST, cap_id: 78, seq: 2, ..Default::default() };
+    let revoke = ClientCaps { caps: Caps(DIR_CAPS), mode: S_IFDIR | 0o750, ..revoke };
+    assert!(keeps(&rig.mds_says(0, revoke)), "others may not make names there");
+    let done = |op| ClientReply { op, safe: true, ..ClientReply::default() };
+    let out = rig.mds_says(unlinked, done(MdsOp::UNLINK));
+    assert!(keeps(&out), "nor before the directory is gone");
+    let out = rig.mds_says(removed, done(MdsOp::RMDIR));
+    let told = cap_messages(&out);
+    let gives_back = told.iter().any(|m| m.ino == FIRST && !m.caps.has_any(cap::DIR_ASYNC));
+    assert!(gives_back || released(&out, FIRST), "it goes with the answer: {told:?}");
 }
 
 #[test]

@@ -22,13 +22,16 @@ impl Cache {
     }
 
     /// The inode of a name that this client may remove without waiting: its only one. A directory (`as_dir`)
-    /// is one in which nobody else can make a name, and that has none.
+    /// is one in which nobody else can make a name, and that has none; the last may have been removed by
+    /// requests that are not answered yet, after which an MDS of ours carries this one out.
     pub(crate) fn may_remove(&self, dir: InodeKey, name: &[u8], as_dir: bool) -> Option<InodeKey> {
         let dir = self.inodes.get(&dir).filter(|dir| dir.is_alone(cap::DIR_UNLINK))?;
         let key = self.names.primary_by_right(dir, name)?;
-        let inode =
-            self.inodes.get(&key).filter(|inode| inode.may(STAT_CAPS) && !inode.promised().is_any())?;
-        let attrs = inode.attrs();
+        let inode = self.inodes.get(&key).filter(|inode| inode.may(STAT_CAPS))?;
+        let (attrs, promised) = (inode.attrs(), inode.promised());
+        if promised.is_new() || promised.is_unlinked() {
+            return None;
+        }
         let may_go = if as_dir { self.is_removable_dir(inode) } else { attrs.nlink() == 1 };
         (may_go && attrs.is_dir() == as_dir).then_some(key)
     }

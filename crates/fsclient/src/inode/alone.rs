@@ -19,13 +19,14 @@ impl Inode {
 
     /// The last name of this inode was removed. Returns the release of `Ls` that goes with it: the answer
     /// does not tell the number of links, but the last one has gone for good. Of a directory, the right to
-    /// work in it goes as well.
+    /// work in it goes as well, unless unanswered removals of names in it rest on that.
     pub(crate) fn promise_removal(&mut self, wall: Wall) -> Option<DentryRelease> {
         self.promised.set_unlinked(true);
         self.usage.set_removed_here(true);
         self.attrs.note_unlinked(wall);
         self.stop_work();
-        let of_dir = if self.attrs.is_dir() { cap::DIR_ASYNC } else { 0 };
+        let gives_up = self.attrs.is_dir() && !self.promised.has_names();
+        let of_dir = if gives_up { cap::DIR_ASYNC } else { 0 };
         self.caps.release(self.key.ino(), cap::LINK_SHARED | of_dir)
     }
 

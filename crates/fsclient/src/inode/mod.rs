@@ -203,7 +203,8 @@ impl Inode {
         if self.trust.delays_revocation(self.knows_attributes()) {
             bits |= cap::ANY_SHARED;
         }
-        if self.promised.has_names() {
+        // Nobody may make a name in a directory before its removal is carried out.
+        if self.promised.has_names() || self.promised.is_unlinked() && self.attrs.is_dir() {
             bits |= cap::DIR_ASYNC;
         }
         if self.told_names.delays_revocation(self.may(cap::FILE_SHARED)) {
