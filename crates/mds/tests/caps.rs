@@ -328,6 +328,39 @@ fn objects_beyond_what_every_writer_has_told_are_not_looked_for() {
 }
 
 #[test]
+fn removed_files_are_purged_one_by_one_while_clients_ask() {
+    let mut w = two_clients(16);
+    for n in 0..40 {
+        let f = ino(&w.call(A, create(&format!("f{n}"), 2)));
+        put_object(&mut w, f, 0, 0, 10);
+        tell_of_a_write(&mut w, f);
+        w.release(A, f);
+    }
+    w.quiet();
+    let data_pool = w.cfg.data_pool;
+    let purges = |w: &World| w.in_flight.iter().filter(|io| io.object.pool == data_pool).count();
+    let mut most = 0;
+    for n in 0..40 {
+        let tid = w.start(B, request(MdsOp::UNLINK, &format!("f{n}")));
+        while !w.clients[&B].replies.contains_key(&tid) {
+            assert!(w.io_step(), "it is answered in the end");
+            most = most.max(purges(&w));
+        }
+        w.advance(Duration::from_millis(10));
+        w.io_step();
+        most = most.max(purges(&w));
+    }
+    assert_eq!(most, 1);
+    w.advance(Duration::from_millis(50));
+    while purges(&w) == 1 {
+        assert!(w.io_step(), "more follow");
+    }
+    assert!(purges(&w) > 4, "nobody asks for anything any more: {}", purges(&w));
+    w.quiet();
+    assert!(w.objects.keys().all(|object| object.pool != data_pool), "all are purged");
+}
+
+#[test]
 fn a_file_deleted_before_a_crash_is_purged_after_it() {
     let mut w = two_clients(9);
     let f = ino(&w.call(A, create("f", 2)));

@@ -187,6 +187,7 @@ impl Rank {
     }
 
     fn client_request(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
+        self.strays.client_asks(self.env.now());
         let Self { env, cache, sessions, caps, ops, .. } = self;
         if sessions.get(client).is_none() {
             let detail = format!("{client} has no session and asks for {}", request.op);

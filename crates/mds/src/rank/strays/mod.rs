@@ -3,6 +3,7 @@
 //! entry), so that a crash only repeats them; and so are the snapshots for which they preserve objects, or a
 //! crash would leave clones of a snapshot that nobody knows.
 
+mod line;
 mod objects;
 
 use super::commit::{commit, commit_inode};
@@ -14,13 +15,19 @@ use crate::cut::{Cut, delays_clients};
 use crate::io::{IoWhy, ObjOp};
 use crate::types::{Lsn, Need, SnapContext};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Update};
+use line::Line;
 use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::time::Duration;
+use stdx::Instant;
 
 /// Objects of one file that are worked on at once.
 const MAX_OBJECTS_IN_FLIGHT: u32 = 8;
 /// Files that are worked on at once.
 const MAX_FILES: usize = 32;
+/// Removed files for each of which that are left one more is purged at once while clients ask for something.
+const PURGES_BEHIND: usize = 4096;
+/// The time after a client's request in which others are expected.
+const BUSY_FOR: Duration = Duration::from_millis(50);
 
 /// Inodes looked at in one step, so that a step's cost does not depend on how many wait.
 const MAX_LOOKS: usize = 128;
@@ -28,7 +35,7 @@ const MAX_LOOKS: usize = 128;
 /// Files to purge or to truncate.
 ///
 /// Invariants: an inode has [`DataWork`] only while it is noted here; `under_way` counts those, at most
-/// [`MAX_FILES`]; an inode that is noted is a candidate or will be in a second or with a commit, or is being
+/// [`MAX_FILES`]; an inode that is noted is in a line or will be in a second or with a commit, or is being
 /// worked on, or is noted again when what keeps it from being worked on has changed.
 #[derive(Default)]
 pub(super) struct Strays {
@@ -36,15 +43,17 @@ pub(super) struct Strays {
     purges: BTreeSet<InodeKey>,
     /// Files whose objects are to be shortened.
     truncations: BTreeSet<InodeKey>,
-    /// Noted inodes that may be due.
-    candidates: BTreeSet<InodeKey>,
-    /// Inodes that become candidates once this event is durable, if they are noted still.
+    /// Those that may be due to be purged.
+    to_purge: Line,
+    /// Those that may be due to be shortened.
+    to_cut: Line,
+    /// Inodes that may be due once this event is durable, if they are noted still.
     uncommitted: BTreeSet<(Lsn, InodeKey)>,
     /// Files truncated in this second and in the last one that nobody waits for. Often they are written next,
     /// which cuts the objects.
     recent: [BTreeSet<InodeKey>; 2],
-    /// The last candidate that was looked at.
-    looked_at: Option<InodeKey>,
+    /// Time of the last request of a client.
+    asked_at: Option<Instant>,
     /// Inodes that are being worked on.
     under_way: usize,
     /// True if clients were absent at the last step, so that no purge was due.
@@ -76,9 +85,12 @@ impl Strays {
         if purges {
             self.purges.insert(ino);
         }
-        if purges || truncates && is_awaited(inode) {
-            self.candidates.insert(ino);
-        } else if truncates && !self.recent[1].contains(&ino) {
+        if purges {
+            self.to_purge.insert(ino);
+        }
+        if truncates && is_awaited(inode) {
+            self.to_cut.insert(ino);
+        } else if truncates && !purges && !self.recent[1].contains(&ino) {
             self.recent[0].insert(ino);
         }
     }
@@ -86,8 +98,23 @@ impl Strays {
     /// A second has passed.
     pub fn every_second(&mut self) {
         let due = std::mem::take(&mut self.recent[1]);
-        self.candidates.extend(due.intersection(&self.truncations));
+        self.to_cut.extend(due.intersection(&self.truncations));
         self.recent.swap(0, 1);
+    }
+
+    /// A client asks for something: what is to be purged waits, lest all that was just removed is purged
+    /// while it is waited for.
+    pub fn client_asks(&mut self, now: Instant) {
+        self.asked_at = Some(now);
+    }
+
+    /// The number of files that may be worked on so that another may be purged.
+    fn purges_at_once(&self, env: &Env) -> usize {
+        let is_busy = self.asked_at.is_some_and(|at| env.now().since(at) < BUSY_FOR);
+        match is_busy && !env.cfg().full {
+            true => (1 + self.purges.len() / PURGES_BEHIND).min(MAX_FILES),
+            false => MAX_FILES,
+        }
     }
 
     /// Starts work that is due: not before the rank serves, for what has no name may be open, and its
@@ -98,7 +125,7 @@ impl Strays {
         }
         let is_unseen = std::mem::replace(&mut self.snaps_seen, cache.snaps.lsn()) != cache.snaps.lsn();
         if std::mem::replace(&mut self.was_absent, is_absent) && !is_absent || is_unseen {
-            self.candidates.extend(&self.purges);
+            self.to_purge.extend(&self.purges);
         }
         if self.purges.len() < MAX_FILES
             && let Some(after) = self.next_page.take()
@@ -106,13 +133,28 @@ impl Strays {
             env.due(Due::Load(stray_page(env, after), None));
         }
         self.follow_journal(env.journal().durable());
-        for _ in 0..MAX_LOOKS.min(self.candidates.len()) {
-            if self.under_way >= MAX_FILES {
+        self.start_some(env, cache, sessions, is_absent, MAX_FILES, |strays| &mut strays.to_cut);
+        let purges = self.purges_at_once(env);
+        self.start_some(env, cache, sessions, is_absent, purges, |strays| &mut strays.to_purge);
+    }
+
+    /// Starts work on inodes of a line as long as fewer than `at_once` are worked on.
+    fn start_some(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        is_absent: bool,
+        at_once: usize,
+        line: fn(&mut Self) -> &mut Line,
+    ) {
+        for _ in 0..MAX_LOOKS.min(line(self).len()) {
+            if self.under_way >= at_once {
                 break;
             }
-            let Some(ino) = self.next_candidate() else { break };
+            let Some(ino) = line(self).next() else { break };
             if self.start(env, cache, sessions, ino, is_absent) {
-                self.candidates.remove(&ino);
+                line(self).remove(ino);
             }
         }
     }
@@ -121,22 +163,16 @@ impl Strays {
     fn follow_journal(&mut self, durable: Lsn) {
         while let Some(next) = self.uncommitted.first().copied().filter(|(lsn, _)| *lsn <= durable) {
             self.uncommitted.remove(&next);
-            if self.is_noted(next.1) {
-                self.candidates.insert(next.1);
+            if self.purges.contains(&next.1) {
+                self.to_purge.insert(next.1);
+            } else if self.truncations.contains(&next.1) {
+                self.to_cut.insert(next.1);
             }
         }
     }
 
     fn is_noted(&self, ino: InodeKey) -> bool {
         self.purges.contains(&ino) || self.truncations.contains(&ino)
-    }
-
-    /// The candidate behind the one that was looked at last, or the first.
-    fn next_candidate(&mut self) -> Option<InodeKey> {
-        let behind = self.looked_at.map_or(Bound::Unbounded, Bound::Excluded);
-        let next = self.candidates.range((behind, Bound::Unbounded)).next();
-        self.looked_at = next.or_else(|| self.candidates.first()).copied();
-        self.looked_at
     }
 
     /// Starts work on an inode if it is due. False if it may be due later although it is not noted again.
@@ -183,7 +219,8 @@ impl Strays {
     fn forget(&mut self, ino: InodeKey) {
         self.purges.remove(&ino);
         self.truncations.remove(&ino);
-        self.candidates.remove(&ino);
+        self.to_purge.remove(ino);
+        self.to_cut.remove(ino);
     }
 
     /// Issues further object operations, or ends the work.
@@ -234,7 +271,7 @@ impl Strays {
         self.under_way -= 1;
         if cut.is_some_and(|cut| cut.seq != inode.data.truncate_seq) {
             // The file was truncated once more meanwhile.
-            self.candidates.insert(ino);
+            self.to_cut.insert(ino);
             return;
         }
         self.truncations.remove(&ino);
@@ -255,7 +292,8 @@ impl Strays {
     pub fn check(&self) {
         assert!(self.under_way <= MAX_FILES, "{} files are worked on at once", self.under_way);
         let noted = self.purges.len() + self.truncations.len();
-        assert!(self.under_way <= noted && self.candidates.len() <= noted, "only noted inodes are worked on");
+        assert!(self.under_way <= noted && self.to_purge.len() <= noted, "only noted inodes are worked on");
+        assert!(self.to_cut.len() <= noted, "only noted inodes are shortened");
     }
 
     /// Asserts the rest by a walk over all inodes.
