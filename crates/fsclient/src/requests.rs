@@ -79,8 +79,8 @@ fn changes_something(request: &ClientRequest) -> bool {
     }
 }
 
-/// Requests in flight by tid. There may be hundreds whose callers wait for nothing, so that what is asked with
-/// each input looks only at those that it is about.
+/// Requests in flight by tid. There may be hundreds whose callers wait for nothing, so that what is asked
+/// with each input looks only at those that it is about.
 ///
 /// Invariants: an answered request was sent; tids grow; a promise is that of a request without any answer;
 /// `unsent` and `unanswered` are of requests in flight.

@@ -440,8 +440,8 @@ impl Inode {
         if self.usage.access().writes { self.data.want_sync() } else { self.data.want_data() }
     }
 
-    /// Forgets the buffered data of a file that nobody can open any more. As long as they may be buffered here,
-    /// nobody else has it open.
+    /// Forgets the buffered data of a file that nobody can open any more. As long as they may be buffered
+    /// here, nobody else has it open.
     pub(crate) fn discard_removed(&mut self) {
         let is_gone = self.attrs.nlink() == 0 && self.usage.is_closed() && !self.promised.is_any();
         if is_gone && self.may(cap::FILE_BUFFER) && !self.caps.is_revoked() {

@@ -97,8 +97,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// No session yet. Connections are numbered in `space`; messages that nobody waits for gather for the time
-    /// `gather`.
+    /// No session yet. Connections are numbered in `space`; messages that nobody waits for gather for the
+    /// time `gather`.
     pub(crate) fn new(mounts: bool, space: u8, gather: Duration, metadata: BTreeMap<String, String>) -> Self {
         Self {
             mounts,
