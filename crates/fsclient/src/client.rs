@@ -449,7 +449,7 @@ impl Node for Client {
             self.settle(now, out);
             self.with_sessions(now, out, |sessions, env| sessions.open_needed(env));
             if self.ops.is_any_waiting() {
-                self.sessions.send_gathered(out);
+                self.sessions.send_awaited(out);
             }
         }
         if !self.closed {

@@ -269,8 +269,12 @@ fn requests_that_nobody_waits_for_are_sent_together() {
     let pause = Duration::from_millis(1);
     let gathering = || {
         let mut rig = Rig::alone_with(true, 64);
-        rig.create(b"first");
         rig.client.sessions.pretend_gathering(pause);
+        // The first message says that it wants to work here.
+        for n in 0..7 {
+            let out = rig.create(format!("at once {n}").as_bytes());
+            assert_eq!(requests(&out).len(), 1, "its caller may sync next");
+        }
         assert!(requests(&rig.create(b"a")).is_empty() && requests(&rig.create(b"b")).is_empty());
         rig
     };
@@ -289,7 +293,9 @@ fn requests_that_nobody_waits_for_are_sent_together() {
     let sent = (0..30).map(|n| names(&rig.create(format!("n{n}").as_bytes())).len());
     assert_eq!(sent.collect::<Vec<_>>()[28..], [0, 32], "they are many");
 
-    assert_eq!(names(&gathering().ask(FsRequest::Sync)), both, "a caller waits");
+    let mut rig = gathering();
+    assert_eq!(names(&rig.ask(FsRequest::Sync)), both, "a caller waits");
+    assert_eq!(names(&rig.create(b"c")), [b"c"], "and may do so again");
     assert_eq!(names(&gathering().revoke_dir(2, cap::PIN)), both, "others wait");
 
     let mut rig = gathering();
@@ -299,12 +305,13 @@ fn requests_that_nobody_waits_for_are_sent_together() {
 
 #[test]
 fn what_had_gathered_for_a_lost_session_is_sent_to_the_next() {
-    let mut rig = Rig::alone();
+    let mut rig = Rig::alone_with(true, 10);
     rig.client.sessions.pretend_gathering(Duration::from_millis(1));
-    assert!(requests(&rig.create(b"a")).is_empty());
+    let sent: usize = (0..10).map(|n| requests(&rig.create(format!("{n}").as_bytes())).len()).sum();
     assert!(requests(&rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Reset })).is_empty());
     let repeated = rig.client.sessions.repeats(MdsRank(0));
-    assert_eq!(repeated.iter().map(|(_, r)| r.ino).collect::<Vec<_>>(), [FIRST]);
+    let numbers = repeated.iter().map(|(_, r)| r.ino);
+    assert_eq!((sent, numbers.collect::<Vec<_>>()), (7, (FIRST..FIRST + 10).collect()));
 }
 
 #[test]

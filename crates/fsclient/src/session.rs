@@ -133,7 +133,7 @@ impl Session {
 
     /// Sends a message, after those that gather.
     pub(crate) fn send(&mut self, body: impl Into<node::Body>, tid: u64, out: &mut Outs) {
-        self.send_gathered(out);
+        self.send_awaited(out);
         if let Some(conn) = self.conn {
             out.push(Output::Send { conn, msg: Msg::new(tid, body) });
         }
@@ -144,6 +144,12 @@ impl Session {
         if self.conn.is_some() && self.gathered.add(now.mono, tid, body) {
             self.send_gathered(out);
         }
+    }
+
+    /// Sends the messages that gather: somebody waits for what follows from them.
+    pub(crate) fn send_awaited(&mut self, out: &mut Outs) {
+        self.gathered.is_waited_for();
+        self.send_gathered(out);
     }
 
     /// Sends the messages that gather.

@@ -165,8 +165,8 @@ impl Sessions {
     }
 
     /// Sends the messages that gather: somebody waits for what follows from them.
-    pub(crate) fn send_gathered(&mut self, out: &mut Outs) {
-        self.sessions.values_mut().for_each(|session| session.send_gathered(out));
+    pub(crate) fn send_awaited(&mut self, out: &mut Outs) {
+        self.sessions.values_mut().for_each(|session| session.send_awaited(out));
     }
 
     fn session(&mut self, rank: MdsRank) -> &mut Session {
@@ -655,7 +655,7 @@ impl Sessions {
             let hurries = message.flags & cap_flag::SYNC != 0;
             self.send_soon(now, rank, node::Body::from(Body::from(message)), tid, out);
             if hurries {
-                self.send_gathered(out);
+                self.send_awaited(out);
             }
         }
     }
