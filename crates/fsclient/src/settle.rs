@@ -57,7 +57,7 @@ impl Settling<'_> {
                 return;
             }
             let Some((striper, flight)) = inode.take_off(MAX_FLIGHT) else { return };
-            self.window.took_off(flight.data.len() as u64);
+            self.window.took_off(flight.data.len() as u64, is_urgent);
             let (attrs, len) = (inode.attrs(), flight.data.len() as u64);
             let (object_no, off) = striper.locate(flight.offset);
             let extent = extent(attrs.truncation(), &striper, object_no, off, len);

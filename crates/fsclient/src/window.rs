@@ -8,6 +8,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Writes in flight that nobody waits for. OSDs on one disk gain nothing from more.
 const MAX_BACKGROUND: usize = 32;
+/// The same beside a program that syncs: each of these delays it.
+const MAX_BESIDE_SYNCS: usize = 4;
+/// Writes that have to land after the last one that somebody waited for, until nobody is taken to sync.
+const CALM: usize = 32;
 /// Bytes in flight that nobody waits for.
 const MAX_BACKGROUND_BYTES: u64 = 16 << 20;
 /// Writes in flight, if somebody waits for some: those that nobody waits for leave them as many again.
@@ -18,10 +22,12 @@ const MAX_BYTES: u64 = 2 * MAX_BACKGROUND_BYTES;
 /// Writes in flight, and the files that wait to send more.
 ///
 /// Invariant: `bytes` are in flight only if `flights` are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Window {
     flights: usize,
     bytes: u64,
+    /// Writes that have landed since one left that somebody waits for, up to [`CALM`].
+    calm: usize,
     urgent: Line,
     background: Line,
 }
@@ -47,18 +53,30 @@ impl Line {
     }
 }
 
+impl Default for Window {
+    fn default() -> Self {
+        Self { flights: 0, bytes: 0, calm: CALM, urgent: Line::default(), background: Line::default() }
+    }
+}
+
 impl Window {
     /// True if a write may leave now; `is_urgent` if somebody waits for it.
     pub(crate) fn has_space(&self, is_urgent: bool) -> bool {
-        let (flights, bytes) =
-            if is_urgent { (MAX_FLIGHTS, MAX_BYTES) } else { (MAX_BACKGROUND, MAX_BACKGROUND_BYTES) };
+        let (flights, bytes) = match is_urgent {
+            true => (MAX_FLIGHTS, MAX_BYTES),
+            false if self.calm < CALM => (MAX_BESIDE_SYNCS, MAX_BACKGROUND_BYTES),
+            false => (MAX_BACKGROUND, MAX_BACKGROUND_BYTES),
+        };
         self.flights < flights && self.bytes < bytes
     }
 
-    /// A write leaves.
-    pub(crate) fn took_off(&mut self, bytes: u64) {
+    /// A write leaves; `is_urgent` if somebody waits for it.
+    pub(crate) fn took_off(&mut self, bytes: u64, is_urgent: bool) {
         self.flights += 1;
         self.bytes += bytes;
+        if is_urgent {
+            self.calm = 0;
+        }
     }
 
     /// A write has ended.
@@ -66,6 +84,7 @@ impl Window {
         assert!(self.flights > 0 && self.bytes >= bytes, "a write in flight has ended");
         self.flights -= 1;
         self.bytes -= bytes;
+        self.calm = (self.calm + 1).min(CALM);
     }
 
     /// A file has more to write than may leave now.
@@ -97,7 +116,7 @@ mod tests {
         let mut window = Window::default();
         for _ in 0..MAX_BACKGROUND {
             assert!(window.has_space(false));
-            window.took_off(4096);
+            window.took_off(4096, false);
         }
         assert!(!window.has_space(false) && window.has_space(true));
         for n in [1, 2, 1] {
@@ -115,9 +134,26 @@ mod tests {
         let mut window = Window::default();
         for _ in 0..4 {
             assert!(window.has_space(false));
-            window.took_off(4 << 20);
+            window.took_off(4 << 20, false);
         }
         assert!(!window.has_space(false) && window.has_space(true));
+    }
+
+    #[test]
+    fn fewer_writes_that_nobody_waits_for_leave_beside_syncs() {
+        let mut window = Window::default();
+        window.took_off(4096, true);
+        for _ in 1..MAX_BESIDE_SYNCS {
+            assert!(window.has_space(false));
+            window.took_off(4096, false);
+        }
+        assert!(!window.has_space(false) && window.has_space(true));
+        for _ in 0..CALM {
+            assert!(!window.has_space(false));
+            window.landed(4096);
+            window.took_off(4096, false);
+        }
+        assert!(window.has_space(false), "nobody syncs any more");
     }
 
     impl Window {
