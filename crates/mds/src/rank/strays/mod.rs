@@ -54,8 +54,9 @@ pub(super) struct Strays {
     recent: [BTreeSet<InodeKey>; 2],
     /// Time of the last request of a client.
     asked_at: Option<Instant>,
-    /// Inodes that are being worked on.
+    /// Inodes that are being worked on, and those of them that are purged.
     under_way: usize,
+    purging: usize,
     /// True if clients were absent at the last step, so that no purge was due.
     was_absent: bool,
     /// The last change of snapshots at the last step: what was kept for a removed one may be due.
@@ -108,7 +109,7 @@ impl Strays {
         self.asked_at = Some(now);
     }
 
-    /// The number of files that may be worked on so that another may be purged.
+    /// The number of files that may be purged at once.
     fn purges_at_once(&self, env: &Env) -> usize {
         let is_busy = self.asked_at.is_some_and(|at| env.now().since(at) < BUSY_FOR);
         match is_busy && !env.cfg().full {
@@ -138,18 +139,18 @@ impl Strays {
         self.start_some(env, cache, sessions, is_absent, purges, |strays| &mut strays.to_purge);
     }
 
-    /// Starts work on inodes of a line as long as fewer than `at_once` are worked on.
+    /// Starts work on inodes of a line as long as there is room, and fewer than `purges` are purged.
     fn start_some(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
         is_absent: bool,
-        at_once: usize,
+        purges: usize,
         line: fn(&mut Self) -> &mut Line,
     ) {
         for _ in 0..MAX_LOOKS.min(line(self).len()) {
-            if self.under_way >= at_once {
+            if self.under_way >= MAX_FILES || self.purging >= purges {
                 break;
             }
             let Some(ino) = line(self).next() else { break };
@@ -209,6 +210,7 @@ impl Strays {
         if inode.data.is_dir() && cache.has_commit(ino.ino) {
             return false;
         }
+        self.purging += usize::from(work.cut.is_none());
         let inode = cache.inodes.get_mut(&ino).expect("just looked at");
         inode.under_way.edit(|at| at.data_work = Some(work));
         self.under_way += 1;
@@ -269,6 +271,7 @@ impl Strays {
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
         inode.under_way.edit(|at| at.data_work = None);
         self.under_way -= 1;
+        self.purging -= usize::from(cut.is_none());
         if cut.is_some_and(|cut| cut.seq != inode.data.truncate_seq) {
             // The file was truncated once more meanwhile.
             self.to_cut.insert(ino);
@@ -291,6 +294,7 @@ impl Strays {
     /// Asserts what holds between inputs.
     pub fn check(&self) {
         assert!(self.under_way <= MAX_FILES, "{} files are worked on at once", self.under_way);
+        assert!(self.purging <= self.under_way, "purges are work, too");
         let noted = self.purges.len() + self.truncations.len();
         assert!(self.under_way <= noted && self.to_purge.len() <= noted, "only noted inodes are worked on");
         assert!(self.to_cut.len() <= noted, "only noted inodes are shortened");
