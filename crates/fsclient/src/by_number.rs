@@ -3,12 +3,13 @@
 
 use crate::api::{Answer, FsRequest, Ino};
 use crate::cache::Cache;
-use crate::inode::{Inode, STAT_CAPS};
+use crate::inode::Inode;
 use crate::key::InodeKey;
+use crate::mds_request;
 use crate::names::Name;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;
-use msgs::{ClientReply, ClientRequest, FilePath, GetattrArgs, MdsOp};
+use msgs::{ClientReply, ClientRequest, MdsOp};
 use std::ops::Range;
 use stdx::Now;
 use wire::Errno;
@@ -124,14 +125,8 @@ impl ByNumber<'_> {
 
     fn ask(&mut self, attempt: &mut Attempt<'_>, op: MdsOp, ino: Ino) -> Step {
         let caller = attempt.caller();
-        let message = ClientRequest {
-            op,
-            path: FilePath { ino, path: Vec::new() },
-            args: GetattrArgs { mask: STAT_CAPS }.into(),
-            caller_uid: caller.uid,
-            caller_gid: caller.gid,
-            ..ClientRequest::default()
-        };
+        let (caller_uid, caller_gid) = (caller.uid, caller.gid);
+        let message = ClientRequest { op, caller_uid, caller_gid, ..mds_request::look_at(ino) };
         self.sessions.ask(attempt, self.cache, message)
     }
 }

@@ -2,15 +2,15 @@
 
 use super::{Env, SessionEvent, Sessions};
 use crate::file_locks::Style;
-use crate::inode::STAT_CAPS;
 use crate::key::{InodeKey, OpId};
+use crate::mds_request;
 use crate::promise::Promise;
 use crate::requests::{Recall, Replied};
 use crate::session::State;
 use maps::MdsRank;
 use msgs::{
-    Body, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession, CreatedInode,
-    GetattrArgs, MdsOp, RefusedLock, cap_op, lease_action, session_metadata, session_op,
+    Body, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession, CreatedInode, MdsOp,
+    RefusedLock, cap_op, lease_action, session_metadata, session_op,
 };
 use node::{ConnId, Event, Level, Msg, Output};
 use std::collections::BTreeSet;
@@ -179,11 +179,9 @@ impl Sessions {
             Some(ino) => {
                 let lookup = ClientRequest {
                     op: MdsOp::LOOKUPINO,
-                    path: msgs::FilePath { ino, path: Vec::new() },
-                    args: GetattrArgs { mask: STAT_CAPS }.into(),
                     head_version: request.head_version,
                     stamp: request.stamp,
-                    ..ClientRequest::default()
+                    ..mds_request::look_at(ino)
                 };
                 (lookup, Recall::Finding(request, bases))
             }
