@@ -85,8 +85,6 @@ impl Strays {
         }
         if purges {
             self.purges.insert(ino);
-        }
-        if purges {
             self.to_purge.insert(ino);
         }
         if truncates && is_awaited(inode) {
