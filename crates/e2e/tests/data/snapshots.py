@@ -3,12 +3,13 @@
 Run as: python3 snapshots.py CEPH.CONF POOL-OF-CLIENTS'-SNAPSHOTS POOL-OF-ITS-OWN-SNAPSHOTS
 """
 
-import re
 import subprocess
 import sys
 import time
 
 import rados
+
+import said
 
 CONF, MANAGED, POOLED = sys.argv[1:4]
 cluster = rados.Rados(conffile=CONF)
@@ -29,9 +30,7 @@ def tool(*args):
     """A line of the `rados` tool, and what it prints."""
     ran = subprocess.run(["rados", "-c", CONF, *args], capture_output=True, text=True, timeout=60)
     print(f"$ rados {' '.join(args)} = {ran.returncode}", flush=True)
-    # What its own log says begins with a time; it may also be that a connection came in while it left.
-    said = [line for line in (ran.stdout + ran.stderr).splitlines() if not re.match(r"\d{4}-\d\d-\d\dT", line)]
-    for line in said:
+    for line in said.lines(ran.stdout + ran.stderr):
         # Times differ.
         if "lssnap" in args:
             line = "\t".join(line.split("\t")[:2])

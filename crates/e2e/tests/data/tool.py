@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+import said
+
 CONF, POOL, PREFIX = (sys.argv + [""])[1:4]
 CASES = []
 HERE = tempfile.mkdtemp()
@@ -25,9 +27,7 @@ def rados(*args, given=b"", pool=POOL, order=False, errors=True):
     command = ["rados", "-c", CONF, *(["-p", pool] if pool else []), *args]
     ran = subprocess.run(command, input=given, capture_output=True, timeout=50, cwd=HERE)
     text = ran.stdout + (ran.stderr if errors else b"")
-    lines = text.decode("utf-8", "backslashreplace").splitlines()
-    # What its own log says begins with a time; it may also be that a connection came in while it left.
-    lines = [clean(line).rstrip() for line in lines if not re.match(r"\d{4}-\d\d-\d\dT", line)]
+    lines = [clean(line).rstrip() for line in said.lines(text.decode("utf-8", "backslashreplace"))]
     if any("--conf/-c FILE" in line for line in lines):
         lines = ["usage"]
     return f"{ran.returncode} " + " | ".join(sorted(lines) if order else lines)
