@@ -118,14 +118,20 @@ fn a_client_that_was_killed_is_back_within_seconds() {
     assert_eq!((&after["locked"], &after["content"]), (&0.into(), &"NEW".into()), "{after}");
 }
 
+/// A cluster with a standby server, whose holder of a lock and of unsaved data is dead.
+fn cluster_that_lost_its_holder() -> Cluster {
+    let cluster = Cluster::start(Options { separate: true, mds: 2, ..Options::default() });
+    cluster.wait_for("standby", |status| status["fsmap"]["up:standby"] == 1);
+    drop(Running::holder(&cluster));
+    cluster
+}
+
 #[test]
 fn a_client_that_was_killed_is_back_after_a_fail_over_too() {
     if !has("ceph") || !has("python3") {
         return;
     }
-    let cluster = Cluster::start(Options { separate: true, mds: 2, ..Options::default() });
-    cluster.wait_for("standby", |status| status["fsmap"]["up:standby"] == 1);
-    drop(Running::holder(&cluster));
+    let cluster = cluster_that_lost_its_holder();
     let active = cluster.active_mds().expect("one serves");
     cluster.kill(&active);
     let began = Instant::now();
@@ -140,9 +146,7 @@ fn a_client_that_waits_for_the_end_of_its_predecessor_asks_the_next_server() {
     if !has("ceph") || !has("python3") {
         return;
     }
-    let cluster = Cluster::start(Options { separate: true, mds: 2, ..Options::default() });
-    cluster.wait_for("standby", |status| status["fsmap"]["up:standby"] == 1);
-    drop(Running::holder(&cluster));
+    let cluster = cluster_that_lost_its_holder();
     let mut successor = Running::new(&cluster, "later");
     assert_eq!(successor.line(), "ready\n");
     let active = cluster.active_mds().expect("one serves");
