@@ -346,6 +346,35 @@ fn an_mds_takes_rank_0_and_goes_its_way_to_active() {
     assert_eq!(rig.ok(r#"{"prefix":"mds stat"}"#), "cephfs:1 {0=a=up:active}\n");
 }
 
+fn is_in_map(rig: &mut Rig, gid: u64) -> bool {
+    rig.json(r#"{"prefix":"fs dump"}"#).to_string().contains(&format!("\"gid\":{gid},"))
+}
+
+#[test]
+fn a_late_beacon_of_an_mds_does_not_displace_its_successor() {
+    let (mut rig, _) = three_osds();
+    FS.iter().for_each(|c| drop(rig.ok(c)));
+    let first = rig.boot_mds("a", 7001);
+    let seen = rig.fsmap_epoch();
+    let mut late_ones = vec![first];
+    // The successor has the rank, or is a standby while another one has it.
+    for gid in [7002, 7003] {
+        let successor = rig.boot_mds("a", gid);
+        for late in &late_ones {
+            rig.beacon_at(seen, *late, "a", 7001, 9, MdsState::BOOT);
+        }
+        assert_eq!([7001, gid].map(|gid| is_in_map(&mut rig, gid)), [false, true]);
+        late_ones.push(successor);
+        rig.boot_mds("b", 8001);
+    }
+    // One that really is another daemon has seen the map by its next beacon.
+    let third = rig.connect("mds.a", "allow profile mds", 7004);
+    rig.beacon_at(seen, third, "a", 7004, 1, MdsState::BOOT);
+    assert!(!is_in_map(&mut rig, 7004));
+    rig.beacon(third, "a", 7004, 2, MdsState::BOOT);
+    assert!(is_in_map(&mut rig, 7004));
+}
+
 #[test]
 fn a_restarted_mds_replaces_its_former_self_which_is_blocklisted() {
     let (mut rig, _) = three_osds();

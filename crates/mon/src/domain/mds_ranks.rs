@@ -21,7 +21,7 @@ pub(crate) enum Answer {
 
 pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
     if !edit.fsmap_now().mds_roles.contains_key(&m.gid) {
-        if m.state != MdsState::BOOT {
+        if m.state != MdsState::BOOT || is_of_predecessor(edit.fsmap_now(), m) {
             return Answer::Gone;
         }
         boot(edit, m);
@@ -56,6 +56,16 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
         }
     }
     Answer::Ack
+}
+
+/// True if a daemon of the same name joined after the sender's map. The beacon is a late one of the run before
+/// it, or the sender repeats it when it has seen the map.
+fn is_of_predecessor(fsmap: &maps::FsMap, m: &peer::MdsBeacon) -> bool {
+    let Some(namesake) = of_name(fsmap, &m.name) else { return false };
+    let of_file_system =
+        || fsmap.filesystems.get(fsmap.mds_roles.get(&namesake.gid)?).map(|fs| fs.mds_map.epoch);
+    let joined = fsmap.standby_epochs.get(&namesake.gid).copied().or_else(of_file_system);
+    joined.is_some_and(|joined| m.epoch < joined)
 }
 
 /// State changes that an MDS may make by itself.

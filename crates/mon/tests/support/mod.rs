@@ -278,7 +278,28 @@ impl Rig {
     }
 
     pub fn beacon(&mut self, conn: ConnId, daemon: &str, gid: u64, seq: u64, state: maps::MdsState) {
+        let epoch = self.fsmap_epoch();
+        self.beacon_at(epoch, conn, daemon, gid, seq, state);
+    }
+
+    /// The epoch of the map of file systems.
+    pub fn fsmap_epoch(&mut self) -> maps::Epoch {
+        let epoch = self.json(r#"{"prefix":"fs dump"}"#)["epoch"].as_u64().expect("a number");
+        maps::Epoch(epoch as u32)
+    }
+
+    /// The beacon of a metadata server that has this map.
+    pub fn beacon_at(
+        &mut self,
+        epoch: maps::Epoch,
+        conn: ConnId,
+        daemon: &str,
+        gid: u64,
+        seq: u64,
+        state: maps::MdsState,
+    ) {
         let beacon = peer::MdsBeacon {
+            epoch,
             fsid: fsid(),
             gid: maps::Gid(gid),
             name: daemon.to_owned(),
