@@ -104,13 +104,24 @@ impl Options {
             mount: self.mount,
             hostname: self.hostname.clone(),
             mount_point: self.mount_point.clone(),
-            options: match conf.get(&self.name, "client_snapdir") {
-                Some(snapdir) if self.limits.snapdir == ClientOptions::default().snapdir => {
-                    ClientOptions { snapdir, ..self.limits.clone() }
-                }
-                _ => self.limits.clone(),
-            },
+            options: self.find_limits(&conf)?,
         })
+    }
+
+    /// The limits that were given; those that have their defaults are the file's.
+    fn find_limits(&self, conf: &Conf) -> Result<ClientOptions, Error> {
+        let (mut limits, default) = (self.limits.clone(), ClientOptions::default());
+        if let Some(snapdir) =
+            conf.get(&self.name, "client_snapdir").filter(|_| limits.snapdir == default.snapdir)
+        {
+            limits.snapdir = snapdir;
+        }
+        let inodes = conf.get(&self.name, "client_cache_size");
+        if let Some(text) = inodes.filter(|_| limits.idle_inodes == default.idle_inodes) {
+            let wrong = || self.in_conf(&format!("`client_cache_size = {text}` is not a number of inodes"));
+            limits.idle_inodes = text.parse().map_err(|_| wrong())?;
+        }
+        Ok(limits)
     }
 
     fn in_conf(&self, error: &impl std::fmt::Display) -> Error {
@@ -156,4 +167,23 @@ impl Options {
 
 fn read(path: &Path, option: &'static str) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|error| Error::File { path: path.to_owned(), error, option })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_the_files_unless_they_were_given() {
+        let find = |options: &Options, text: &str| options.find_limits(&Conf::parse(text).expect("a file"));
+        let mut options = Options::of_mons(Vec::new());
+        let text = "[client]\nclient_cache_size = 5\nclient_snapdir = .s\n";
+        let limits = find(&options, text).expect("both are right");
+        assert_eq!((limits.idle_inodes, limits.snapdir.as_str()), (5, ".s"));
+        options.limits.idle_inodes = 7;
+        assert_eq!(find(&options, text).expect("as before").idle_inodes, 7);
+        assert_eq!(find(&options, "").expect("nothing is wrong").snapdir, ".snap");
+        let wrong = find(&Options::of_mons(Vec::new()), "[client]\nclient_cache_size = many\n");
+        assert!(wrong.expect_err("no number").to_string().contains("client_cache_size = many"));
+    }
 }

@@ -33,7 +33,7 @@ pub(crate) struct MountArgs {
     #[arg(long, default_value_t = 60)]
     pub(super) timeout: u64,
     /// Limit of buffered writes, beyond which writers wait.
-    #[arg(long, default_value = "64M", value_parser = super::super::terminal::size)]
+    #[arg(long, default_value = "32M", value_parser = super::super::terminal::size)]
     pub(super) dirty: u64,
     /// The log file [default: standard error, or none with --fork].
     #[arg(long)]

@@ -34,6 +34,8 @@ pub(super) struct Options {
     pub(super) timeout: Option<u64>,
     /// Limit of buffered writes in bytes.
     pub(super) dirty: Option<u64>,
+    /// Inodes that are kept although nobody uses them.
+    pub(super) inodes: Option<usize>,
     pub(super) log: Option<PathBuf>,
     /// Creates and unlinks may be answered before a metadata server has done them.
     pub(super) asynchronous: bool,
@@ -57,6 +59,7 @@ impl Default for Options {
             snapdir: None,
             timeout: None,
             dirty: None,
+            inodes: None,
             log: None,
             asynchronous: true,
             flags: Flags::default(),
@@ -132,6 +135,7 @@ impl Options {
             "ms_mode" => self.mode = mode(given()?)?,
             "snapdirname" | "ceph.client_snapdir" => self.snapdir = Some(given()?.to_owned()),
             "mount_timeout" => self.timeout = Some(number(name, given()?)?),
+            "ceph.client_cache_size" => self.inodes = Some(number(name, given()?)? as usize),
             "dirty" => self.dirty = Some(super::super::terminal::size(given()?)?),
             "log" => self.log = Some(given()?.into()),
             "remount" | "bind" | "rbind" | "move" => {

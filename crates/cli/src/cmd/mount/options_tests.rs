@@ -32,6 +32,7 @@ fn options_that_mean_something() {
     check("ms_mode=crc", |o| o.mode = Some(ConMode::Crc));
     check("ms_mode=prefer-secure", |_| {});
     check("snapdirname=.s", |o| o.snapdir = Some(".s".into()));
+    check("ceph.client_cache_size=9", |o| o.inodes = Some(9));
     check("mount_timeout=5", |o| o.timeout = Some(5));
     check("dirty=1M,log=/l", |o| (o.dirty, o.log) = (Some(1 << 20), Some("/l".into())));
     check("wsync", |o| o.asynchronous = false);

@@ -83,6 +83,7 @@ impl Settings {
         options.mount_point = self.point.display().to_string();
         let limits = &mut options.limits;
         limits.dirty_bytes = parsed.dirty.unwrap_or(self.args.dirty);
+        limits.idle_inodes = parsed.inodes.unwrap_or(limits.idle_inodes);
         limits.fs_name.clone_from(&parsed.fs_name);
         limits.asynchronous = parsed.asynchronous;
         limits.root = self.fuse().root;
