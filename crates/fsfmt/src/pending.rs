@@ -1,10 +1,10 @@
-//! What a journal's events change of the stored metadata: entries, inodes, places of inodes. A reader that
-//! has no cache lays it over what the objects hold.
+//! What a journal's events change of the stored metadata: entries, inodes, places of inodes, tables. A reader
+//! that has no cache lays it over what the objects hold.
 //!
 //! Events are after-images, and the journal keeps every event whose changes are not stored: the last one that
 //! names an item is never older than the stored state.
 
-use crate::{BackPointer, Dentry, DentryKey, Event, Frag, Ino, InodeData, Link, Update};
+use crate::{BackPointer, Dentry, DentryKey, Event, Frag, Ino, InodeData, Link, PendingTables, Update};
 use std::collections::BTreeMap;
 
 /// The changes of a journal's events.
@@ -15,6 +15,7 @@ pub struct Pending {
     bases: BTreeMap<Ino, Box<InodeData>>,
     /// Places of primary entries; `None` for an inode that is gone.
     places: BTreeMap<Ino, Option<BackPointer>>,
+    tables: PendingTables,
     events: u64,
 }
 
@@ -42,8 +43,13 @@ impl Pending {
             }
             Update::Base { inode } => drop(self.bases.insert(inode.ino, inode)),
             Update::Forget { inode } if inode.is_head() => drop(self.places.insert(inode.ino, None)),
-            _ => {}
+            other => self.tables.add(other),
         }
+    }
+
+    /// The changes of tables.
+    pub fn tables(&self) -> &PendingTables {
+        &self.tables
     }
 
     /// The entry of a key, if it was changed: `Some(None)` if it is gone.

@@ -1,6 +1,6 @@
 //! What an update touches, in a few words for people.
 
-use crate::{Dentry, DirFrag, Ino, Link, Update};
+use crate::{Dentry, DirFrag, Ino, Link, Update, ranges};
 use std::fmt;
 
 impl Update {
@@ -61,9 +61,7 @@ impl fmt::Display for Update {
             }
             Self::Absent { clients } => write!(f, "absent clients {clients:?}"),
             Self::InoRanges { client, preallocated, delegated } => {
-                let count =
-                    |ranges: &[crate::InoRange]| ranges.iter().map(|r| r.count).fold(0, u64::saturating_add);
-                let (reserved, own) = (count(preallocated), count(delegated));
+                let (reserved, own) = (ranges::count(preallocated), ranges::count(delegated));
                 write!(f, "client.{client} has {reserved} inode numbers reserved, {own} delegated")
             }
             Self::InoFree { free } => write!(f, "{} ranges of free inode numbers", free.len()),

@@ -19,7 +19,7 @@ const MOST_BITS: u32 = 9;
 /// Prints a directory.
 pub(super) fn show(show: Show<'_>, args: &TargetArgs) -> Result<Findings> {
     let Show { objects, rank, mut printer } = show;
-    let mut view = View::new(objects, (!args.stored).then_some(rank))?;
+    let mut view = View::new(objects, args.source.journal_of(rank))?;
     let (ino, found) = match &args.target {
         Target::Ino(ino) => (Some(*ino), view.inode(*ino)?.found),
         Target::Path(path) => {

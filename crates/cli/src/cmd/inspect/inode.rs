@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Prints an inode.
 pub(super) fn show(show: Show<'_>, args: &TargetArgs) -> Result<Findings> {
     let Show { objects, rank, mut printer } = show;
-    let mut view = View::new(objects, (!args.stored).then_some(rank))?;
+    let mut view = View::new(objects, args.source.journal_of(rank))?;
     let ino = match &args.target {
         Target::Ino(ino) => *ino,
         Target::Path(path) => match view.resolve(path)? {

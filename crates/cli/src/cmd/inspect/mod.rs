@@ -48,9 +48,9 @@ enum InspectCommand {
     /// Show an inode and how it is found: inode index, ancestors, entry.
     Inode(Of<target::TargetArgs>),
     /// List the stored sessions of a metadata server.
-    Sessions(Of<NoArgs>),
+    Sessions(Of<target::SourceArgs>),
     /// Show inode numbers, snapshots, strays and the other tables.
-    Tables(Of<NoArgs>),
+    Tables(Of<target::SourceArgs>),
 }
 
 /// The arguments of a command about a file system.
@@ -62,18 +62,14 @@ struct Of<T: Args> {
     more: T,
 }
 
-/// No arguments of its own.
-#[derive(Args)]
-struct NoArgs {}
-
 pub(crate) fn run(args: &InspectArgs) -> Result<()> {
     match &args.command {
         InspectCommand::Store(target) => store::inspect(target),
         InspectCommand::Journal(args) => args.show(|show| journal::show(show, &args.more)),
         InspectCommand::Dir(args) => args.show(|show| dir::show(show, &args.more)),
         InspectCommand::Inode(args) => args.show(|show| inode::show(show, &args.more)),
-        InspectCommand::Sessions(args) => args.show(sessions::show),
-        InspectCommand::Tables(args) => args.show(tables::show),
+        InspectCommand::Sessions(args) => args.show(|show| sessions::show(show, &args.more)),
+        InspectCommand::Tables(args) => args.show(|show| tables::show(show, &args.more)),
     }
 }
 
@@ -84,8 +80,17 @@ impl<T: Args> Of<T> {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         let printer = Printer::new(&mut out, self.fs.format);
         let findings = show(Show { objects: &pool, rank: self.fs.rank, printer });
-        out.flush()?;
+        let findings = findings.and_then(|findings| Ok(out.flush().map(|()| findings)?));
         pool.close()?;
-        findings?.into_result()
+        match findings {
+            // Who reads only the beginning (`| head`) has seen enough.
+            Err(error) if is_closed(&error) => Ok(()),
+            findings => findings?.into_result(),
+        }
     }
+}
+
+/// True if the reader of the output is gone.
+fn is_closed(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(|e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -3,58 +3,65 @@
 use super::findings::{Findings, Part};
 use super::json;
 use super::show::Show;
+use super::target::SourceArgs;
 use super::view::View;
 use anyhow::Result;
 use fsfmt::tables::{SessionRecord, parse_session_key};
-use fsfmt::{InoRange, names};
+use fsfmt::{names, ranges};
 use serde_json::json;
-
-/// What is not to be seen in the tables.
-pub(super) const WITHOUT_JOURNAL: &str =
-    "what the journal changes of this is not included (nacre inspect journal)";
+use std::collections::BTreeMap;
 
 /// Prints the sessions of a rank.
-pub(super) fn show(show: Show<'_>) -> Result<Findings> {
+pub(super) fn show(show: Show<'_>, args: &SourceArgs) -> Result<Findings> {
     let Show { objects, rank, mut printer } = show;
-    let mut view = View::new(objects, None)?;
+    let mut view = View::new(objects, args.journal_of(rank))?;
     let object = names::session_table(rank);
-    printer.line(format!("sessions of rank {rank}, {}/{object}", objects.pool()))?;
-    printer.fields(&json!({ "rank": rank, "object": object }))?;
-    printer.open_list("sessions")?;
-    let mut count = 0;
+    let mut sessions: BTreeMap<u64, SessionRecord> = BTreeMap::new();
     let is_there = view.all_values(Part::Table, &object, &mut |findings, key, value| {
-        let Some(client) = parse_session_key(key) else {
-            findings.damage(Part::Table, &object, Some(key), "no client has such a key");
-            return Ok(());
-        };
-        if let Some(record) = findings.decode(Part::Table, &object, Some(key), value) {
-            count += 1;
-            printer.line(line(client, &record))?;
-            printer.item(&json::session(client, &record))?;
+        match parse_session_key(key) {
+            Some(client) => {
+                let record = findings.decode(Part::Table, &object, Some(key), value);
+                record.map(|record| sessions.insert(client, record));
+            }
+            None => findings.damage(Part::Table, &object, Some(key), "no client has such a key"),
         }
         Ok(())
     })?;
+    let stored = sessions.clone();
+    view.tables().change_sessions(&mut sessions);
+    let missing = if is_there { "" } else { " (no such object)" };
+    printer.line(format!(
+        "sessions of rank {rank}, {}/{object}{missing}: {}",
+        objects.pool(),
+        sessions.len()
+    ))?;
+    printer.fields(&json!({ "rank": rank, "object": object, "journal_events": view.journal_events() }))?;
+    printer.open_list("sessions")?;
+    for (client, record) in &sessions {
+        let is_from_journal = stored.get(client) != Some(record);
+        printer.line(line(*client, record, is_from_journal))?;
+        let mut value = json::session(*client, record);
+        value["from_journal"] = is_from_journal.into();
+        printer.item(&value)?;
+    }
     printer.close()?;
-    let missing = if is_there { "" } else { "; the table does not exist" };
-    printer.line(format!("{count} sessions{missing}"))?;
-    view.findings().note(WITHOUT_JOURNAL);
     printer.end(view.into_findings())
 }
 
-fn line(client: u64, record: &SessionRecord) -> String {
+fn line(client: u64, record: &SessionRecord, is_from_journal: bool) -> String {
     let said = |key: &str| record.metadata.get(key).map_or("-", String::as_str).escape_debug().to_string();
-    let numbers = |ranges: &[InoRange]| ranges.iter().map(|range| range.count).fold(0, u64::saturating_add);
     format!(
-        "client.{client} {} {} host {} mount point {}: {} completed requests, {} flushes, {} + {} inode \
-         numbers (reserved + delegated){}",
+        "  {:<7} client.{client} {} {} host {} mount point {}: {} completed requests, {} flushes, {} + {} \
+         inode numbers (reserved + delegated){}",
+        if is_from_journal { "journal" } else { "stored" },
         record.addrs,
         record.name.escape_debug(),
         said("hostname"),
         said("mount_point"),
         record.completed.len(),
         record.flushed.len(),
-        numbers(&record.preallocated),
-        numbers(&record.delegated),
+        ranges::count(&record.preallocated),
+        ranges::count(&record.delegated),
         if record.was_absent { ", was absent" } else { "" },
     )
 }

@@ -4,8 +4,8 @@
 use super::findings::{Findings, Part};
 use super::json;
 use super::printer::Printer;
-use super::sessions::WITHOUT_JOURNAL;
 use super::show::Show;
+use super::target::SourceArgs;
 use super::text::{shown, time};
 use super::view::View;
 use anyhow::Result;
@@ -13,65 +13,61 @@ use fsfmt::tables::InoTable;
 use fsfmt::{DirFrag, Ino, Link, PackRecord, PreparedTxn, SnapRecord, SnapTable, names};
 use maps::SnapId;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use wire::Decode;
 
 /// The omap key of the head of the table of snapshots.
 const SNAP_HEAD: &[u8] = b"head";
 
 /// Prints the tables of a rank, and the table of snapshots.
-pub(super) fn show(show: Show<'_>) -> Result<Findings> {
+pub(super) fn show(show: Show<'_>, args: &SourceArgs) -> Result<Findings> {
     let Show { objects, rank, mut printer } = show;
-    let mut view = View::new(objects, None)?;
+    let mut view = View::new(objects, args.journal_of(rank))?;
+    printer.field("journal_events", &view.journal_events().into())?;
     inode_numbers(&mut view, &mut printer, rank)?;
     snapshots(&mut view, &mut printer)?;
     strays(&mut view, &mut printer, rank)?;
     others(&mut view, &mut printer, "prepared", &names::prepared_table(rank), prepared)?;
     others(&mut view, &mut printer, "packs", &names::pack_table(rank), pack)?;
-    view.findings().note(WITHOUT_JOURNAL);
     printer.end(view.into_findings())
 }
 
 fn inode_numbers(view: &mut View<'_>, printer: &mut Printer<'_>, rank: u32) -> Result<()> {
     let object = names::ino_table(rank);
-    let table: Option<InoTable> = view.data(Part::Table, &object)?;
-    match &table {
-        Some(table) => {
-            let (next, ranges) = (table.next, table.free.len());
-            printer.line(format!(
-                "inodes, {object}: the next number is {next:#x}, {ranges} free ranges below"
-            ))?;
-        }
-        None => printer.line(format!("inodes, {object}: not there, or unreadable"))?,
-    }
-    let value = table.map(|table| json!({ "next": table.next, "free": json::ranges(&table.free) }));
-    printer.field("inotable", &value.into())
+    let mut table: InoTable = view.data(Part::Table, &object)?.unwrap_or_default();
+    view.tables().change_numbers(&mut table);
+    let (next, free) = (table.next, table.free.len());
+    printer.line(format!("inodes, {object}: the next number is {next:#x}, {free} free ranges below"))?;
+    printer.field("inotable", &json!({ "next": next, "free": json::ranges(&table.free) }))
 }
 
 fn snapshots(view: &mut View<'_>, printer: &mut Printer<'_>) -> Result<()> {
     let object = names::snap_table();
-    let (mut head, mut lines, mut list) = (None::<SnapTable>, Vec::new(), Vec::new());
+    let (mut head, mut records) = (SnapTable::default(), BTreeMap::new());
     view.all_values(Part::Table, &object, &mut |findings, key, value| {
-        if key == SNAP_HEAD {
-            head = findings.decode(Part::Table, &object, Some(key), value);
-            return Ok(());
-        }
         let number = std::str::from_utf8(key).ok().and_then(|key| u64::from_str_radix(key, 16).ok());
-        let Some(snap) = number.map(SnapId) else {
-            findings.damage(Part::Table, &object, Some(key), "no snapshot has such a key");
-            return Ok(());
-        };
-        if let Some(record) = findings.decode::<SnapRecord>(Part::Table, &object, Some(key), value) {
-            let (state, info) = (json::snap_state_name(record.state), &record.info);
-            let (ino, name, stamp) = (info.ino, shown(&info.name), time(info.stamp));
-            lines.push(format!("  {} {state} of {ino}, made {stamp}: {name}", snap.0));
-            list.push(json::snap_record(snap, &record));
+        match number.map(SnapId) {
+            _ if key == SNAP_HEAD => {
+                head = findings.decode(Part::Table, &object, Some(key), value).unwrap_or_default();
+            }
+            Some(snap) => {
+                let record: Option<SnapRecord> = findings.decode(Part::Table, &object, Some(key), value);
+                record.map(|record| records.insert(snap, record));
+            }
+            None => findings.damage(Part::Table, &object, Some(key), "no snapshot has such a key"),
         }
         Ok(())
     })?;
-    let last = head.as_ref().map_or(0, |head| head.last_created.max(head.last_removed).0);
-    printer.line(format!("snapshots, {object}: {}, the last id is {last}", lines.len()))?;
-    lines.iter().try_for_each(|line| printer.line(line))?;
-    let (version, created) = head.as_ref().map_or((0, 0), |head| (head.version, head.last_created.0));
+    view.tables().change_snapshots(&mut head, &mut records);
+    let last = head.last_created.max(head.last_removed).0;
+    printer.line(format!("snapshots, {object}: {}, the last id is {last}", records.len()))?;
+    for (snap, record) in &records {
+        let (state, info) = (json::snap_state_name(record.state), &record.info);
+        let (ino, name, stamp) = (info.ino, shown(&info.name), time(info.stamp));
+        printer.line(format!("  {} {state} of {ino}, made {stamp}: {name}", snap.0))?;
+    }
+    let list: Vec<Value> = records.iter().map(|(snap, record)| json::snap_record(*snap, record)).collect();
+    let (version, created) = (head.version, head.last_created.0);
     let value = json!({ "version": version, "last_snap": last, "last_created": created, "snaps": list });
     printer.field("snaptable", &value)
 }

@@ -1,4 +1,4 @@
-//! The inode that a command is about.
+//! The inode that a command is about, and whether the journal counts.
 
 use clap::Args;
 use fsfmt::Ino;
@@ -9,9 +9,23 @@ pub(super) struct TargetArgs {
     /// A path from the root, or an inode number: decimal, or hexadecimal with 0x.
     #[arg(value_parser = parse)]
     pub target: Target,
+    #[command(flatten)]
+    pub source: SourceArgs,
+}
+
+/// Where metadata is taken from.
+#[derive(Args, Default)]
+pub(super) struct SourceArgs {
     /// Only what the objects hold, without what the journal changes of it.
     #[arg(long)]
     pub stored: bool,
+}
+
+impl SourceArgs {
+    /// The rank whose journal is laid over, if one is.
+    pub fn journal_of(&self, rank: u32) -> Option<u32> {
+        (!self.stored).then_some(rank)
+    }
 }
 
 /// An inode, by number or path.

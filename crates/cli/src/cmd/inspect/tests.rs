@@ -1,7 +1,7 @@
 //! Commands on a small file system in memory, sound and damaged.
 
 use super::memory::{DIR, FILE, Memory, SECOND, dir as dir_inode, entry, file_system, key, place};
-use super::target::{Target, TargetArgs, parse};
+use super::target::{SourceArgs, Target, TargetArgs, parse};
 use super::*;
 use crate::cmd::terminal::Format;
 use fsfmt::tables::session_key;
@@ -30,11 +30,19 @@ fn json(memory: &Memory, command: impl Fn(Show<'_>) -> Result<Findings>) -> Valu
 }
 
 fn of(text: &str) -> TargetArgs {
-    TargetArgs { target: parse(text).expect("a target"), stored: false }
+    TargetArgs { target: parse(text).expect("a target"), source: SourceArgs::default() }
 }
 
 fn stored(text: &str) -> TargetArgs {
-    TargetArgs { stored: true, ..of(text) }
+    TargetArgs { source: SourceArgs { stored: true }, ..of(text) }
+}
+
+fn sessions_of(show: Show<'_>) -> Result<Findings> {
+    sessions::show(show, &SourceArgs::default())
+}
+
+fn tables_of(show: Show<'_>) -> Result<Findings> {
+    tables::show(show, &SourceArgs::default())
 }
 
 fn events(show: Show<'_>) -> Result<Findings> {
@@ -220,21 +228,21 @@ fn a_damaged_journal_is_listed_as_far_as_it_goes() {
 #[test]
 fn sessions_and_tables_are_listed() {
     let mut m = file_system();
-    let (text, damage) = plain(&m, sessions::show);
-    assert!(damage == 0 && text.contains("client.4100 ") && text.contains("1 sessions"), "{text}");
-    let all = json(&m, sessions::show);
+    let (text, damage) = plain(&m, sessions_of);
+    assert!(damage == 0 && text.contains("client.4100 ") && text.contains("mds0_sessionmap: 1\n"), "{text}");
+    let all = json(&m, sessions_of);
     assert_eq!(
         (&all["sessions"][0]["id"], &all["sessions"][0]["auth_name"]),
         (&4100.into(), &"client.admin".into())
     );
-    let (text, damage) = plain(&m, tables::show);
+    let (text, damage) = plain(&m, tables_of);
     assert_eq!(damage, 0, "{text}");
     for part in
         ["the next number is 0x10000000003", "  3 live of 1, made", ": monday", "strays, 600.00000000: 1"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let all = json(&m, tables::show);
+    let all = json(&m, tables_of);
     assert_eq!(
         (&all["snaptable"]["last_snap"], &all["snaptable"]["snaps"][0]["name"]),
         (&3.into(), &"monday".into())
@@ -244,12 +252,12 @@ fn sessions_and_tables_are_listed() {
     m.at(names::session_table(0)).omap.insert(session_key(4101), vec![1, 2]);
     m.at(names::session_table(0)).omap.insert(b"x".to_vec(), Vec::new());
     m.at(names::ino_table(0)).data = vec![0xff; 9];
-    let (text, damage) = plain(&m, sessions::show);
+    let (text, damage) = plain(&m, sessions_of);
     assert!(
         damage == 2 && text.contains("client.4100 ") && text.contains("no client has such a key"),
         "{text}"
     );
-    let (text, damage) = plain(&m, tables::show);
+    let (text, damage) = plain(&m, tables_of);
     assert!(damage == 1 && text.contains("DAMAGED: meta/mds0_inotable: it does not decode"), "{text}");
 }
 
@@ -287,8 +295,8 @@ fn check_all(m: &Memory, args: &TargetArgs, round: u32) {
     whole(shown(m, Format::Json, |s| dir::show(s, args)));
     whole(shown(m, Format::Json, |s| inode::show(s, args)));
     whole(shown(m, Format::Json, events));
-    whole(shown(m, Format::Json, sessions::show));
-    whole(shown(m, Format::Json, tables::show));
+    whole(shown(m, Format::Json, sessions_of));
+    whole(shown(m, Format::Json, tables_of));
     drop(shown(m, Format::Plain, |s| dir::show(s, args)));
     drop(shown(m, Format::Plain, |s| inode::show(s, args)));
     drop(shown(m, Format::Plain, events));

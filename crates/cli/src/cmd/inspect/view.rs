@@ -5,7 +5,9 @@ use super::stored::{Objects, Stored};
 use super::text::shown;
 use super::walk;
 use anyhow::{Result, bail};
-use fsfmt::{BackPointer, Dentry, DentryKey, DirFrag, FragTree, Ino, InodeData, Link, Pending, names};
+use fsfmt::{
+    BackPointer, Dentry, DentryKey, DirFrag, FragTree, Ino, InodeData, Link, Pending, PendingTables, names,
+};
 use maps::SnapId;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Decode;
@@ -79,6 +81,11 @@ impl<'a> View<'a> {
         self.has_journal.then(|| self.pending.events())
     }
 
+    /// What the journal changes of tables.
+    pub fn tables(&self) -> &PendingTables {
+        self.pending.tables()
+    }
+
     /// Notes that items do not agree: damage, unless the journal may have what is missing.
     pub fn disagree(&mut self, part: Part, object: &str, key: Option<&[u8]>, what: &str) {
         if self.has_journal {
@@ -149,13 +156,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// An inode that is stored alone.
-    pub fn base(&mut self, ino: Ino) -> Result<Option<Found>> {
+    /// An inode that is stored alone; it is damage if one that others lead to is missing.
+    fn base(&mut self, ino: Ino, is_expected: bool) -> Result<Option<Found>> {
+        let damage = self.findings.count();
         let pending = self.pending.base(ino).cloned().map(|inode| (inode, true));
         let found = match pending {
             Some(found) => Some(found),
             None => self.data(Part::Base, &names::base_object(ino))?.map(|inode| (inode, false)),
         };
+        if found.is_none() && self.findings.count() == damage && is_expected {
+            self.disagree(Part::Base, &names::base_object(ino), None, "it does not exist");
+        }
         Ok(found.map(|(inode, is_from_journal)| Found { inode, place: None, is_from_journal }))
     }
 
@@ -233,7 +244,8 @@ impl<'a> View<'a> {
             trace.push((top, back));
             top = dir;
         }
-        let mut found = if top.is_base() { self.base(top)? } else { None };
+        let is_expected = top == Ino::ROOT || !trace.is_empty();
+        let mut found = if top.is_base() { self.base(top, is_expected)? } else { None };
         for (child, back) in trace.iter().rev() {
             let tree = found.map(|dir| FragTree::clone(&dir.inode.fragtree));
             found = self.child(*child, back, tree)?;
@@ -269,7 +281,7 @@ impl<'a> View<'a> {
 
     /// Finds an inode by its path from the root.
     pub fn resolve(&mut self, path: &str) -> Result<Option<Found>> {
-        let mut at = self.base(Ino::ROOT)?;
+        let mut at = self.base(Ino::ROOT, true)?;
         let mut way = String::new();
         for name in path.split('/').filter(|name| !name.is_empty()) {
             let Some(dir) = at else { return Ok(None) };
