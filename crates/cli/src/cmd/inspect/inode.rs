@@ -23,7 +23,8 @@ pub(super) fn show(show: Show<'_>, args: &TargetArgs) -> Result<Findings> {
     };
     let Traced { trace, top, found } = view.inode(ino)?;
     if found.is_none() && trace.is_empty() && view.findings().count() == 0 {
-        bail!("no inode {:#x}: neither the inode index nor the journal has it (a path may find it)", ino.0);
+        let journal = if args.source.stored { "" } else { " and the journal" };
+        bail!("no inode {:#x}: nothing in the inode index{journal} leads to it (a path may)", ino.0);
     }
     let path = path(&trace, top);
     printer.line(format!("inode        {:#x} ({})", ino.0, ino.0))?;
