@@ -2,10 +2,11 @@
 
 use crate::{Answer, Errno, Error, ObjectRequest, OpAnswer, Reply, Request};
 use maps::SnapId;
+use msgs::op::input::{self, OmapGetVals, OmapKeys, OmapValues, OmapValuesReply};
 use msgs::{Extent, Op};
 use runtime::Handle;
 use stdx::Bufs;
-use wire::{Reader, Utime};
+use wire::{Decode, Reader, Utime};
 
 /// Objects in one answer of a listing.
 const LIST_CHUNK: usize = 1000;
@@ -98,10 +99,30 @@ impl Pool {
 
     /// Returns the size and the time of the last change.
     pub fn stat(&self, object: &[u8]) -> Result<Stat, Error> {
-        let data = self.single(object, Op::Stat)?.to_buf();
-        let mut r = Reader::new(&data);
-        let (size, mtime) = r.get().map_err(|_| Error::Errno { what: "stat".into(), errno: Errno::EIO })?;
+        let (size, mtime) = self.answer(object, Op::Stat)?;
         Ok(Stat { size, mtime })
+    }
+
+    /// One page of an object's omap: at most `max` entries with keys behind `after`, and whether more follow.
+    pub fn omap_page(&self, object: &[u8], after: &[u8], max: u64) -> Result<OmapValuesReply, Error> {
+        let page = OmapGetVals { start_after: after.to_vec(), max, prefix: Vec::new() };
+        self.answer(object, Op::OmapGetVals { data: input::write(&page) })
+    }
+
+    /// The entries of these keys; a key that the omap lacks is left out.
+    pub fn omap_values(&self, object: &[u8], keys: &OmapKeys) -> Result<OmapValues, Error> {
+        self.answer(object, Op::OmapGetValsByKeys { data: input::write(keys) })
+    }
+
+    /// The header of an object's omap; empty if none was set.
+    pub fn omap_header(&self, object: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok(self.single(object, Op::OmapGetHeader)?.to_vec())
+    }
+
+    /// Runs an operation whose answer is a structure; an answer that is none is an I/O error.
+    fn answer<T: Decode>(&self, object: &[u8], op: Op) -> Result<T, Error> {
+        let data = self.single(object, op)?.to_buf();
+        Reader::new(&data).get().map_err(|_| self.failed(object, Errno::EIO))
     }
 
     /// Removes an object.

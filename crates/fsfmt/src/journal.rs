@@ -48,18 +48,27 @@ pub fn put_frame(w: &mut Writer, seq: u64, event: &Event) {
     w.raw(&body);
 }
 
+/// Reads one frame: its sequence number, and the bytes of its event.
+pub(crate) fn read_frame<'a>(r: &mut Reader<'a>) -> Result<(u64, &'a [u8]), DecodeError> {
+    let (magic, len, seq, sum): (u32, u32, u64, u32) = (r.get()?, r.get()?, r.get()?, r.get()?);
+    if magic != MAGIC {
+        return Err(r.error(format!("{magic:08x} where a frame should begin")));
+    }
+    let body = r.take(len as usize)?;
+    if crc(len, seq, body) != sum {
+        return Err(r.error(format!("event {seq} has a wrong checksum")));
+    }
+    Ok((seq, body))
+}
+
 /// The events of one object's bytes, which must begin with `seq` and end with a whole frame.
 pub fn read_frames(bytes: &[u8], mut seq: u64) -> Result<Vec<(u64, Event)>, DecodeError> {
     let mut r = Reader::new(bytes);
     let mut events = Vec::new();
     while r.remaining() >= FRAME {
-        let (magic, len, at, sum): (u32, u32, u64, u32) = (r.get()?, r.get()?, r.get()?, r.get()?);
-        if magic != MAGIC || at != seq {
-            return Err(r.error(format!("frame {magic:x} seq {at} where seq {seq} was expected")));
-        }
-        let body = r.take(len as usize)?;
-        if crc(len, at, body) != sum {
-            return Err(r.error(format!("event {seq} has a wrong checksum")));
+        let (at, body) = read_frame(&mut r)?;
+        if at != seq {
+            return Err(r.error(format!("event {at} where event {seq} was expected")));
         }
         events.push((seq, Reader::new(body).get()?));
         seq += 1;

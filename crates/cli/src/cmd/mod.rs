@@ -4,6 +4,7 @@ mod crush;
 mod daemon;
 mod dev;
 mod fs_bench;
+mod inspect;
 pub(crate) mod mount;
 mod osd;
 mod pg_file;
@@ -55,7 +56,7 @@ pub(crate) enum Command {
     /// Check or measure the store of a daemon.
     Store(store::StoreArgs),
     /// Show what is stored; never writes.
-    Inspect(store::InspectArgs),
+    Inspect(inspect::InspectArgs),
     /// Show the state of a cluster.
     Status(status::StatusArgs),
     /// Print the version.
@@ -75,7 +76,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Rados(args) => rados::run(&args),
         Command::Crush(args) => crush::run(&args),
         Command::Store(args) => store::run(&args),
-        Command::Inspect(args) => store::inspect(&args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
     }

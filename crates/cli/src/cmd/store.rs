@@ -34,19 +34,7 @@ enum StoreCommand {
 }
 
 #[derive(Args)]
-pub(crate) struct InspectArgs {
-    #[command(subcommand)]
-    command: InspectCommand,
-}
-
-#[derive(Subcommand)]
-enum InspectCommand {
-    /// Show superblocks, index, space and log of a store, even a damaged one.
-    Store(TargetArgs),
-}
-
-#[derive(Args)]
-struct TargetArgs {
+pub(super) struct TargetArgs {
     /// A file, a partition, a disk, or the directory of a daemon.
     target: PathBuf,
     /// The form of the output.
@@ -64,8 +52,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
     }
 }
 
-pub(crate) fn inspect(args: &InspectArgs) -> Result<()> {
-    let InspectCommand::Store(target) = &args.command;
+pub(super) fn inspect(target: &TargetArgs) -> Result<()> {
     let report = Device::open(&target.target)?.look(Depth::Index)?;
     print(&report, target.format)
 }

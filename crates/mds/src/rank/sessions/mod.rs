@@ -8,7 +8,6 @@ mod barrier;
 mod lifecycle;
 mod numbers;
 mod outbox;
-mod ranges;
 mod session;
 
 pub(super) use numbers::Refill;
@@ -21,7 +20,7 @@ use crate::dirty::DirtyIndex;
 use crate::types::{ClientId, Lsn, Origin, Segment};
 use auth::MdsCap;
 use fsfmt::tables::{SessionRecord, parse_session_key, session_key};
-use fsfmt::{Ino, InodeKey, Update};
+use fsfmt::{Ino, InodeKey, Update, ranges};
 use maps::Epoch;
 use msgs::{Body, CLIENT_UUID, ClientReply, ClientSession};
 use node::Level;

@@ -7,12 +7,12 @@
 //! Some of its numbers are *delegated* to a client that creates asynchronously: it chooses one itself and
 //! uses it before the create has arrived here.
 
-use super::ranges::{contains, count, remove, take};
 use super::{Session, Sessions};
 use crate::cache::Cache;
 use crate::rank::commit::commit;
 use crate::rank::env::Env;
 use crate::types::{ClientId, Lsn};
+use fsfmt::ranges::{contains, count, remove, take};
 use fsfmt::tables::SessionRecord;
 use fsfmt::{Ino, InoRange, Update};
 

@@ -1,6 +1,6 @@
 //! Ranges of inode numbers.
 
-use fsfmt::{Ino, InoRange};
+use crate::{Ino, InoRange};
 
 /// True if a number is in a range.
 pub fn contains(range: &InoRange, ino: Ino) -> bool {
@@ -35,7 +35,7 @@ pub fn take(ranges: &mut Vec<InoRange>, most: u64) -> Vec<InoRange> {
 
 /// Number of numbers in ranges.
 pub fn count(ranges: &[InoRange]) -> u64 {
-    ranges.iter().map(|range| range.count).sum()
+    ranges.iter().map(|range| range.count).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
