@@ -59,6 +59,65 @@ fn a_crash_while_a_replay_writes_back_repeats_it() {
     }
 }
 
+/// A rank whose journal was trimmed and has several objects.
+fn with_long_journal() -> World {
+    let options = MdsOptions { journal_bytes: 512 << 10, ..MdsOptions::default() };
+    let mut w = World::new(1, options);
+    w.connect(A);
+    for i in 0..1000 {
+        assert_eq!(w.call(A, create(&format!("f{i}"), 1)).result, 0);
+    }
+    w
+}
+
+/// Loses all copies of an object.
+fn lose(w: &mut World, name: &str) {
+    let before = w.objects.len();
+    w.objects.retain(|id, _| id.name != name);
+    assert_eq!(w.objects.len(), before - 1, "there was {name}");
+}
+
+fn journal_objects(w: &World) -> Vec<u64> {
+    let of = |n: &u64| w.objects.keys().any(|id| id.name == fsfmt::names::journal_object(0, *n));
+    (1..1000).filter(of).collect()
+}
+
+#[test]
+fn a_journal_of_several_objects_is_whole() {
+    let mut w = with_long_journal();
+    let objects = journal_objects(&w);
+    assert!(objects.len() > 4 && objects[0] > 1, "{objects:?}");
+    w.restart(&[A]);
+    assert_eq!(w.call(A, getattr("f999", 0)).result, 0);
+}
+
+#[test]
+#[should_panic(expected = "is missing, although object")]
+fn a_lost_object_of_the_journal_is_not_its_end() {
+    let mut w = with_long_journal();
+    let objects = journal_objects(&w);
+    lose(&mut w, &fsfmt::names::journal_object(0, objects[objects.len() - 2]));
+    w.restart(&[A]);
+}
+
+#[test]
+#[should_panic(expected = "is missing, although object")]
+fn nor_is_the_first_one_or_several() {
+    let mut w = with_long_journal();
+    for segment in &journal_objects(&w)[..3] {
+        lose(&mut w, &fsfmt::names::journal_object(0, *segment));
+    }
+    w.restart(&[A]);
+}
+
+#[test]
+#[should_panic(expected = "without it inode numbers of existing files would be given out again")]
+fn without_the_table_of_inode_numbers_none_are_given_out() {
+    let mut w = with_long_journal();
+    lose(&mut w, &fsfmt::names::ino_table(0));
+    w.restart(&[A]);
+}
+
 #[test]
 #[should_panic(expected = "a later version of nacre has written it (features 0x4)")]
 fn a_journal_with_features_of_a_later_version_is_refused() {

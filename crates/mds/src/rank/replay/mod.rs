@@ -11,6 +11,10 @@
 //! it looks again after a while: first at the header, then at its last object and at later ones. What the
 //! header no longer names is stored, so it is clean here. The standby writes nothing. When it gets the rank,
 //! one more look brings what the predecessor wrote last.
+//!
+//! Objects may be lost with all their copies. One of the journal that is missing is its end only if none
+//! follows; and once the journal was trimmed, what its first event made is stored. Else the rank is damaged:
+//! it would forget what was acknowledged, or give inode numbers out again.
 
 mod reader;
 
@@ -35,6 +39,8 @@ const SESSIONS_PER_READ: u64 = 256;
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Snapshots read at once.
 const SNAPS_PER_READ: u64 = 1024;
+/// Objects behind the journal's end that are looked for.
+const LOOKED_FOR_BEYOND: u64 = 4;
 
 /// An object being read.
 #[derive(Debug)]
@@ -47,6 +53,8 @@ enum Read {
     InoTable,
     Base,
     Journal,
+    /// An object behind the journal's end.
+    Beyond(Segment),
 }
 
 /// A step of the replay, for the rank to carry out.
@@ -93,7 +101,7 @@ pub(super) struct Ended {
 /// A replay in progress.
 ///
 /// Invariants: no event is returned before all tables are read; at most one object of the journal is being
-/// read.
+/// read, or those behind its end.
 #[derive(Default)]
 pub(super) struct Replay {
     /// Objects that are being read.
@@ -103,6 +111,10 @@ pub(super) struct Replay {
     header: Option<JournalHeader>,
     steps: VecDeque<Step>,
     is_at_end: bool,
+    /// Nothing was found behind the end.
+    is_end_sure: bool,
+    /// A table that the first event of the journal makes, and which is missing.
+    missing: Option<String>,
     mode: Mode,
     /// Time of the next look at the end of the journal.
     look_at: Instant,
@@ -178,15 +190,11 @@ impl Replay {
         let reply = result.ok().and_then(|mut replies| (!replies.is_empty()).then(|| replies.remove(0)));
         let taken = match read {
             Read::Journal => self.take_object(env, reply),
+            Read::Beyond(later) => self.take_beyond(later, &reply),
             Read::Look => self.take_header(&reply),
             table => self.take_table(env, cache, sessions, &table, reply).map_err(Damage::Decode),
         };
-        if taken.is_ok() && self.reads.is_empty() && self.journal.is_none() {
-            // The tables are read. Their newest state is at least that of the header.
-            self.journal =
-                Some(JournalReader::new(self.header.as_ref().unwrap_or(&JournalHeader::default())));
-        }
-        let taken = taken.and_then(|()| self.check_features());
+        let taken = taken.and_then(|()| self.check_features()).and_then(|()| self.end_tables());
         taken.map_err(|damage| format!("the stored state of rank {} is unusable: {damage}", env.cfg().rank))
     }
 
@@ -196,6 +204,26 @@ impl Replay {
         match needs & !KNOWN_FEATURES {
             0 => Ok(()),
             features => Err(Damage::Newer { features }),
+        }
+    }
+
+    /// Begins with the journal when all tables are read. Their newest state is at least that of the header.
+    fn end_tables(&mut self) -> Result<(), Damage> {
+        if !self.reads.is_empty() || self.journal.is_some() {
+            return Ok(());
+        }
+        let header = self.header.take().unwrap_or_default();
+        self.journal = Some(JournalReader::new(&header));
+        let missing = self.missing.take().filter(|_| header.first_seq > 1);
+        self.header = Some(header);
+        match (missing, self.mode) {
+            (None, _) => Ok(()),
+            (Some(object), Mode::End) => Err(Damage::Lost { object }),
+            // Whoever serves the rank may have stored it after it was looked for, and trimmed since.
+            (Some(_), _) => {
+                self.steps.push_back(Step::Behind);
+                Ok(())
+            }
         }
     }
 
@@ -210,7 +238,7 @@ impl Replay {
         let bytes = data(&reply);
         match read {
             Read::Header => self.header = Some(Reader::new(bytes).get()?),
-            Read::InoTable if bytes.is_empty() => {}
+            Read::InoTable if bytes.is_empty() => self.missing = Some(names::ino_table(env.cfg().rank)),
             Read::InoTable => {
                 let table: InoTable = Reader::new(bytes).get()?;
                 self.steps.push_back(Step::InodeNumbers(table.next));
@@ -231,7 +259,7 @@ impl Replay {
                     self.read_snaps(env, last);
                 }
             }
-            Read::Journal | Read::Look => unreachable!("no table"),
+            Read::Journal | Read::Beyond(_) | Read::Look => unreachable!("no table"),
         }
         Ok(())
     }
@@ -250,7 +278,17 @@ impl Replay {
             false => Step::Behind,
         });
         self.header = Some(header);
-        self.is_at_end = false;
+        (self.is_at_end, self.is_end_sure) = (false, false);
+        Ok(())
+    }
+
+    /// An object behind the end was looked for: there must be none.
+    fn take_beyond(&mut self, later: Segment, reply: &Option<ObjReply>) -> Result<(), Damage> {
+        if !data(reply).is_empty() {
+            let segment = self.journal.as_ref().expect("it was read to its end").next();
+            return Err(Damage::Missing { segment, later });
+        }
+        self.is_end_sure = self.reads.is_empty();
         Ok(())
     }
 
@@ -275,7 +313,7 @@ impl Replay {
     /// The next step.
     pub fn next_step(&mut self) -> Option<Step> {
         let step = self.steps.pop_front();
-        if step.is_some() || !self.is_at_end || self.mode != Mode::End {
+        if step.is_some() || !self.is_end_sure {
             return step;
         }
         let journal = self.journal.take()?;
@@ -294,6 +332,9 @@ impl Replay {
             let name = names::journal_object(env.cfg().rank, 0);
             return self.read(env, name, ObjOp::Read { offset: 0, len: 0 }, Read::Look);
         }
+        if self.is_at_end && self.mode == Mode::End && !self.is_end_sure && self.reads.is_empty() {
+            return self.look_beyond(env);
+        }
         if let Some(segment) = self.journal.as_ref().map(JournalReader::next)
             && self.reads.is_empty()
             && !self.is_at_end
@@ -303,10 +344,21 @@ impl Replay {
         }
     }
 
+    /// Looks for objects behind the journal's end.
+    fn look_beyond(&mut self, env: &mut Env) {
+        let Some(end) = self.journal.as_ref().map(JournalReader::next) else { return };
+        for segment in end + 1..=end + LOOKED_FOR_BEYOND {
+            let name = names::journal_object(env.cfg().rank, segment);
+            self.read(env, name, ObjOp::Read { offset: 0, len: 1 }, Read::Beyond(segment));
+        }
+    }
+
     /// Asserts what holds between inputs.
     pub fn check(&self) {
         assert!(self.steps.is_empty(), "all steps are carried out");
-        assert!(self.journal.is_none() || self.reads.len() <= 1, "one object of the journal at a time");
+        let of_journal = self.reads.values().filter(|read| !matches!(read, Read::Beyond(_))).count();
+        assert!(self.journal.is_none() || of_journal <= 1, "one object of the journal at a time");
+        assert!(self.is_at_end || !self.is_end_sure, "the end is sure when it is reached");
     }
 }
 

@@ -33,6 +33,10 @@ pub(super) enum Damage {
     Decode(DecodeError),
     /// Events are missing between two objects.
     Gap { segment: Segment, first: Lsn, expected: Lsn },
+    /// An object of the journal is missing, although a later one is there.
+    Missing { segment: Segment, later: Segment },
+    /// An object is missing that every rank has which has trimmed its journal.
+    Lost { object: String },
     /// A later version stored data that this one would drop.
     Newer { features: u64 },
 }
@@ -44,6 +48,16 @@ impl std::fmt::Display for Damage {
             Self::Gap { segment, first, expected } => {
                 write!(f, "journal object {segment} begins with event {first} instead of {expected}")
             }
+            Self::Missing { segment, later } => write!(
+                f,
+                "journal object {segment} is missing, although object {later} is there; `nacre inspect \
+                 journal` shows the events that are left"
+            ),
+            Self::Lost { object } => write!(
+                f,
+                "the object {object} is missing in the metadata pool, and without it inode numbers of \
+                 existing files would be given out again; bring an OSD back that has a copy of it"
+            ),
             Self::Newer { features } => write!(
                 f,
                 "a later version of nacre has written it (features {features:#x}), and this one would drop \
