@@ -192,7 +192,7 @@ impl Client {
             self.session_event(now, event, out);
         } else if let Some(op) = self.ops.next_runnable() {
             self.run(now, op, out);
-        } else if let Some(key) = self.cache.next_unsettled().or_else(|| self.window.next()) {
+        } else if let Some(key) = self.cache.next_unsettled().or_else(|| self.window.next(now.mono)) {
             let Self { cache, sessions, services, window, handles, .. } = self;
             Settling { cache, sessions, services, window }.settle(now, key, out);
             cache.take_forgotten_dirs().into_iter().for_each(|dir| handles.distrust_listings(dir));
@@ -466,6 +466,7 @@ impl Node for Client {
             self.comeback.deadline(),
             self.cache.buffer().deadline(),
             self.cache.deadline(),
+            self.window.deadline(),
         ];
         parts.into_iter().flatten().min()
     }

@@ -50,14 +50,14 @@ impl Settling<'_> {
             let snapc = self.cache.snap_context(key);
             let inode = self.cache.open_inode(key);
             let is_urgent = inode.has_urgent_data();
-            if !self.window.has_space(is_urgent) {
+            if !self.window.has_space(now.mono, is_urgent) {
                 if inode.data().dirty().waiting_bytes() > 0 {
-                    self.window.wait(key, is_urgent);
+                    self.window.wait(now.mono, key, is_urgent);
                 }
                 return;
             }
             let Some((striper, flight)) = inode.take_off(MAX_FLIGHT) else { return };
-            self.window.took_off(flight.data.len() as u64, is_urgent);
+            self.window.took_off(now.mono, flight.data.len() as u64, is_urgent);
             let (attrs, len) = (inode.attrs(), flight.data.len() as u64);
             let (object_no, off) = striper.locate(flight.offset);
             let extent = extent(attrs.truncation(), &striper, object_no, off, len);
