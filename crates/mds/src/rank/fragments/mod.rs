@@ -1,80 +1,59 @@
-//! Splitting directories that have grown large, so that their entries are in many objects, on many OSDs:
-//! with it go the recovery of an object and the look at one of its pages that would take long otherwise. What
-//! happens in which order is told in [`crate::cache::Splits`].
+//! Fragments of directories that have grown large are split, so that their entries are in many objects, on many
+//! OSDs: with it go the recovery of an object and the look at one of its pages that would take long otherwise.
+//! Parts that have few entries left are joined. What happens in which order is told in
+//! [`crate::cache::Refragments`].
+
+mod asked;
+mod choice;
+mod commands;
+mod refusals;
+mod work;
 
 use super::commit::{commit, commit_inode};
 use super::effect::Stage;
 use super::env::Env;
 use super::sessions::Sessions;
 use crate::cache::{Cache, Inode};
-use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
-use crate::types::Lsn;
-use fsfmt::{DentryKey, DirFrag, Fnode, Ino, Update, names};
+use crate::io::IoResult;
+use crate::types::{Lsn, Segment};
+use asked::Asked;
+use choice::{Choice, changed};
+use fsfmt::{DirFrag, Ino, Refragment};
 use node::Level;
-use std::collections::{BTreeMap, BTreeSet};
-use wire::{Errno, Writer};
+use refusals::Refusals;
+use std::collections::{BTreeSet, VecDeque};
+use work::{PAGE_ENTRIES, Step, Work};
 
-/// Bits that the parts of a fragment have more: eight parts, as Ceph's.
-const BITS: u32 = 3;
-/// Entries that are copied at a time.
-const PAGE_ENTRIES: u64 = 1024;
-
-/// Splits: one at a time.
+/// Changes of fragments: one at a time.
 ///
-/// Invariant: object operations are in flight only while a split is under way.
+/// Invariant: object operations are in flight only while one is under way.
 #[derive(Default)]
-pub(super) struct Splitting {
-    /// Fragments that have too many entries.
-    wanted: BTreeSet<DirFrag>,
-    /// Those that can't be read.
-    refused: BTreeSet<DirFrag>,
+pub(super) struct Fragments {
+    /// Directories of which a fragment seems to have too many entries, or some too few.
+    wanted: BTreeSet<Ino>,
+    /// What an administrator has asked for.
+    asked: VecDeque<Asked>,
+    /// Fragments that an administrator has split: these are not joined as long as the directory has names.
+    kept: BTreeSet<DirFrag>,
+    refusals: Refusals,
     work: Option<Work>,
+    /// The segment up to which the journal must expire before the next change begins.
+    must_expire: Option<Segment>,
+    /// What an administrator has asked for and is under way.
+    asked_work: Option<Asked>,
 }
 
-/// The split under way, or the removal of what a crash has left of one.
-struct Work {
-    dir: DirFrag,
-    step: Step,
-    /// Object operations in flight.
-    in_flight: usize,
-}
-
-#[derive(Debug)]
-enum Step {
-    /// The first event is to be durable.
-    Begin(Lsn),
-    /// What had changed before is being written back.
-    Flush,
-    /// Objects of the parts that an earlier attempt may have left are being removed.
-    Clear,
-    /// Entries after this omap key are being read; all after none.
-    Read(Vec<u8>),
-    /// Entries up to this one are being written; the last ones without.
-    Write(Option<Vec<u8>>),
-    /// The parts are to take the fragment's place.
-    Switch,
-    /// The second event is to be durable.
-    End(Lsn),
-    /// Objects that nobody needs are being removed.
-    Remove,
-}
-
-impl Splitting {
+impl Fragments {
     /// Notes that an inode was changed or loaded.
     pub fn note(&mut self, env: &Env, inode: &Inode) {
-        let data = &inode.data;
-        let size = env.cfg().options.split_size;
-        let count = data.dirstat.nfiles + data.dirstat.nsubdirs;
-        // The size of a fragment is not known; names are spread evenly. Not every change is looked at.
-        let is_looked_at = count > size && count.is_multiple_of((size / 16).max(1));
-        if !is_looked_at || !data.is_dir() || data.ino.is_base() && data.ino != Ino::ROOT {
-            return;
+        if Choice::may_be_due(env, inode) && self.choose(env, inode).is_some() {
+            self.wanted.insert(inode.data.ino);
         }
-        let frag = data.fragtree.largest();
-        let dir = DirFrag { ino: data.ino, frag };
-        if count >> frag.bits() > size && frag.can_split(BITS) && !self.refused.contains(&dir) {
-            self.wanted.insert(dir);
-        }
+    }
+
+    /// The change that a directory's fragments need.
+    fn choose(&self, env: &Env, inode: &Inode) -> Option<Refragment> {
+        Choice { env, refusals: &self.refusals, kept: &self.kept }.of(inode)
     }
 
     /// True if nothing is under way.
@@ -82,10 +61,15 @@ impl Splitting {
         self.work.is_none()
     }
 
-    /// The fragment whose changes must be written back now.
-    pub fn to_flush(&self, cache: &Cache) -> Option<DirFrag> {
-        let work = self.work.as_ref().filter(|work| matches!(work.step, Step::Flush))?;
-        (!cache.splits.is_flushed(work.dir)).then_some(work.dir)
+    /// The segment up to which the journal must expire now.
+    pub fn must_expire(&self) -> Option<Segment> {
+        self.must_expire
+    }
+
+    /// The change before which the old fragments must be written back now.
+    pub fn to_flush(&self, cache: &Cache) -> Option<Refragment> {
+        let work = self.work.as_ref().filter(|work| work.step == Step::Flush)?;
+        work.change.filter(|_| !cache.refragments.is_flushed())
     }
 
     /// Goes on with what is due. None begins while others walk over fragments (`is_walked`).
@@ -102,8 +86,10 @@ impl Splitting {
         }
         loop {
             let Some(work) = &mut self.work else {
-                self.work = remove_leftovers(env, cache);
-                if self.work.is_none() && takes_changes && !is_walked {
+                let leftovers: Vec<DirFrag> = cache.refragments.leftovers().collect();
+                if !leftovers.is_empty() {
+                    self.work = Some(Work::remove_leftovers(env, leftovers));
+                } else if takes_changes && !is_walked {
                     self.begin(env, cache, sessions);
                 }
                 if self.work.is_none() {
@@ -114,163 +100,181 @@ impl Splitting {
             if work.in_flight > 0 {
                 return;
             }
-            match &work.step {
-                Step::Begin(lsn) | Step::End(lsn) if env.journal().durable() < *lsn => return,
-                Step::Begin(_) => work.step = Step::Flush,
-                Step::Flush if !is_written_back(cache, work.dir) => return,
-                Step::Flush => {
-                    work.step = Step::Clear;
-                    work.remove(env, work.dir.parts(BITS));
-                }
-                Step::Clear => work.read(env, Vec::new()),
-                Step::Read(_) => unreachable!("a page is being read"),
-                Step::Write(Some(last)) => {
-                    let last = last.clone();
-                    work.read(env, last);
-                }
-                Step::Write(None) => work.step = Step::Switch,
-                Step::Switch if !takes_changes => return,
-                Step::Switch => match switch(env, cache, sessions, work.dir) {
-                    Some(lsn) => work.step = Step::End(lsn),
-                    None => self.give_up(env),
-                },
-                Step::End(_) => {
-                    work.step = Step::Remove;
-                    work.remove(env, [work.dir]);
-                }
-                Step::Remove => self.end(env, cache),
+            if work.remove_more(env) {
+                continue;
+            }
+            let Some(change) = work.change else {
+                self.end(env, cache);
+                continue;
+            };
+            if !self.step(env, cache, sessions, change, takes_changes) {
+                return;
             }
         }
     }
 
-    /// Begins the next split, if a fragment is still as large as it was.
-    fn begin(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
-        while let Some(dir) = self.wanted.pop_first() {
-            if !can_switch(env, cache, dir) {
-                continue;
+    /// Takes the next step of a change; false if it has to wait.
+    fn step(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        change: Refragment,
+        takes_changes: bool,
+    ) -> bool {
+        let is_too_large = self.is_too_large(env);
+        let Some(work) = &mut self.work else { return false };
+        match work.step {
+            Step::Begin(lsn) | Step::End(lsn) if env.journal().durable() < lsn => return false,
+            Step::Begin(_) => work.step = Step::Flush,
+            Step::Flush if !is_written_back(cache, change) => return false,
+            Step::Flush => {
+                work.step = Step::Clear;
+                work.remove(env, change.new_ones());
             }
-            let update = Update::Refragment { dir, bits: BITS as i8, is_done: false };
-            let lsn = commit(env, cache, sessions, "split", vec![update]);
-            env.want_durable(lsn);
-            self.work = Some(Work { dir, step: Step::Begin(lsn), in_flight: 0 });
+            Step::Clear | Step::Read | Step::Write if work.has_failed => {
+                self.give_up(env, change, Some("its objects can't be read or written"));
+            }
+            Step::Read => unreachable!("a page is being read"),
+            Step::Write if is_too_large => {
+                self.give_up(env, change, Some("there are more entries than its directory counts"));
+            }
+            Step::Clear | Step::Write => work.read(env),
+            Step::Switch if !takes_changes => return false,
+            Step::Switch => match switch(env, cache, sessions, change) {
+                Some(lsn) => work.step = Step::End(lsn),
+                None => self.give_up(env, change, None),
+            },
+            Step::End(_) => {
+                work.step = Step::Remove;
+                work.remove(env, change.old());
+                self.note_done(change);
+            }
+            Step::Remove => self.end(env, cache),
+        }
+        true
+    }
+
+    /// Begins the next change, if one is still due.
+    fn begin(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
+        let next = self.next(env, cache);
+        let oldest = env.journal().oldest();
+        self.must_expire = next.and_then(|(change, _)| cache.refragments.must_expire(change, oldest));
+        let Some((change, asked)) = next else { return };
+        if self.must_expire.is_some() {
+            match asked {
+                Some(asked) => self.asked.push_front(asked),
+                None => drop(self.wanted.insert(change.whole().ino)),
+            }
             return;
         }
+        self.asked_work = asked;
+        let lsn = commit(env, cache, sessions, what(change), vec![change.update(false)]);
+        env.want_durable(lsn);
+        self.work = Some(Work::new(change, lsn));
+    }
+
+    /// What an administrator has asked for comes first.
+    fn next(&mut self, env: &Env, cache: &Cache) -> Option<(Refragment, Option<Asked>)> {
+        while let Some(asked) = self.asked.pop_front() {
+            if let Some(change) = asked.next(cache).filter(|change| changed(env, cache, *change).is_some()) {
+                return Some((change, Some(asked)));
+            }
+        }
+        while let Some(ino) = self.wanted.pop_first() {
+            let change = cache.inodes.get(&ino.head()).and_then(|inode| self.choose(env, inode));
+            if let Some(change) = change.filter(|change| changed(env, cache, *change).is_some()) {
+                return Some((change, None));
+            }
+        }
+        None
+    }
+
+    /// True if more is joined than was expected: what snapshots keep is counted nowhere.
+    fn is_too_large(&self, env: &Env) -> bool {
+        let Some(work) = self.work.as_ref().filter(|_| self.asked_work.is_none()) else { return false };
+        let most = env.cfg().options.split_size.max(PAGE_ENTRIES);
+        work.copied > most && work.change.is_some_and(Refragment::is_join)
     }
 
     /// An object operation has ended.
     pub fn io_done(&mut self, env: &mut Env, result: IoResult) {
-        let work = self.work.as_mut().expect("operations belong to a split");
-        work.in_flight -= 1;
-        let Step::Read(_) = work.step else { return };
-        match result {
-            Ok(mut replies) => match replies.pop() {
-                Some(ObjReply::Omap(entries, more)) => work.write(env, entries, more),
-                _ => self.give_up(env),
-            },
-            // Nothing of it was ever written back.
-            Err(Errno::ENOENT) => work.write(env, BTreeMap::new(), false),
-            Err(_) => self.give_up(env),
-        }
+        self.work.as_mut().expect("operations belong to a change").io_done(env, result);
     }
 
-    /// Removes what was copied.
-    fn give_up(&mut self, env: &mut Env) {
+    /// Removes what was copied. It is tried again later if that was impossible, and at once if it is no longer
+    /// as it was.
+    fn give_up(&mut self, env: &mut Env, change: Refragment, why: Option<&str>) {
         let Some(work) = &mut self.work else { return };
-        env.log(Level::Info, "split_given_up", format!("{} stays as it is", work.dir));
-        self.refused.insert(work.dir);
         work.step = Step::Remove;
-        work.remove(env, work.dir.parts(BITS));
+        work.has_failed = false;
+        work.remove(env, change.new_ones());
+        self.asked_work = None;
+        let name = if change.is_join() { "join_given_up" } else { "split_given_up" };
+        let Some(why) = why else {
+            return env.log(Level::Info, name, format!("{change}: its directory is gone or not cached"));
+        };
+        let wait = self.refusals.add(change.whole(), env.now());
+        env.log(
+            Level::Info,
+            name,
+            format!("{change}: {why}; tried again in {} s at the earliest", wait.as_secs()),
+        );
     }
 
-    /// Nothing is left to be removed. What else is large is split next.
+    /// The new fragments are there.
+    fn note_done(&mut self, change: Refragment) {
+        self.refusals.remove(change.whole());
+        let asked = self.asked_work.take();
+        match asked {
+            Some(_) if !change.is_join() => drop(self.kept.insert(change.whole())),
+            _ => drop(self.kept.remove(&change.whole())),
+        }
+        // Parts may have to be joined before those that they are parts of.
+        self.asked.extend(asked.filter(Asked::is_join));
+    }
+
+    /// Nothing is left to be removed. What else is due comes next.
     fn end(&mut self, env: &Env, cache: &mut Cache) {
-        let Some(work) = self.work.take() else { return };
-        cache.splits.end(work.dir);
-        if let Some(inode) = cache.inodes.get(&work.dir.inode()) {
-            self.note(env, inode);
-        }
-    }
-}
-
-impl Work {
-    fn start(&mut self, env: &mut Env, dir: DirFrag, ops: Vec<ObjOp>) {
-        env.start_metadata_io(names::dir_object(dir), ops, IoWhy::Split);
-        self.in_flight += 1;
+        cache.refragments.end();
+        let change = self.work.take().and_then(|work| work.change);
+        let inode = change.and_then(|change| cache.inodes.get(&change.whole().inode()));
+        self.want(env, inode.map(|inode| &**inode));
     }
 
-    fn remove(&mut self, env: &mut Env, dirs: impl IntoIterator<Item = DirFrag>) {
-        dirs.into_iter().for_each(|dir| self.start(env, dir, vec![ObjOp::Delete]));
+    fn want(&mut self, env: &Env, inode: Option<&Inode>) {
+        let due = inode.filter(|inode| self.choose(env, inode).is_some());
+        self.wanted.extend(due.map(|inode| inode.data.ino));
     }
 
-    fn read(&mut self, env: &mut Env, after: Vec<u8>) {
-        self.step = Step::Read(after.clone());
-        let dir = self.dir;
-        self.start(env, dir, vec![ObjOp::OmapList { after, max: PAGE_ENTRIES }]);
-    }
-
-    /// Writes entries that were read to their parts, each of which is made with the first ones.
-    fn write(&mut self, env: &mut Env, entries: BTreeMap<Vec<u8>, Vec<u8>>, more: bool) {
-        let is_first = matches!(&self.step, Step::Read(after) if after.is_empty());
-        let last = entries.keys().next_back().filter(|_| more).cloned();
-        let mut of_parts: BTreeMap<DirFrag, BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
-        if is_first {
-            of_parts.extend(self.dir.parts(BITS).map(|part| (part, BTreeMap::new())));
-        }
-        for (key, value) in entries {
-            // What is no key of an entry is nothing that anybody reads.
-            let Some(hash) = DentryKey::from_omap(&key).map(|key| key.hash) else { continue };
-            of_parts.entry(self.dir.part_of(hash, BITS)).or_default().insert(key, value);
-        }
-        self.step = Step::Write(last);
-        for (part, entries) in of_parts {
-            let mut ops = vec![ObjOp::Create];
-            if is_first {
-                ops.push(ObjOp::OmapHeader(Writer::encode(&Fnode::default())));
+    /// Tries again what was given up a while ago.
+    pub fn every_second(&mut self, env: &Env, cache: &Cache) {
+        for dir in self.refusals.over(env.now()) {
+            let inode = cache.inodes.get(&dir.inode());
+            match inode.filter(|inode| self.choose(env, inode).is_some()) {
+                Some(inode) => drop(self.wanted.insert(inode.data.ino)),
+                // When it changes, it is looked at as if nothing had been.
+                None => self.refusals.remove(dir),
             }
-            if !entries.is_empty() {
-                ops.push(ObjOp::OmapSet(entries));
-            }
-            self.start(env, part, ops);
         }
     }
 }
 
-/// Begins to remove the objects that a split of a predecessor has left.
-fn remove_leftovers(env: &mut Env, cache: &Cache) -> Option<Work> {
-    let (dir, split) = cache.splits.first()?;
-    let mut work = Work { dir, step: Step::Remove, in_flight: 0 };
-    match split.is_done {
-        true => work.remove(env, [dir]),
-        false => work.remove(env, dir.parts(split.bits)),
-    }
-    Some(work)
+/// True if what had changed before is written back.
+fn is_written_back(cache: &Cache, change: Refragment) -> bool {
+    let is_idle = |dir| cache.dirs.get(&dir).is_none_or(|d| d.commit.is_none());
+    cache.refragments.is_flushed() && change.old().into_iter().all(is_idle)
 }
 
-/// True if what had changed before the split is written back.
-fn is_written_back(cache: &Cache, dir: DirFrag) -> bool {
-    cache.splits.is_flushed(dir) && cache.dirs.get(&dir).is_none_or(|d| d.commit.is_none())
-}
-
-/// True if a fragment is one of a directory that is cached and has a name.
-fn can_switch(env: &Env, cache: &Cache, dir: DirFrag) -> bool {
-    let stray = Ino::stray(env.cfg().rank);
-    cache.inodes.get(&dir.inode()).is_some_and(|inode| {
-        let is_named = inode.place.as_ref().is_none_or(|(above, _)| above.ino != stray);
-        is_named && inode.data.nlink > 0 && inode.data.frag_of(dir.frag.value()) == dir
-    })
-}
-
-/// Puts the parts in the place of a fragment; the event, if that is still possible.
-fn switch(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, dir: DirFrag) -> Option<Lsn> {
-    if !can_switch(env, cache, dir) {
-        return None;
-    }
-    let mut data = cache.inodes.get(&dir.inode())?.data.clone();
-    if !data.fragtree.edit(|tree| tree.split(dir.frag, BITS)) {
-        return None;
-    }
-    let update = Update::Refragment { dir, bits: BITS as i8, is_done: true };
-    let lsn = commit_inode(env, cache, sessions, None, "split", data, vec![update]);
+/// Puts the new fragments in the place of the old ones; the event, if that is still possible.
+fn switch(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, change: Refragment) -> Option<Lsn> {
+    let data = changed(env, cache, change)?;
+    let lsn = commit_inode(env, cache, sessions, None, what(change), data, vec![change.update(true)]);
     env.want_durable(lsn);
     Some(lsn)
+}
+
+/// The name of the events.
+fn what(change: Refragment) -> &'static str {
+    if change.is_join() { "join" } else { "split" }
 }
