@@ -95,8 +95,6 @@ mutants! {
     mds_keeps_clones_of_removed_snapshots in Files within 60 by "metadata_consistent";
     mds_forgets_what_changed_during_a_split in Files within 60
         by "namespace_linearizable" | "metadata_consistent" | "files_linearizable" | "statistics_exact";
-    mds_forgets_what_changed_during_a_join in Files within 60
-        by "namespace_linearizable" | "metadata_consistent" | "files_linearizable" | "statistics_exact";
     mds_counts_what_has_moved_away in Files within 20 by "statistics_exact" | "metadata_consistent";
     client_writes_without_snapshots in Files within 60 by "snapshots_constant" | "files_linearizable";
     client_links_beyond_quotas in Files within 20 by "quotas_hold";
