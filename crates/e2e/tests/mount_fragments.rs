@@ -1,4 +1,5 @@
-//! Large directories, which are split into fragments while clients use them, and joined when they are emptied.
+//! Large directories, which are split into fragments while clients use them, and joined when they are
+//! emptied.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests with real files")]
 
 use e2e::{Cluster, Mount, Options, has, names};

@@ -15,8 +15,8 @@ pub struct Refragment {
 }
 
 impl Refragment {
-    /// The split of a fragment into 2^`bits` parts; `None` for fewer than two, more than 256, or parts that are
-    /// smaller than a fragment can be.
+    /// The split of a fragment into 2^`bits` parts; `None` for fewer than two, more than 256, or parts that
+    /// are smaller than a fragment can be.
     pub fn split(whole: DirFrag, bits: u32) -> Option<Self> {
         Self::new(whole, bits, false)
     }

@@ -1,5 +1,5 @@
-//! Fragments that have few names left are joined, whatever happens meanwhile; and administrators split and join
-//! fragments as they like.
+//! Fragments that have few names left are joined, whatever happens meanwhile; and administrators split and
+//! join fragments as they like.
 
 mod world;
 
@@ -46,8 +46,8 @@ fn a_listing_over_a_join_is_whole() {
     assert!(joined > 30, "{joined} were joined");
 }
 
-/// A step of a client that makes, removes and renames files, with crashes. Names are made with a share of `more`
-/// of ten.
+/// A step of a client that makes, removes and renames files, with crashes. Names are made with a share of
+/// `more` of ten.
 fn step(w: &mut World, names: &mut BTreeSet<String>, i: usize, more: u64) {
     let old = |w: &mut World, names: &BTreeSet<String>| {
         let at = w.rng.below(names.len().max(1) as u64) as usize;
@@ -100,8 +100,8 @@ fn a_crash_at_any_moment_of_a_join_loses_nothing() {
     assert!(joined > 80, "{joined} were joined");
 }
 
-/// Splits and joins by all numbers of bits follow each other, as an administrator asks for them and as the number
-/// of names grows and shrinks; fragments of a tree come back as those of another.
+/// Splits and joins by all numbers of bits follow each other, as an administrator asks for them and as the
+/// number of names grows and shrinks; fragments of a tree come back as those of another.
 #[test]
 fn splits_and_joins_follow_each_other_through_crashes() {
     let (mut most, mut given) = (0, 0);

@@ -39,7 +39,8 @@ impl Cache {
         self.dirty_dirs.up_to(last).filter(due).take(most).collect()
     }
 
-    /// True if the object of a fragment is being removed with its directory: a write-back would make it again.
+    /// True if the object of a fragment is being removed with its directory: a write-back would make it
+    /// again.
     pub fn is_purged(&self, dir: DirFrag) -> bool {
         self.inodes.get(&dir.inode()).is_some_and(|inode| inode.is_being_purged())
     }

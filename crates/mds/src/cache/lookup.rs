@@ -43,8 +43,8 @@ impl Cache {
         Err(Need::Dentry(dir, key.clone()))
     }
 
-    /// The inode at a path from the root, slashes before and behind it ignored; `None` if a name of it does not
-    /// exist.
+    /// The inode at a path from the root, slashes before and behind it ignored; `None` if a name of it does
+    /// not exist.
     pub fn find(&self, path: &[u8]) -> Result<Option<InodeKey>, Need> {
         let mut at = Ino::ROOT.head();
         for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {

@@ -64,8 +64,8 @@ impl Cache {
     }
 }
 
-/// Makes fragments without entries that have what all of the old ones had: they are complete if these were, and
-/// have their last change and the oldest one that is not written back.
+/// Makes fragments without entries that have what all of the old ones had: they are complete if these were,
+/// and have their last change and the oldest one that is not written back.
 fn joint_state(old: &[(DirFrag, Option<Dir>)]) -> impl Fn() -> Dir + use<> {
     let complete = old.iter().all(|(_, d)| d.as_ref().is_some_and(|d| d.complete));
     let dirs = || old.iter().filter_map(|(_, d)| d.as_ref());

@@ -13,9 +13,9 @@
 //! The journal keeps the first event until the last step is done. So a replay that finds only the beginning
 //! removes the objects of the new fragments, and one that finds both events removes those of the old ones.
 //!
-//! A fragment that was replaced may come back: what was split is joined, or split by other bits. Before that, the
-//! journal must have expired up to its end. Else a replay that writes changes back, since they crowd the cache,
-//! would write what had changed in the former fragment to the object of the present one.
+//! A fragment that was replaced may come back: what was split is joined, or split by other bits. Before that,
+//! the journal must have expired up to its end. Else a replay that writes changes back, since they crowd the
+//! cache, would write what had changed in the former fragment to the object of the present one.
 
 use crate::types::Segment;
 use fsfmt::{DirFrag, Refragment};
@@ -33,29 +33,30 @@ struct Current {
     since: Segment,
 }
 
-/// The changes of fragments that the journal still has to keep. The rank makes one at a time, but a replay may
-/// find several: their objects are gone, or may have come back by a write-back during the replay.
+/// The changes of fragments that the journal still has to keep. The rank makes one at a time, but a replay
+/// may find several: their objects are gone, or may have come back by a write-back during the replay.
 ///
 /// Invariant: a fragment of `leftovers` is none that its directory has.
 #[derive(Default, Debug)]
 pub struct Refragments {
     current: Option<Current>,
-    /// Fragments whose objects may be there although nobody needs them, each with the segment of the event with
-    /// which its change began.
+    /// Fragments whose objects may be there although nobody needs them, each with the segment of the event
+    /// with which its change began.
     leftovers: BTreeMap<DirFrag, Segment>,
     /// Fragments that were replaced, each with the segment of the event: no later one changed it.
     former: BTreeMap<DirFrag, Segment>,
 }
 
 impl Refragments {
-    /// The segment up to which the journal, whose first segment is `oldest`, must expire before a change begins.
+    /// The segment up to which the journal, whose first segment is `oldest`, must expire before a change
+    /// begins.
     pub fn must_expire(&mut self, change: Refragment, oldest: Segment) -> Option<Segment> {
         self.former.retain(|_, segment| *segment >= oldest);
         change.new_ones().iter().filter_map(|dir| self.former.get(dir)).max().copied()
     }
 
-    /// Fragments whose objects may be left: those of a change that was not carried out, or the old ones of one
-    /// that was.
+    /// Fragments whose objects may be left: those of a change that was not carried out, or the old ones of
+    /// one that was.
     pub fn leftovers(&self) -> impl Iterator<Item = DirFrag> {
         self.leftovers.keys().copied()
     }

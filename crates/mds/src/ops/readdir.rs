@@ -31,8 +31,8 @@ pub(super) struct Asked {
 impl Asked {
     pub fn of(cx: &Cx<'_>, dir: &InodeData) -> Self {
         let args: ReaddirArgs = cx.request.args.get();
-        // A client may not know yet that the fragment it asks for was split or joined with others, also in the
-        // midst of a listing.
+        // A client may not know yet that the fragment it asks for was split or joined with others, also in
+        // the midst of a listing.
         let asked = Frag::from_raw(args.frag).unwrap_or_default().value();
         let start = start_of(cx, &args);
         let first = match &start {

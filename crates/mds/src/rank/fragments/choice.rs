@@ -1,5 +1,5 @@
-//! Which fragments are split or joined. How many entries a fragment has is not known: names are spread evenly,
-//! so the directory's count tells.
+//! Which fragments are split or joined. How many entries a fragment has is not known: names are spread
+//! evenly, so the directory's count tells.
 
 use super::refusals::Refusals;
 use crate::cache::{Cache, Inode};
@@ -63,14 +63,14 @@ fn count(data: &InodeData) -> u64 {
     data.dirstat.nfiles + data.dirstat.nsubdirs
 }
 
-/// True if a fragment of so many entries need not be split. One that was just joined is not split again by a few
-/// new names, whatever the options say.
+/// True if a fragment of so many entries need not be split. One that was just joined is not split again by a
+/// few new names, whatever the options say.
 fn is_few(entries: u64, options: &MdsOptions) -> bool {
     entries < options.merge_size.min(options.split_size / 2)
 }
 
-/// The inode of a directory after a change; `None` if its fragments are not as the change expects them, or if it
-/// is not cached or has no name any more.
+/// The inode of a directory after a change; `None` if its fragments are not as the change expects them, or if
+/// it is not cached or has no name any more.
 pub(super) fn changed(env: &Env, cache: &Cache, change: Refragment) -> Option<InodeData> {
     let stray = Ino::stray(env.cfg().rank);
     let inode = cache.inodes.get(&change.whole().inode())?;

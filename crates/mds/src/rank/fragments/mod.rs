@@ -1,6 +1,6 @@
-//! Fragments of directories that have grown large are split, so that their entries are in many objects, on many
-//! OSDs: with it go the recovery of an object and the look at one of its pages that would take long otherwise.
-//! Parts that have few entries left are joined. What happens in which order is told in
+//! Fragments of directories that have grown large are split, so that their entries are in many objects, on
+//! many OSDs: with it go the recovery of an object and the look at one of its pages that would take long
+//! otherwise. Parts that have few entries left are joined. What happens in which order is told in
 //! [`crate::cache::Refragments`].
 
 mod asked;
@@ -202,8 +202,8 @@ impl Fragments {
         self.work.as_mut().expect("operations belong to a change").io_done(env, result);
     }
 
-    /// Removes what was copied. It is tried again later if that was impossible, and at once if it is no longer
-    /// as it was.
+    /// Removes what was copied. It is tried again later if that was impossible, and at once if it is no
+    /// longer as it was.
     fn give_up(&mut self, env: &mut Env, change: Refragment, why: Option<&str>) {
         let Some(work) = &mut self.work else { return };
         work.step = Step::Remove;

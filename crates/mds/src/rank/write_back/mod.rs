@@ -108,8 +108,8 @@ impl WriteBack {
         !self.draining && !env.journal().is_full()
     }
 
-    /// Starts a round that is due, or the write-back of fragments before the change `flush`, and lets the journal's oldest
-    /// segments expire.
+    /// Starts a round that is due, or the write-back of fragments before the change `flush`, and lets the
+    /// journal's oldest segments expire.
     pub fn advance(
         &mut self,
         env: &mut Env,
