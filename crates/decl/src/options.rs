@@ -116,6 +116,7 @@ options! {
     "mds_beacon_grace" Secs "3" "advanced" "a metadata server that reports nothing for so long is replaced";
     "mds_cache_memory_limit" Size "256M" "basic" "memory for a metadata server's cache; an inode takes about 0.8K";
     "mds_bal_split_size" Uint "10000" "advanced" "entries of a directory fragment at which it is split into eight";
+    "mds_bal_merge_size" Uint "50" "advanced" "entries below which the parts of a directory fragment are joined; half of mds_bal_split_size if that is less; 0 joins none";
     "mds_cache_max_inodes" Uint "0" "advanced" "most inodes in a metadata server's cache; 0 leaves it to the memory limit";
     "mds_journal_limit" Size "64M" "advanced" "bytes of a metadata server's journal before it is trimmed";
     "osd_crush_chooseleaf_type" Uint "1" "dev" "CRUSH type that copies are spread over in the first rule: 1 hosts, 0 OSDs; for new clusters";

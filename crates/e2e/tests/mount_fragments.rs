@@ -1,4 +1,5 @@
-//! Large directories, which are split into fragments while clients use them.
+//! Large directories, which are split into fragments while clients use them, and joined when they are
+//! emptied.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests with real files")]
 
 use e2e::{Cluster, Mount, Options, has, names};
@@ -12,6 +13,26 @@ fn objects(cluster: &Cluster, prefix: &str) -> Vec<String> {
     let listed = cluster.client("rados", &["-p", "cephfs_metadata", "ls"]).ok();
     let fragment = |name: &&str| name.starts_with(prefix) && !name.ends_with(".inode");
     listed.lines().filter(fragment).map(str::to_owned).collect()
+}
+
+/// The fragments of a directory, by the server.
+fn fragments(cluster: &Cluster, path: &str) -> Vec<String> {
+    let listed = cluster.client("ceph", &["tell", "mds.a", "dirfrag", "ls", path]).ok();
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let list = listed.as_array().expect("a list").iter();
+    list.map(|frag| frag["str"].as_str().expect("a fragment").to_owned()).collect()
+}
+
+/// Looks at something until it is as it should be. A look starts a program.
+fn until<T: std::fmt::Debug>(look: impl Fn() -> T, is_right: impl Fn(&T) -> bool) {
+    let begun = Instant::now();
+    loop {
+        let seen = look();
+        if is_right(&seen) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{seen:?}");
+    }
 }
 
 fn make(dir: &Path, range: std::ops::Range<usize>) {
@@ -51,11 +72,8 @@ fn every_client_sees_all_of_a_directory_that_is_split() {
 
     assert_eq!(listed(&at), expected(0..900));
     assert_eq!(listed(&seen), expected(0..900));
-    let begun = Instant::now();
-    while objects(&cluster, "10000000000.").len() < 8 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", objects(&cluster, "10000000000."));
-        std::thread::yield_now();
-    }
+    until(|| objects(&cluster, "10000000000."), |objects| objects.len() >= 8);
+    assert!(fragments(&cluster, "/d").len() >= 8);
     cluster.kill_and_restart();
     let fresh = Mount::new(&cluster, "c");
     assert_eq!(listed(&fresh.point().join("d")), expected(0..900));
@@ -63,5 +81,22 @@ fn every_client_sees_all_of_a_directory_that_is_split() {
         fs::remove_file(fresh.point().join(format!("d/file-{i}"))).expect("removes");
     }
     assert_eq!(listed(&seen), BTreeSet::new());
+    until(|| fragments(&cluster, "/d"), |fragments| *fragments == ["0/0"]);
+    until(|| objects(&cluster, "10000000000."), |objects| *objects == ["10000000000.00000000"]);
+
+    // By hand.
+    make(&at, 0..5);
+    cluster.client("ceph", &["tell", "mds.a", "dirfrag", "split", "/d", "0/0", "2"]).ok();
+    until(
+        || fragments(&cluster, "/d"),
+        |fragments| *fragments == ["0/2", "400000/2", "800000/2", "c00000/2"],
+    );
+    assert_eq!(listed(&seen), expected(0..5));
+    cluster.client("ceph", &["tell", "mds.a", "dirfrag", "merge", "/d", "0/0"]).ok();
+    until(|| fragments(&cluster, "/d"), |fragments| *fragments == ["0/0"]);
+    assert_eq!(listed(&seen), expected(0..5));
+    let refused = cluster.client("ceph", &["tell", "mds.a", "dirfrag", "merge", "/d", "0/0"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    (0..5).for_each(|i| fs::remove_file(at.join(format!("file-{i}"))).expect("removes"));
     fs::remove_dir(&at).expect("removes");
 }

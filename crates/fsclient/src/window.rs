@@ -30,8 +30,8 @@ const MAX_BYTES: u64 = 2 * MAX_BACKGROUND_BYTES;
 
 /// Writes in flight, and the files that wait to send more.
 ///
-/// Invariants: `bytes` are in flight only if `flights` are; no more are to land; whoever waits, waits for a write to land or for
-/// `wake_at`.
+/// Invariants: `bytes` are in flight only if `flights` are; no more are to land; whoever waits, waits for a
+/// write to land or for `wake_at`.
 #[derive(Debug)]
 pub(crate) struct Window {
     flights: usize,
@@ -196,7 +196,7 @@ mod tests {
     fn what_nobody_waits_for_keeps_out_of_the_way_of_syncs_for_a_while() {
         let key = InodeKey::head(1);
         let mut window = Window::default();
-        let mut sync = |window: &mut Window, ms| {
+        let sync = |window: &mut Window, ms| {
             window.took_off(at(ms), 4096, true);
             assert_eq!(window.next(at(ms)), None, "not beside the sync at {ms}");
             window.landed(4096);

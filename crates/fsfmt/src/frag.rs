@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use stdx::{ConstDefault, Rng};
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 
@@ -40,6 +41,11 @@ impl Frag {
         self.0 & 0xff_ffff
     }
 
+    /// Its prefix in hex, followed by zeros, and the prefix's length: `c00000/2`, as Ceph shows it to people.
+    pub fn text(self) -> String {
+        format!("{:x}/{}", self.value(), self.bits())
+    }
+
     fn mask(self) -> u32 {
         (0xff_ffff << (Self::HASH_BITS - self.bits())) & 0xff_ffff
     }
@@ -64,6 +70,19 @@ impl Frag {
     pub fn parts(self, bits: u32) -> impl Iterator<Item = Self> {
         let shift = Self::HASH_BITS - (self.bits() + bits).min(Self::HASH_BITS);
         (0..1u32 << bits).map(move |i| self.part_of(self.value() | i << shift, bits))
+    }
+}
+
+impl FromStr for Frag {
+    type Err = ();
+
+    /// Reads what administrators write, as [`Frag::text`] shows it.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (value, bits) = text.split_once('/').ok_or(())?;
+        let value = u32::from_str_radix(value, 16).map_err(drop)?;
+        let bits = bits.parse::<u32>().ok().filter(|bits| *bits <= Self::HASH_BITS).ok_or(())?;
+        let is_hash = value <= 0xff_ffff;
+        Self::from_raw(bits << Self::HASH_BITS | value).filter(|_| is_hash).ok_or(())
     }
 }
 
@@ -148,6 +167,30 @@ impl FragTree {
         is_leaf && fits
     }
 
+    /// Joins the 2^`bits` parts of a fragment; false, and nothing happens, if they are no leaves.
+    pub fn join(&mut self, frag: Frag, bits: u32) -> bool {
+        let can_join = self.splits.get(&frag) == Some(&bits) && self.has_leaves(frag, bits);
+        if can_join {
+            self.splits.remove(&frag);
+        }
+        can_join
+    }
+
+    /// The longest prefix of a fragment that is split; `None` for a directory of one fragment.
+    pub fn depth(&self) -> Option<u32> {
+        self.splits.last_key_value().map(|(frag, _)| frag.bits())
+    }
+
+    /// The fragments whose parts are leaves, with the bits that these have more, the longest prefix first.
+    pub fn joinable(&self) -> impl Iterator<Item = (Frag, u32)> {
+        let splits = self.splits.iter().rev().map(|(frag, bits)| (*frag, *bits));
+        splits.filter(|(frag, bits)| self.has_leaves(*frag, *bits))
+    }
+
+    fn has_leaves(&self, frag: Frag, bits: u32) -> bool {
+        frag.parts(bits).all(|part| !self.splits.contains_key(&part))
+    }
+
     /// The fragments that are split, each with the bits that its parts have more.
     pub fn splits(&self) -> impl Iterator<Item = (Frag, u32)> {
         self.splits.iter().map(|(frag, bits)| (*frag, *bits))
@@ -223,6 +266,35 @@ mod tests {
             }
             let bytes = Writer::encode(&tree);
             assert_eq!(Reader::new(&bytes).get::<FragTree>().expect("own encoding"), tree);
+        }
+    }
+
+    #[test]
+    fn only_leaves_are_joined_and_the_deepest_are_found_first() {
+        let mut tree = FragTree::default();
+        assert_eq!((tree.depth(), tree.joinable().next()), (None, None));
+        assert!(tree.split(Frag::WHOLE, 3));
+        let part = tree.frag_of(0xff_ffff);
+        assert!(tree.split(part, 2));
+        assert_eq!((tree.depth(), tree.joinable().collect::<Vec<_>>()), (Some(3), vec![(part, 2)]));
+        let whole = tree.clone();
+        assert!(!tree.join(Frag::WHOLE, 3), "a part of it is split");
+        assert!(!tree.join(part, 3), "it was split by fewer bits");
+        assert_eq!(tree, whole);
+        assert!(tree.join(part, 2) && tree.join(Frag::WHOLE, 3));
+        assert_eq!(tree, FragTree::default());
+    }
+
+    #[test]
+    fn people_write_fragments_as_they_are_shown() {
+        let mut rng = Rng::from_seed(4);
+        for _ in 0..200 {
+            let frag = Frag::sample(&mut rng);
+            assert_eq!(frag.text().parse(), Ok(frag));
+        }
+        assert_eq!(Frag::WHOLE.text(), "0/0");
+        for text in ["", "0", "/", "0/25", "400000/1", "1000000/0", "1/0", "x/3", "0/-1", "-0/0"] {
+            assert_eq!(text.parse::<Frag>(), Err(()), "{text}");
         }
     }
 

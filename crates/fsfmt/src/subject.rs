@@ -1,6 +1,6 @@
 //! What an update touches, in a few words for people.
 
-use crate::{Dentry, DirFrag, Ino, Link, Update, ranges};
+use crate::{Dentry, DirFrag, Ino, Link, Refragment, Update, ranges};
 use std::fmt;
 
 impl Update {
@@ -74,7 +74,11 @@ impl fmt::Display for Update {
             Self::Commit { txn } => write!(f, "transaction {txn} committed"),
             Self::Abort { txn } => write!(f, "transaction {txn} aborted"),
             Self::Refragment { dir, bits, is_done } => {
-                write!(f, "fragment {dir} split by {bits} bits, {}", if *is_done { "done" } else { "begun" })
+                let state = if *is_done { "done" } else { "begun" };
+                match Refragment::of_update(*dir, *bits) {
+                    Some(change) => write!(f, "fragments: {change}, {state}"),
+                    None => write!(f, "fragments: {dir} by {bits} bits, which is no change, {state}"),
+                }
             }
             Self::Header { dir, fnode } => write!(f, "header {dir} v{}", fnode.version),
             Self::SnapHead { table } => write!(f, "snaptable v{}", table.version),
@@ -104,7 +108,9 @@ mod tests {
         assert_eq!(gone.to_string(), "dentry 1/a\\nb removed");
         assert_eq!(Update::InoNext { next: 255 }.to_string(), "next inode ff");
         let begun = Update::Refragment { dir, bits: 3, is_done: false };
-        assert_eq!(begun.to_string(), "fragment 1 split by 3 bits, begun");
+        assert_eq!(begun.to_string(), "fragments: 1 into 8 parts, begun");
+        let joined = Update::Refragment { dir, bits: -3, is_done: true };
+        assert_eq!(joined.to_string(), "fragments: the 8 parts of 1 into one, done");
     }
 
     #[test]

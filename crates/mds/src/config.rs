@@ -65,6 +65,8 @@ pub struct MdsOptions {
     pub cache_inodes: usize,
     /// Entries of a directory fragment at which it is split.
     pub split_size: u64,
+    /// Entries below which the parts of a fragment are joined, if that is less than half of `split_size`.
+    pub merge_size: u64,
     /// Bytes of journal at which changes wait until directories are written back.
     pub journal_bytes: u64,
     /// Time for which the journal gathers events that nobody waits for. A crash of the server loses none of
@@ -78,18 +80,20 @@ const MIN_CACHE_BYTES: u64 = 256 << 10;
 const MIN_CACHE_INODES: usize = 100;
 
 impl MdsOptions {
-    /// Reads the options `mds_cache_memory_limit`, `mds_cache_max_inodes`, `mds_bal_split_size` and
-    /// `mds_journal_limit`; an option that is not set or does not parse keeps its default.
+    /// Reads the options `mds_cache_memory_limit`, `mds_cache_max_inodes`, `mds_bal_split_size`,
+    /// `mds_bal_merge_size` and `mds_journal_limit`; an option that is not set or does not parse keeps its
+    /// default.
     pub fn from_values(values: &BTreeMap<String, String>) -> Self {
         let size = |name: &str| values.get(name).and_then(|v| decl::options::parse_size(v));
         let default = Self::default();
         let bytes = size("mds_cache_memory_limit").unwrap_or(default.cache_bytes);
         let most = values.get("mds_cache_max_inodes").and_then(|v| v.trim().parse::<usize>().ok());
-        let split = values.get("mds_bal_split_size").and_then(|v| v.trim().parse::<u64>().ok());
+        let number = |name: &str| values.get(name).and_then(|v| v.trim().parse::<u64>().ok());
         Self {
             cache_bytes: bytes.max(MIN_CACHE_BYTES),
             cache_inodes: most.filter(|n| *n > 0).unwrap_or(default.cache_inodes).max(MIN_CACHE_INODES),
-            split_size: split.filter(|n| *n > 0).unwrap_or(default.split_size),
+            split_size: number("mds_bal_split_size").filter(|n| *n > 0).unwrap_or(default.split_size),
+            merge_size: number("mds_bal_merge_size").unwrap_or(default.merge_size),
             journal_bytes: size("mds_journal_limit").unwrap_or(default.journal_bytes).max(1 << 20),
             journal_delay: default.journal_delay,
         }
@@ -100,6 +104,7 @@ impl MdsOptions {
         self.cache_bytes = limits.cache_bytes;
         self.cache_inodes = limits.cache_inodes;
         self.split_size = limits.split_size;
+        self.merge_size = limits.merge_size;
     }
 }
 
@@ -109,6 +114,7 @@ impl Default for MdsOptions {
             cache_bytes: 256 << 20,
             cache_inodes: usize::MAX,
             split_size: 10_000,
+            merge_size: 50,
             journal_bytes: 64 << 20,
             journal_delay: Duration::from_millis(20),
         }

@@ -127,8 +127,8 @@ pub enum IoWhy {
     Snaps,
     /// Write-back of the inode number table.
     InoTable,
-    /// Copies the entries of a fragment that is split, or removes what is left of it.
-    Split,
+    /// Copies the entries of fragments that are split or joined, or removes what is left of them.
+    Refragment,
     /// Removal or truncation of a data object.
     Data(fsfmt::InodeKey),
 }

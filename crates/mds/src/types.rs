@@ -66,6 +66,13 @@ impl LastChange {
         (self.lsn, self.author) = (origin.lsn, author);
     }
 
+    /// The last change of two items that become one.
+    pub fn joined(self, other: Self) -> Self {
+        let (newer, older) = if self.lsn >= other.lsn { (self, other) } else { (other, self) };
+        let seen = newer.author.map_or(older.lsn, |author| older.before(ClientId(author.get())));
+        Self { by_others: newer.by_others.max(seen), ..newer }
+    }
+
     /// True if the newest event is known to be a client's.
     pub fn is_by(self, client: ClientId) -> bool {
         self.author.is_some() && self.author == author(client)
@@ -227,5 +234,29 @@ impl From<TxnId> for Need {
 impl From<Need> for Stop {
     fn from(need: Need) -> Self {
         Self::Need(vec![need])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two items that are joined show what each of them shows.
+    #[test]
+    fn a_joined_change_waits_for_both() {
+        let origin = |lsn, author: u64| Origin { lsn, segment: 1, author: Some(ClientId(author)) };
+        let item = |events: &[(Lsn, u64)]| {
+            let mut change = LastChange::default();
+            events.iter().for_each(|(lsn, author)| change.note(origin(*lsn, *author)));
+            change
+        };
+        let items = [&[][..], &[(1, 4)], &[(2, 5)], &[(3, 4), (6, 5)], &[(4, 5), (7, 5)], &[(5, 0), (8, 4)]];
+        for (a, b) in items.iter().flat_map(|a| items.iter().map(move |b| (item(a), item(b)))) {
+            let both = a.joined(b);
+            assert_eq!((both, both.lsn()), (b.joined(a), a.lsn().max(b.lsn())));
+            for client in [ClientId(4), ClientId(5), ClientId(6)] {
+                assert_eq!(both.before(client), a.before(client).max(b.before(client)), "{a:?} {b:?}");
+            }
+        }
     }
 }

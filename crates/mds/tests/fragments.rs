@@ -3,96 +3,12 @@
 
 mod world;
 
-use fsfmt::{DentryKey, DirFrag, Frag, Ino};
+use fsfmt::{DirFrag, Frag};
 use mds::MdsOptions;
 use msgs::MdsOp;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 use world::client::{create, getattr, mkdir, request, two};
-use world::{TINY, World};
-
-const A: u64 = 10;
-/// Fragments of a few names, a cache that holds fewer, and a journal that is written back soon.
-const SMALL: MdsOptions =
-    MdsOptions { split_size: 16, journal_bytes: 64 << 10, journal_delay: Duration::ZERO, ..TINY };
-
-fn world(seed: u64, options: MdsOptions) -> World {
-    let mut w = World::new(seed, options);
-    w.connect(A);
-    w
-}
-
-fn name(i: usize) -> String {
-    format!("file-{i}")
-}
-
-/// Makes files, and returns all names.
-fn fill(w: &mut World, dir: &str, count: usize) -> BTreeSet<String> {
-    for i in 0..count {
-        assert_eq!(w.call(A, create(&format!("{dir}/{}", name(i)), 2)).result, 0);
-        if i % 10 == 0 {
-            w.give_everything_back(A);
-        }
-    }
-    (0..count).map(name).collect()
-}
-
-/// Everything that is journaled is written back.
-fn flush(w: &mut World) {
-    w.quiet();
-    w.rank.flush_journal();
-    for _ in 0..50 {
-        w.effects();
-        w.quiet();
-        w.advance(Duration::from_secs(1));
-    }
-    assert!(w.rank.is_flushed());
-}
-
-/// The fragments of a directory as a client is told, in order.
-fn leaves(w: &mut World, path: &str) -> (Ino, Vec<Frag>) {
-    let stat = w.call(A, getattr(path, 0)).trace.target.expect("a target");
-    let splits: BTreeMap<u32, u32> = stat.fragtree.iter().map(|split| (split.frag, split.bits)).collect();
-    let (mut out, mut left) = (Vec::new(), vec![Frag::WHOLE]);
-    while let Some(frag) = left.pop() {
-        match splits.get(&frag.raw()) {
-            Some(bits) => left.extend(frag.parts(*bits)),
-            None => out.push(frag),
-        }
-    }
-    out.sort_by_key(|frag| frag.value());
-    (Ino(stat.ino), out)
-}
-
-/// Asserts that a directory's objects are those of its fragments, and that each has the names of its hashes.
-fn assert_stored(w: &mut World, path: &str, names: &BTreeSet<String>) -> usize {
-    flush(w);
-    let (ino, leaves) = leaves(w, path);
-    let prefix = format!("{:x}.", ino.0);
-    let objects: BTreeMap<String, BTreeSet<String>> = w
-        .objects
-        .iter()
-        .filter(|(id, _)| {
-            id.pool == w.cfg.metadata_pool && id.name.starts_with(&prefix) && !id.name.ends_with(".inode")
-        })
-        .map(|(id, object)| {
-            let keys = object.omap.keys().filter_map(|key| DentryKey::from_omap(key));
-            (id.name.clone(), keys.map(|key| String::from_utf8_lossy(&key.name).into_owned()).collect())
-        })
-        .collect();
-    let mut expected: BTreeMap<String, BTreeSet<String>> = leaves
-        .iter()
-        .map(|frag| (fsfmt::names::dir_object(DirFrag { ino, frag: *frag }), BTreeSet::new()))
-        .collect();
-    for name in names {
-        let hash = DentryKey::new(name.as_bytes()).hash;
-        let frag = leaves.iter().find(|frag| frag.contains(hash)).expect("leaves cover all hashes");
-        let object = fsfmt::names::dir_object(DirFrag { ino, frag: *frag });
-        expected.entry(object).or_default().insert(name.clone());
-    }
-    assert_eq!(objects, expected);
-    leaves.len()
-}
+use world::fragments::{A, SMALL, assert_stored, fill, flush, given_up, leaves, name, pass, unlink, world};
 
 #[test]
 fn a_directory_that_grows_is_split_and_its_parts_again() {
@@ -107,12 +23,11 @@ fn a_directory_that_grows_is_split_and_its_parts_again() {
     }
     w.crash(&[A]);
     assert_eq!(w.names(A, "d").expect("lists"), names);
-    for i in 0..600 {
-        assert_eq!(w.call(A, request(MdsOp::UNLINK, &format!("d/{}", name(i)))).result, 0, "{i}");
-        if i % 10 == 0 {
-            w.give_everything_back(A);
-        }
-    }
+    unlink(&mut w, "d", 0..560);
+    let few = assert_stored(&mut w, "d", &(560..600).map(name).collect());
+    assert!(few < count, "{few} fragments of {count}");
+    unlink(&mut w, "d", 560..600);
+    assert_eq!(assert_stored(&mut w, "d", &BTreeSet::new()), 1, "no fragment is left of an empty directory");
     assert_eq!(w.call(A, request(MdsOp::RMDIR, "d")).result, 0);
     w.give_everything_back(A);
     flush(&mut w);
@@ -130,6 +45,8 @@ fn the_root_directory_is_split_too() {
     let names: BTreeSet<String> = (0..60).map(name).collect();
     assert_eq!(w.names(A, "").expect("lists"), names);
     assert!(assert_stored(&mut w, "", &names) >= 8);
+    unlink(&mut w, "", 0..60);
+    assert_eq!(assert_stored(&mut w, "", &BTreeSet::new()), 1);
 }
 
 /// A listing that began before the split goes on after it, and misses nothing.
@@ -211,7 +128,7 @@ fn a_crash_at_any_moment_of_a_split_loses_nothing() {
 }
 
 #[test]
-fn a_fragment_that_cannot_be_read_stays_as_it_is() {
+fn a_fragment_that_cannot_be_read_stays_as_it_is_until_it_can() {
     let mut w = world(3, MdsOptions { cache_inodes: 1000, ..SMALL });
     assert_eq!(w.call(A, mkdir("d")).result, 0);
     let names = fill(&mut w, "d", 16);
@@ -222,12 +139,19 @@ fn a_fragment_that_cannot_be_read_stays_as_it_is() {
     for i in 100..110 {
         assert_eq!(w.call(A, create(&format!("d/{}", name(i)), 2)).result, 0);
     }
-    flush(&mut w);
+    assert_eq!(given_up(&w), 1);
+    for (seconds, attempts) in [(9, 1), (2, 2), (18, 2), (3, 3), (30, 3), (12, 4)] {
+        pass(&mut w, seconds);
+        assert_eq!(given_up(&w), attempts, "{seconds} s later");
+    }
     assert_eq!(leaves(&mut w, "d").1, [Frag::WHOLE]);
     w.unreadable.remove(&object);
     let names: BTreeSet<String> = names.into_iter().chain((100..110).map(name)).collect();
     assert_eq!(w.names(A, "d").expect("lists"), names);
-    assert_eq!(assert_stored(&mut w, "d", &names), 1);
+    assert_eq!(leaves(&mut w, "d").1, [Frag::WHOLE], "not yet");
+    pass(&mut w, 81);
+    assert_eq!(assert_stored(&mut w, "d", &names), 8);
+    assert_eq!(given_up(&w), 4);
 }
 
 #[test]

@@ -18,6 +18,7 @@ const TIGHT: MdsOptions = MdsOptions {
     cache_bytes: 1 << 40,
     cache_inodes: 16,
     split_size: 10_000,
+    merge_size: 50,
     journal_bytes: 64 << 10,
     journal_delay: Duration::ZERO,
 };

@@ -199,10 +199,17 @@ fn split_size(seed: u64) -> u64 {
     [2, 4, WHOLE][(seed % 3) as usize]
 }
 
+/// Names below which parts are joined: in two of three clusters with fragments. It never is more than half of
+/// [`split_size`].
+fn merge_size(seed: u64) -> u64 {
+    [1, 2, 0][(seed / 3 % 3) as usize]
+}
+
 fn mds_options(seed: u64, rng: &mut Rng) -> mds::MdsOptions {
     mds::MdsOptions {
         cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
         split_size: split_size(seed),
+        merge_size: merge_size(seed),
         journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
         ..mds::MdsOptions::default()
     }

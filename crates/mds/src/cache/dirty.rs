@@ -21,7 +21,7 @@ impl Cache {
     /// The oldest segment with a change that is not stored.
     pub fn first_needed(&self) -> Option<Segment> {
         let oldest = [self.dirty_dirs.oldest(), self.dirty_bases.oldest(), self.dirty_index.oldest()];
-        oldest.into_iter().chain([self.splits.first_needed()]).flatten().min()
+        oldest.into_iter().chain([self.refragments.first_needed()]).flatten().min()
     }
 
     /// Changed entries of all directories.
@@ -32,8 +32,17 @@ impl Cache {
     /// Up to `most` fragments with changes of segments up to `last` and no write-back in flight, oldest
     /// first.
     pub fn due_dirs(&self, last: Segment, most: usize) -> Vec<DirFrag> {
-        let due = |dir: &DirFrag| self.dirs[dir].commit.is_none() && !self.splits.is_copied(*dir);
+        let due = |dir: &DirFrag| {
+            let is_held_back = self.refragments.is_copied(*dir) || self.is_purged(*dir);
+            self.dirs[dir].commit.is_none() && !is_held_back
+        };
         self.dirty_dirs.up_to(last).filter(due).take(most).collect()
+    }
+
+    /// True if the object of a fragment is being removed with its directory: a write-back would make it
+    /// again.
+    pub fn is_purged(&self, dir: DirFrag) -> bool {
+        self.inodes.get(&dir.inode()).is_some_and(|inode| inode.is_being_purged())
     }
 
     /// Base inodes with changes of segments up to `last`.

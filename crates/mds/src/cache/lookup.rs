@@ -43,6 +43,19 @@ impl Cache {
         Err(Need::Dentry(dir, key.clone()))
     }
 
+    /// The inode at a path from the root, slashes before and behind it ignored; `None` if a name of it does
+    /// not exist.
+    pub fn find(&self, path: &[u8]) -> Result<Option<InodeKey>, Need> {
+        let mut at = Ino::ROOT.head();
+        for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
+            let key = DentryKey::new(name);
+            let (link, _) = self.entry(self.frag_of(at.ino, key.hash)?, &key)?;
+            let Some(ino) = link.inode() else { return Ok(None) };
+            at = self.inode(ino).map(|_| ino)?;
+        }
+        Ok(Some(at))
+    }
+
     /// The entry for a name with this link; if the name led to the same inode before, the entry stays in its
     /// snapshots.
     pub fn dentry(&self, place: &Place, link: Link) -> Box<Dentry> {

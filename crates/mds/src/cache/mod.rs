@@ -12,17 +12,17 @@ mod inode;
 mod lookup;
 mod queue;
 mod refragment;
+mod refragments;
 mod size;
 mod snap_table;
 mod snaps;
-mod splits;
 mod trim;
 
 pub use dir::{Commit, Dir, Slot, SlotLink};
 pub use holders::Holders;
 pub use inode::{DataWork, Inode, Revocation};
+pub use refragments::Refragments;
 pub use snap_table::Snaps;
-pub use splits::Splits;
 pub use trim::{Keep, Stats};
 
 use crate::authority::SubtreeMap;
@@ -51,8 +51,8 @@ pub struct Cache {
     pub subtrees: SubtreeMap,
     /// All snapshots.
     pub snaps: Snaps,
-    /// Splits of fragments of which objects are left.
-    pub splits: Splits,
+    /// Changes of fragments of which objects are left.
+    pub refragments: Refragments,
     /// The file locks of clients.
     pub locks: Locks,
     /// True if an inode with a snapshot realm of its own was ever cached.
@@ -94,7 +94,7 @@ impl Cache {
         Self {
             subtrees: SubtreeMap::new(rank),
             snaps: Snaps::default(),
-            splits: Splits::default(),
+            refragments: Refragments::default(),
             locks: Locks::default(),
             may_have_realms: false,
             may_have_quotas: false,

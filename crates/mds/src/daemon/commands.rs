@@ -15,6 +15,9 @@ const COMMANDS: &[(&str, &str)] = &[
     ("client ls", "same as session ls"),
     ("damage ls", "what was found damaged in the stored metadata; operations on it fail with EIO"),
     ("damage rm damage_id:int", "forget a damaged item: it is read again when it is next needed"),
+    ("dirfrag ls path:str", "the fragments of a cached directory"),
+    ("dirfrag merge path:str frag:str", "join all parts of a fragment (0/0: of the directory)"),
+    ("dirfrag split path:str frag:str bits:int", "split a fragment into 2^bits parts"),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     ("flush journal", "write back everything that is journaled so far, and wait for it"),
     ("help", "this list"),
@@ -78,7 +81,8 @@ impl Mds {
 
     /// Applies options that may change while it runs.
     pub(super) fn apply_settings(&mut self) {
-        let names = ["mds_cache_memory_limit", "mds_cache_max_inodes", "mds_bal_split_size"];
+        let names =
+            ["mds_cache_memory_limit", "mds_cache_max_inodes", "mds_bal_split_size", "mds_bal_merge_size"];
         let set =
             names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
         let set: BTreeMap<String, String> = set.collect();
@@ -117,6 +121,7 @@ impl Mds {
             Some("session evict" | "client evict") => self.evict_named(json),
             Some("damage ls") => text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into()),
             Some("damage rm") => self.forget_damage(json),
+            Some(prefix @ ("dirfrag ls" | "dirfrag merge" | "dirfrag split")) => self.dirfrag(prefix, json),
             Some("scrub start") => self.start_scrub(json),
             Some(prefix @ ("scrub abort" | "scrub pause" | "scrub resume" | "scrub status")) => {
                 self.active_rank().map_or_else(|refusal| refusal, |rank| control_scrub(rank, prefix))
@@ -167,6 +172,24 @@ impl Mds {
             rank.forget_damage(id);
         }
         (0, String::new())
+    }
+
+    /// The commands on fragments of directories.
+    fn dirfrag(&mut self, prefix: &str, json: &serde_json::Value) -> (i32, String) {
+        let rank = match self.active_rank() {
+            Ok(rank) => rank,
+            Err(refusal) => return refusal,
+        };
+        let text = |name: &str| json[name].as_str().unwrap_or_default();
+        let done = match prefix {
+            "dirfrag ls" => rank.list_fragments(text("path")).map(|list| list.to_string()),
+            "dirfrag merge" => rank.join_fragments(text("path"), text("frag")).map(|()| String::new()),
+            _ => {
+                let bits = json["bits"].as_u64().and_then(|bits| u32::try_from(bits).ok()).unwrap_or(0);
+                rank.split_fragment(text("path"), text("frag"), bits).map(|()| String::new())
+            }
+        };
+        done.map_or_else(|(errno, why)| (errno.to_result_code(), why), |answer| (0, answer))
     }
 
     fn start_scrub(&mut self, json: &serde_json::Value) -> (i32, String) {

@@ -31,12 +31,19 @@ pub(super) struct Asked {
 impl Asked {
     pub fn of(cx: &Cx<'_>, dir: &InodeData) -> Self {
         let args: ReaddirArgs = cx.request.args.get();
+        // A client may not know yet that the fragment it asks for was split or joined with others, also in
+        // the midst of a listing.
+        let asked = Frag::from_raw(args.frag).unwrap_or_default().value();
         let start = start_of(cx, &args);
-        // A client may not know yet that the fragment it asks for was split, also in the midst of a listing.
-        let first = Frag::from_raw(args.frag).unwrap_or_default().value();
         let first = match &start {
-            Bound::Included(key) | Bound::Excluded(key) => first.max(key.hash),
-            Bound::Unbounded => first,
+            Bound::Included(key) | Bound::Excluded(key) => asked.max(key.hash),
+            Bound::Unbounded => asked,
+        };
+        let dir = dir.frag_of(first);
+        let start = match start {
+            // The fragment begins with names of which the client has been told before.
+            Bound::Unbounded if asked > dir.frag.value() => Bound::Included(DentryKey::start_of(asked)),
+            start => start,
         };
         let most = match args.max_entries as usize {
             0 => MAX_PAGE_ENTRIES,
@@ -46,7 +53,6 @@ impl Asked {
             0 => MAX_PAGE_BYTES,
             n => n.clamp(16 << 10, MAX_PAGE_BYTES),
         };
-        let dir = dir.frag_of(first);
         Self { dir, start, most, max_bytes, by_hash: args.flags & 1 != 0 }
     }
 

@@ -24,7 +24,7 @@ impl Rank {
         match &result {
             Err(Errno::EBLOCKLISTED) => return self.env.effect(Effect::Replaced),
             // What can't be read is damaged; the rest of the file system goes on.
-            Err(Errno::EIO) if matches!(why, IoWhy::Load | IoWhy::Scrub | IoWhy::Split) => {}
+            Err(Errno::EIO) if matches!(why, IoWhy::Load | IoWhy::Scrub | IoWhy::Refragment) => {}
             Err(e) if !matches!(*e, Errno::ENOENT | Errno::ENODATA) || why == IoWhy::Journal => {
                 let name = e.name().unwrap_or("an unknown error");
                 let text = format!("{why:?} failed with {name}: the rank can't trust what is stored");
@@ -38,7 +38,7 @@ impl Rank {
             IoWhy::Boot => self.replay_read(id, result),
             IoWhy::Load => self.loader.io_done(env, cache, id, result),
             IoWhy::Scrub => self.scrub.io_done(env, cache, sessions, id, result),
-            IoWhy::Split => self.splitting.io_done(env, result),
+            IoWhy::Refragment => self.fragments.io_done(env, result),
             IoWhy::Data(ino) => self.strays.io_done(env, cache, sessions, ino),
             written => self.write_back.io_done(env, cache, sessions, written, result.is_ok()),
         }
@@ -68,6 +68,7 @@ impl Rank {
         self.caps.revoke_unwanted(env, cache, sessions);
         self.caps.end_sharing(env, cache);
         self.strays.every_second();
+        self.fragments.every_second(env, cache);
         self.run();
         self.trim_thoroughly();
     }

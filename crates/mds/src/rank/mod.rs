@@ -10,12 +10,14 @@
 //! them what it needs and routes what one does to the others ([`env::Due`]).
 
 mod accounting;
+mod administration;
 mod caps;
 mod client_replay;
 mod commit;
 mod damage;
 mod effect;
 mod env;
+mod fragments;
 mod inputs;
 mod loader;
 mod ops;
@@ -26,7 +28,6 @@ mod replay;
 mod scrub;
 mod sessions;
 mod snaps;
-mod splitting;
 mod start;
 mod stat;
 mod strays;
@@ -45,6 +46,7 @@ use caps::Caps;
 use client_replay::ClientReplay;
 use damage::DamageTable;
 use env::{Due, Env, Loaded};
+use fragments::Fragments;
 use fsfmt::{Ino, InodeKey};
 use loader::Loader;
 use maps::{Epoch, MdsRank};
@@ -55,7 +57,6 @@ use reconnect::Reconnect;
 use replay::Replay;
 use scrub::Scrub;
 use sessions::Sessions;
-use splitting::Splitting;
 use std::collections::BTreeMap;
 use stdx::{Instant, Now};
 use strays::Strays;
@@ -77,7 +78,7 @@ pub struct Rank {
     caps: Caps,
     strays: Strays,
     trimming: Trimming,
-    splitting: Splitting,
+    fragments: Fragments,
     damage: DamageTable,
     scrub: Scrub,
     accounting: Accounting,
@@ -106,7 +107,7 @@ impl Rank {
             caps: Caps::default(),
             strays: Strays::default(),
             trimming: Trimming::default(),
-            splitting: Splitting::default(),
+            fragments: Fragments::default(),
             damage: DamageTable::default(),
             scrub: Scrub::default(),
             accounting: Accounting::new(now.mono),
@@ -147,7 +148,7 @@ impl Rank {
         self.ops.is_empty()
             && self.client_replay.is_quiet()
             && self.env.is_quiet()
-            && self.splitting.is_idle()
+            && self.fragments.is_idle()
             && self.sessions.is_quiet()
     }
 
@@ -194,66 +195,6 @@ impl Rank {
         self.sessions.clients()
     }
 
-    /// Sessions for people.
-    pub fn session_list(&self) -> Vec<serde_json::Value> {
-        self.sessions.describe()
-    }
-
-    /// Counts of requests since the start.
-    pub fn counters(&self) -> serde_json::Value {
-        self.ops.counters()
-    }
-
-    /// Running operations, with what each waits for.
-    pub fn op_list(&self) -> Vec<serde_json::Value> {
-        self.ops.describe()
-    }
-
-    /// Writes back everything that is journaled so far; [`Self::is_flushed`] tells when that is done.
-    pub fn flush_journal(&mut self) {
-        self.write_back.flush(&mut self.env);
-    }
-
-    /// True if everything up to the last [`Self::flush_journal`] is written back.
-    pub fn is_flushed(&self) -> bool {
-        self.write_back.is_flushed(&self.env)
-    }
-
-    /// Queues a scrub.
-    pub fn start_scrub(&mut self, tag: String, path: String, options: ScrubOptions) {
-        self.scrub.start(tag, path, options);
-    }
-
-    /// Ends all scrubs.
-    pub fn abort_scrub(&mut self) {
-        self.scrub.abort();
-    }
-
-    /// Stops scrubs after their present step, or lets them go on.
-    pub fn pause_scrub(&mut self, is_paused: bool) {
-        self.scrub.pause(is_paused);
-    }
-
-    /// Scrubs for people.
-    pub fn scrub_status(&self) -> serde_json::Value {
-        self.scrub.status()
-    }
-
-    /// What was found damaged, for people.
-    pub fn damage_list(&self) -> Vec<serde_json::Value> {
-        self.damage.list()
-    }
-
-    /// Number of damaged items.
-    pub fn damage_count(&self) -> usize {
-        self.damage.len()
-    }
-
-    /// Forgets a damaged item, if there is one of that number.
-    pub fn forget_damage(&mut self, id: u64) {
-        self.damage.remove(id);
-    }
-
     /// Runs everything possible and returns the effects.
     pub fn settle(&mut self, out: &mut Vec<Effect>) {
         self.cache.look(&self.env.cfg().options, self.sessions.all_held());
@@ -278,17 +219,24 @@ impl Rank {
             let has_unclaimed = self.reconnect.has_absent() || self.client_replay.has_clients();
             self.strays.advance(env, cache, sessions, has_unclaimed);
             let takes_changes = self.write_back.takes_changes(env);
-            // Who walks over a directory counts on its fragments, so none is split meanwhile.
+            // Who walks over a directory counts on its fragments, so none changes meanwhile.
             let is_walked = self.trimming.is_walking() || self.scrub.is_walking();
-            self.splitting.advance(env, cache, sessions, takes_changes, is_walked);
-            if self.splitting.is_idle() {
+            self.fragments.advance(env, cache, sessions, takes_changes, is_walked);
+            if let Some(segment) = self.fragments.must_expire() {
+                self.write_back.expire_to(env, segment);
+            }
+            if self.fragments.is_idle() {
                 self.trimming.advance(env, cache, sessions, takes_changes);
                 self.scrub.advance(env, cache, sessions, takes_changes);
             }
-            self.write_back.advance(env, cache, sessions, self.splitting.to_flush(cache));
+            let flush = self.fragments.to_flush(cache);
+            self.write_back.advance(env, cache, sessions, flush);
+            // What waited for this goes on, also if no object operation ends.
+            let is_flushed = flush.is_some() && cache.refragments.is_flushed();
+            let has_space = !takes_changes && self.write_back.takes_changes(env);
             self.quotas.advance(env, cache, sessions);
             self.env.write_journal();
-            if !self.run() {
+            if !self.run() && !is_flushed && !has_space {
                 break;
             }
         }
@@ -358,7 +306,7 @@ impl Rank {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         self.strays.note(&self.env, ino, inode);
         self.accounting.note(ino, inode);
-        self.splitting.note(&self.env, inode);
+        self.fragments.note(&self.env, inode);
         self.quotas.note(ino, inode);
     }
 

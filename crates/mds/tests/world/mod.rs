@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod client;
+pub mod fragments;
 pub mod model;
 pub mod pair;
 pub mod standby;
@@ -24,6 +25,7 @@ pub const ROOMY: MdsOptions = MdsOptions {
     cache_bytes: 1 << 40,
     cache_inodes: 100_000,
     split_size: 10_000,
+    merge_size: 50,
     journal_bytes: 64 << 20,
     journal_delay: DELAY,
 };
@@ -32,6 +34,7 @@ pub const TINY: MdsOptions = MdsOptions {
     cache_bytes: 1 << 40,
     cache_inodes: 24,
     split_size: 4,
+    merge_size: 2,
     journal_bytes: 256 << 10,
     journal_delay: DELAY,
 };

@@ -58,8 +58,8 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
     Answer::Ack
 }
 
-/// True if a daemon of the same name joined after the sender's map. The beacon is a late one of the run before
-/// it, or the sender repeats it when it has seen the map.
+/// True if a daemon of the same name joined after the sender's map. The beacon is a late one of the run
+/// before it, or the sender repeats it when it has seen the map.
 fn is_of_predecessor(fsmap: &maps::FsMap, m: &peer::MdsBeacon) -> bool {
     let Some(namesake) = of_name(fsmap, &m.name) else { return false };
     let of_file_system =

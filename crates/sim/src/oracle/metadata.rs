@@ -9,8 +9,8 @@
 use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, parse_session_key};
 use fsfmt::{
-    BackPointer, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Realm, SnapRecord, Update,
-    names, snap_state,
+    BackPointer, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Realm, Refragment,
+    SnapRecord, Update, names, snap_state,
 };
 use maps::SnapId;
 use osd::object_info;
@@ -35,8 +35,8 @@ struct Stored {
     ino_next: u64,
     /// What the journal has changed in fragments.
     changed: BTreeMap<DirFrag, BTreeMap<DentryKey, Option<Dentry>>>,
-    /// Splits that the journal begins and does not end, with their bits.
-    splits: BTreeMap<DirFrag, u32>,
+    /// Fragments that their directories have not, or no longer, by what the journal says of splits and joins.
+    unused: BTreeSet<DirFrag>,
 }
 
 fn decode<T: Decode>(bytes: &[u8], what: &str) -> Result<T, String> {
@@ -119,33 +119,34 @@ impl Stored {
             events.into_iter().flat_map(|(_, e)| e.updates).for_each(|update| self.apply(update));
             number += 1;
         }
-        for (dir, bits) in std::mem::take(&mut self.splits) {
-            // Copies that nobody has taken into use.
-            dir.parts(bits).for_each(|part| self.drop_fragment(part));
+        for dir in std::mem::take(&mut self.unused) {
+            self.dirs.remove(&dir);
+            self.copies.remove(&dir);
+        }
+        for (dir, entries) in std::mem::take(&mut self.changed) {
+            entries.into_iter().for_each(|(key, value)| self.set(dir, key, value));
         }
         Ok(())
     }
 
-    fn drop_fragment(&mut self, dir: DirFrag) {
-        self.dirs.remove(&dir);
-        self.copies.remove(&dir);
-    }
-
     fn set(&mut self, dir: DirFrag, key: DentryKey, value: Option<Dentry>) {
-        self.changed.entry(dir).or_default().insert(key.clone(), value.clone());
         match value {
             Some(dentry) => drop(self.entries(dir, &key).insert(key, dentry)),
             None => drop(self.entries(dir, &key).remove(&key)),
         }
     }
 
-    /// The parts of a fragment have the entries that it had in store; what the journal has changed since goes
+    /// New fragments have the entries that the old ones had in store; what the journal has changed since goes
     /// to them.
-    fn split(&mut self, dir: DirFrag, bits: u32) {
-        self.splits.remove(&dir);
-        self.drop_fragment(dir);
-        for (key, value) in self.changed.remove(&dir).unwrap_or_default() {
-            self.set(dir.part_of(key.hash, bits), key, value);
+    fn refragment(&mut self, change: Refragment) {
+        for dir in change.new_ones() {
+            self.unused.remove(&dir);
+        }
+        for dir in change.old() {
+            self.unused.insert(dir);
+            for (key, value) in self.changed.remove(&dir).unwrap_or_default() {
+                self.changed.entry(change.place_of(key.hash)).or_default().insert(key, value);
+            }
         }
     }
 
@@ -157,13 +158,15 @@ impl Stored {
                 {
                     self.index.insert(inode.ino, (dir.ino, key.name.to_vec()));
                 }
-                self.set(dir, key, value.map(|dentry| *dentry));
+                self.changed.entry(dir).or_default().insert(key, value.map(|dentry| *dentry));
             }
-            Update::Refragment { dir, bits, is_done: false } => {
-                self.splits.insert(dir, u32::try_from(bits).unwrap_or_default());
-            }
-            Update::Refragment { dir, bits, is_done: true } => {
-                self.split(dir, u32::try_from(bits).unwrap_or_default());
+            Update::Refragment { dir, bits, is_done } => {
+                let change = Refragment::of_update(dir, bits).expect("a change that servers make");
+                match is_done {
+                    true => self.refragment(change),
+                    // Copies that nobody has taken into use.
+                    false => self.unused.extend(change.new_ones()),
+                }
             }
             Update::Base { inode } => drop(self.bases.insert(inode.ino, *inode)),
             Update::Snapshot { snap, record: Some(record) } => drop(self.snaps.insert(snap, *record)),

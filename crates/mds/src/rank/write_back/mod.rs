@@ -14,7 +14,7 @@ use crate::cache::Cache;
 use crate::dirty::DirtyIndex;
 use crate::io::IoWhy;
 use crate::types::{Lsn, Segment};
-use fsfmt::{DirFrag, Ino};
+use fsfmt::{Ino, Refragment};
 use std::collections::BTreeMap;
 
 /// Write-backs in flight, the inode number table and the journal's header.
@@ -84,6 +84,14 @@ impl WriteBack {
         self.flush_to = env.end_segment();
     }
 
+    /// Writes back everything up to a segment, so that it expires.
+    pub fn expire_to(&mut self, env: &mut Env, segment: Segment) {
+        if self.flush_to < segment {
+            let ended = if segment == env.journal().current() { env.end_segment() } else { segment };
+            self.flush_to = self.flush_to.max(ended);
+        }
+    }
+
     /// True if everything up to the last flush is written back, and its segments have expired.
     pub fn is_flushed(&self, env: &Env) -> bool {
         env.journal().oldest() > self.flush_to
@@ -100,14 +108,14 @@ impl WriteBack {
         !self.draining && !env.journal().is_full()
     }
 
-    /// Starts a round that is due, or the write-back of the fragment `flush`, and lets the journal's oldest
-    /// segments expire.
+    /// Starts a round that is due, or the write-back of fragments before the change `flush`, and lets the
+    /// journal's oldest segments expire.
     pub fn advance(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
-        flush: Option<DirFrag>,
+        flush: Option<Refragment>,
     ) {
         if matches!(env.stage(), Stage::Creating | Stage::Replaying) {
             return;
@@ -119,7 +127,7 @@ impl WriteBack {
             // busy directory would never have one.
             if env.journal().is_idle() {
                 up_to.into_iter().for_each(|up_to| self.start_round(env, cache, sessions, up_to));
-                flush.into_iter().for_each(|dir| self.flush_dir(env, cache, dir));
+                flush.into_iter().for_each(|change| self.flush_old(env, cache, change));
                 self.stop_draining(env);
             } else {
                 env.want_durable(env.journal().last());
@@ -173,7 +181,12 @@ impl WriteBack {
             IoWhy::Sessions => sessions.end_commit(),
             IoWhy::Snaps => cache.snaps.end_commit(),
             IoWhy::InoTable => self.ino_commit = None,
-            IoWhy::Journal | IoWhy::Boot | IoWhy::Load | IoWhy::Scrub | IoWhy::Split | IoWhy::Data(_) => {
+            IoWhy::Journal
+            | IoWhy::Boot
+            | IoWhy::Load
+            | IoWhy::Scrub
+            | IoWhy::Refragment
+            | IoWhy::Data(_) => {
                 unreachable!("no write-backs")
             }
         }

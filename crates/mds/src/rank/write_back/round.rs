@@ -7,7 +7,7 @@ use crate::rank::env::Env;
 use crate::rank::sessions::Sessions;
 use crate::types::{Lsn, Segment};
 use fsfmt::tables::InoTable;
-use fsfmt::{Dentry, DentryKey, DirFrag, Fnode, Ino, Link, names};
+use fsfmt::{Dentry, DentryKey, DirFrag, Fnode, Ino, Link, Refragment, names};
 use std::collections::BTreeMap;
 use wire::Writer;
 
@@ -100,12 +100,14 @@ impl WriteBack {
         }
     }
 
-    /// Writes back all that has changed in a fragment, before it is split. All events are durable.
-    pub(super) fn flush_dir(&mut self, env: &mut Env, cache: &mut Cache, dir: DirFrag) {
-        if cache.dirs.get(&dir).is_some_and(|d| !d.dirty.is_empty()) {
-            self.commit_dir(env, cache, dir);
+    /// Writes back all that has changed in fragments, before these are replaced. All events are durable.
+    pub(super) fn flush_old(&mut self, env: &mut Env, cache: &mut Cache, change: Refragment) {
+        for dir in change.old() {
+            if cache.dirs.get(&dir).is_some_and(|d| !d.dirty.is_empty()) && !cache.is_purged(dir) {
+                self.commit_dir(env, cache, dir);
+            }
         }
-        cache.splits.note_flush(dir);
+        cache.refragments.note_flush();
     }
 
     fn commit_bases(&mut self, env: &mut Env, cache: &mut Cache, up_to: Segment) {

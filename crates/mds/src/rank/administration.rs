@@ -1,0 +1,83 @@
+//! What administrators ask of a rank, and are shown.
+
+use super::Rank;
+use super::fragments::Fragments;
+use super::scrub::ScrubOptions;
+use wire::Errno;
+
+impl Rank {
+    /// Sessions for people.
+    pub fn session_list(&self) -> Vec<serde_json::Value> {
+        self.sessions.describe()
+    }
+
+    /// Counts of requests since the start.
+    pub fn counters(&self) -> serde_json::Value {
+        self.ops.counters()
+    }
+
+    /// Running operations, with what each waits for.
+    pub fn op_list(&self) -> Vec<serde_json::Value> {
+        self.ops.describe()
+    }
+
+    /// Writes back everything that is journaled so far; [`Self::is_flushed`] tells when that is done.
+    pub fn flush_journal(&mut self) {
+        self.write_back.flush(&mut self.env);
+    }
+
+    /// True if everything up to the last [`Self::flush_journal`] is written back.
+    pub fn is_flushed(&self) -> bool {
+        self.write_back.is_flushed(&self.env)
+    }
+
+    /// The fragments of a cached directory, for people.
+    pub fn list_fragments(&self, path: &str) -> Result<serde_json::Value, (Errno, String)> {
+        Fragments::list(&self.cache, path)
+    }
+
+    /// Has a fragment of a cached directory split into 2^`bits`.
+    pub fn split_fragment(&mut self, path: &str, frag: &str, bits: u32) -> Result<(), (Errno, String)> {
+        self.fragments.ask_split(&self.env, &self.cache, path, (frag, bits))
+    }
+
+    /// Has all parts of a fragment of a cached directory joined.
+    pub fn join_fragments(&mut self, path: &str, frag: &str) -> Result<(), (Errno, String)> {
+        self.fragments.ask_join(&self.cache, path, frag)
+    }
+
+    /// Queues a scrub.
+    pub fn start_scrub(&mut self, tag: String, path: String, options: ScrubOptions) {
+        self.scrub.start(tag, path, options);
+    }
+
+    /// Ends all scrubs.
+    pub fn abort_scrub(&mut self) {
+        self.scrub.abort();
+    }
+
+    /// Stops scrubs after their present step, or lets them go on.
+    pub fn pause_scrub(&mut self, is_paused: bool) {
+        self.scrub.pause(is_paused);
+    }
+
+    /// Scrubs for people.
+    pub fn scrub_status(&self) -> serde_json::Value {
+        self.scrub.status()
+    }
+
+    /// What was found damaged, for people.
+    pub fn damage_list(&self) -> Vec<serde_json::Value> {
+        self.damage.list()
+    }
+
+    /// Number of damaged items.
+    pub fn damage_count(&self) -> usize {
+        self.damage.len()
+    }
+
+    /// Forgets a damaged item, if there is one of that number.
+    pub fn forget_damage(&mut self, id: u64) {
+        self.damage.remove(id);
+    }
+}
