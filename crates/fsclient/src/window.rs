@@ -32,7 +32,7 @@ const MAX_BYTES: u64 = 2 * MAX_BACKGROUND_BYTES;
 ///
 /// Invariants: `bytes` are in flight only if `flights` are; no more are to land; whoever waits, waits for a
 /// write to land or for `wake_at`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Window {
     flights: usize,
     bytes: u64,
@@ -66,21 +66,6 @@ impl Line {
         let key = self.order.pop_front()?;
         self.members.remove(&key);
         Some(key)
-    }
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Self {
-            flights: 0,
-            bytes: 0,
-            synced_at: None,
-            to_land: 0,
-            held_since: None,
-            wake_at: None,
-            urgent: Line::default(),
-            background: Line::default(),
-        }
     }
 }
 
