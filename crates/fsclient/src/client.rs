@@ -377,11 +377,11 @@ impl Client {
     }
 
     /// Asserts the owners' invariants.
-    fn check(&self) {
+    fn check(&self, now: Now) {
         self.services.check();
         self.sessions.check();
         self.cache.check();
-        self.window.check();
+        self.window.check(now.mono);
         self.ops.check();
         if cfg!(debug_assertions) {
             self.handles.check(|key| self.cache.inode(key).map(|inode| inode.usage().access()));
@@ -453,7 +453,7 @@ impl Node for Client {
             }
         }
         if !self.closed {
-            self.check();
+            self.check(now);
         }
         self.stuck.follow(now.mono, self.sessions.oldest_request(), self.sessions.map().epoch);
     }

@@ -134,11 +134,12 @@ impl Window {
     }
 
     /// Asserts the invariants, and that nobody waits while there is space.
-    pub(crate) fn check(&self) {
+    pub(crate) fn check(&self, now: Instant) {
         assert!(self.flights > 0 || self.bytes == 0, "{} bytes in flight in no write", self.bytes);
         assert!(self.to_land <= self.flights, "{} writes to land", self.to_land);
-        let is_full = self.flights >= MAX_FLIGHTS || self.bytes >= MAX_BYTES;
-        assert!(self.urgent.order.is_empty() || is_full, "a file waits although it may write");
+        let may_write = |is_urgent| self.has_space(now, is_urgent);
+        assert!(self.urgent.order.is_empty() || !may_write(true), "a file waits although it may write");
+        assert!(self.background.order.is_empty() || !may_write(false), "a file waits for no reason");
         let is_woken = self.flights > 0 || self.wake_at.is_some();
         assert!(self.background.order.is_empty() || is_woken, "a file waits for nothing");
     }
@@ -185,7 +186,7 @@ mod tests {
             window.took_off(at(ms), 4096, true);
             assert_eq!(window.next(at(ms)), None, "not beside the sync at {ms}");
             window.landed(4096);
-            window.check();
+            window.check(at(ms));
         };
         window.took_off(at(0), 4096, true);
         assert!(!window.has_space(at(0), false) && window.has_space(at(0), true));
@@ -236,7 +237,7 @@ mod tests {
         fn check_order(&mut self, expected: &[InodeKey]) {
             let order: Vec<InodeKey> = std::iter::from_fn(|| self.next(at(0))).collect();
             assert_eq!(order, expected);
-            self.check();
+            self.check(at(0));
         }
     }
 }
