@@ -1,7 +1,7 @@
 //! What a journal's events change of a rank's tables: sessions, inode numbers, snapshots.
 
 use crate::tables::{InoTable, SessionRecord};
-use crate::{SnapRecord, SnapTable, Update, ranges};
+use crate::{SnapRecord, SnapTable, Update};
 use maps::SnapId;
 use std::collections::BTreeMap;
 
@@ -43,10 +43,19 @@ impl PendingTables {
                         .iter_mut()
                         .for_each(|(client, record)| record.was_absent = clients.contains(client));
                 }
-                Update::Completed { client, .. }
-                | Update::Flushed { client, .. }
-                | Update::InoRanges { client, .. } => {
-                    stored.entry(*client).and_modify(|record| change_session(record, update));
+                Update::Completed { client, tid, ino } => {
+                    change(stored, *client, |record| record.note_completed(*tid, *ino));
+                }
+                Update::Flushed { client, tid } => {
+                    change(stored, *client, |record| {
+                        record.flushed.insert(*tid);
+                    });
+                }
+                Update::InoRanges { client, preallocated, delegated } => {
+                    change(stored, *client, |record| {
+                        record.preallocated.clone_from(preallocated);
+                        record.delegated.clone_from(delegated);
+                    });
                 }
                 _ => unreachable!("only changes of sessions are kept"),
             }
@@ -72,20 +81,8 @@ impl PendingTables {
     }
 }
 
-fn change_session(record: &mut SessionRecord, update: &Update) {
-    match update {
-        Update::Completed { tid, ino, .. } => {
-            record.completed.insert(*tid, *ino);
-            ranges::remove(&mut record.preallocated, *ino);
-            ranges::remove(&mut record.delegated, *ino);
-        }
-        Update::Flushed { tid, .. } => drop(record.flushed.insert(*tid)),
-        Update::InoRanges { preallocated, delegated, .. } => {
-            record.preallocated.clone_from(preallocated);
-            record.delegated.clone_from(delegated);
-        }
-        _ => {}
-    }
+fn change(stored: &mut BTreeMap<u64, SessionRecord>, client: u64, change: impl FnOnce(&mut SessionRecord)) {
+    stored.entry(client).and_modify(change);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Small tables of a rank: sessions, inode numbers.
 
 use crate::sparse::sparse_structs;
-use crate::{Ino, InoRange};
+use crate::{Ino, InoRange, ranges};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::AddrVec;
 
@@ -36,6 +36,15 @@ sparse_structs! {
         pub next: u64,
         /// Free numbers below `next`, given back by clients; filled by delegated inode numbers.
         pub free: Vec<InoRange>,
+    }
+}
+
+impl SessionRecord {
+    /// Notes a request that was carried out and has made `ino` (or 0), which is reserved no more.
+    pub fn note_completed(&mut self, tid: u64, ino: Ino) {
+        self.completed.insert(tid, ino);
+        ranges::remove(&mut self.preallocated, ino);
+        ranges::remove(&mut self.delegated, ino);
     }
 }
 

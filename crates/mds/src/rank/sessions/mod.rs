@@ -20,7 +20,7 @@ use crate::dirty::DirtyIndex;
 use crate::types::{ClientId, Lsn, Origin, Segment};
 use auth::MdsCap;
 use fsfmt::tables::{SessionRecord, parse_session_key, session_key};
-use fsfmt::{Ino, InodeKey, Update, ranges};
+use fsfmt::{Ino, InodeKey, Update};
 use maps::Epoch;
 use msgs::{Body, CLIENT_UUID, ClientReply, ClientSession};
 use node::Level;
@@ -251,11 +251,9 @@ impl Sessions {
                 self.held -= old.map_or(0, |s| s.inodes.len());
                 self.dirty.mark(ClientId(client), segment);
             }
-            Update::Completed { client, tid, ino } => self.change(client, segment, |record| {
-                record.completed.insert(tid, ino);
-                ranges::remove(&mut record.preallocated, ino);
-                ranges::remove(&mut record.delegated, ino);
-            }),
+            Update::Completed { client, tid, ino } => {
+                self.change(client, segment, |record| record.note_completed(tid, ino));
+            }
             Update::InoRanges { client, preallocated, delegated } => {
                 let end = session::end_of(&preallocated);
                 if let Some(s) = self.map.get_mut(&ClientId(client)).filter(|s| end > s.reserved_end) {
