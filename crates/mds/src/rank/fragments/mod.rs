@@ -46,9 +46,18 @@ pub(super) struct Fragments {
 impl Fragments {
     /// Notes that an inode was changed or loaded.
     pub fn note(&mut self, env: &Env, inode: &Inode) {
-        if Choice::may_be_due(env, inode) && self.choose(env, inode).is_some() {
+        if Choice::may_be_due(env, inode) {
+            self.want(env, inode);
+        }
+    }
+
+    /// Has a directory's fragments changed, if that is due; false if it is not.
+    fn want(&mut self, env: &Env, inode: &Inode) -> bool {
+        let is_due = self.choose(env, inode).is_some();
+        if is_due {
             self.wanted.insert(inode.data.ino);
         }
+        is_due
     }
 
     /// The change that a directory's fragments need.
@@ -238,23 +247,17 @@ impl Fragments {
     fn end(&mut self, env: &Env, cache: &mut Cache) {
         cache.refragments.end();
         let change = self.work.take().and_then(|work| work.change);
-        let inode = change.and_then(|change| cache.inodes.get(&change.whole().inode()));
-        self.want(env, inode.map(|inode| &**inode));
-    }
-
-    fn want(&mut self, env: &Env, inode: Option<&Inode>) {
-        let due = inode.filter(|inode| self.choose(env, inode).is_some());
-        self.wanted.extend(due.map(|inode| inode.data.ino));
+        if let Some(inode) = change.and_then(|change| cache.inodes.get(&change.whole().inode())) {
+            self.want(env, inode);
+        }
     }
 
     /// Tries again what was given up a while ago.
     pub fn every_second(&mut self, env: &Env, cache: &Cache) {
         for dir in self.refusals.over(env.now()) {
-            let inode = cache.inodes.get(&dir.inode());
-            match inode.filter(|inode| self.choose(env, inode).is_some()) {
-                Some(inode) => drop(self.wanted.insert(inode.data.ino)),
+            if !cache.inodes.get(&dir.inode()).is_some_and(|inode| self.want(env, inode)) {
                 // When it changes, it is looked at as if nothing had been.
-                None => self.refusals.remove(dir),
+                self.refusals.remove(dir);
             }
         }
     }

@@ -278,7 +278,7 @@ impl Replay {
             false => Step::Behind,
         });
         self.header = Some(header);
-        (self.is_at_end, self.is_end_sure) = (false, false);
+        self.is_at_end = false;
         Ok(())
     }
 
