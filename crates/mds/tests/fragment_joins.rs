@@ -8,8 +8,9 @@ use mds::MdsOptions;
 use msgs::MdsOp;
 use std::collections::BTreeSet;
 use world::World;
-use world::client::{create, mkdir, request, two};
-use world::fragments::{A, SMALL, assert_stored, fill, flush, given_up, leaves, name, pass, unlink, world};
+use world::client::{mkdir, request};
+use world::fragments::{A, Change, SMALL, any, assert_stored, call_on};
+use world::fragments::{fill, flush, given_up, leaves, name, pass, unlink, world};
 
 /// A listing that began before the fragments were joined goes on after it: it misses nothing, and tells of
 /// nothing twice.
@@ -49,35 +50,12 @@ fn a_listing_over_a_join_is_whole() {
 /// A step of a client that makes, removes and renames files, with crashes. Names are made with a share of
 /// `more` of ten.
 fn step(w: &mut World, names: &mut BTreeSet<String>, i: usize, more: u64) {
-    let old = |w: &mut World, names: &BTreeSet<String>| {
-        let at = w.rng.below(names.len().max(1) as u64) as usize;
-        names.iter().nth(at).cloned()
+    let change = match any(w, names) {
+        Some(from) if w.rng.chance(1, 5) => Change::Rename(from),
+        Some(gone) if !w.rng.chance(more, 10) => Change::Remove(gone),
+        _ => Change::Make,
     };
-    let request = match old(w, names) {
-        Some(from) if w.rng.chance(1, 5) => {
-            names.remove(&from);
-            names.insert(name(i));
-            two(MdsOp::RENAME, &format!("d/{}", name(i)), &format!("d/{from}"))
-        }
-        Some(gone) if !w.rng.chance(more, 10) => {
-            names.remove(&gone);
-            request(MdsOp::UNLINK, &format!("d/{gone}"))
-        }
-        _ => {
-            names.insert(name(i));
-            create(&format!("d/{}", name(i)), 2)
-        }
-    };
-    assert_eq!(w.call_early(A, request).result, 0, "{i}");
-    if w.rng.chance(1, 3) {
-        w.give_everything_back(A);
-    }
-    for _ in 0..w.rng.below(30) {
-        w.io_step();
-    }
-    if w.rng.chance(1, 8) {
-        w.crash(&[A]);
-    }
+    call_on(w, &i.to_string(), change.request(names, i), 8);
 }
 
 #[test]
@@ -147,16 +125,7 @@ fn a_standby_that_follows_splits_and_joins_takes_over() {
         for i in 0..100 {
             let more = if i < 40 { 9 } else { 1 };
             let gone = names.iter().next().cloned().filter(|_| !w.rng.chance(more, 10));
-            let request = match gone {
-                Some(gone) => {
-                    names.remove(&gone);
-                    request(MdsOp::UNLINK, &format!("d/{gone}"))
-                }
-                None => {
-                    names.insert(name(i));
-                    create(&format!("d/{}", name(i)), 2)
-                }
-            };
+            let request = gone.map_or(Change::Make, Change::Remove).request(&mut names, i);
             assert_eq!(w.call_early(A, request).result, 0, "seed {seed}, {i}");
             if w.rng.chance(1, 4) {
                 w.give_everything_back(A);

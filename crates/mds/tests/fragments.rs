@@ -7,8 +7,9 @@ use fsfmt::{DirFrag, Frag};
 use mds::MdsOptions;
 use msgs::MdsOp;
 use std::collections::BTreeSet;
-use world::client::{create, getattr, mkdir, request, two};
-use world::fragments::{A, SMALL, assert_stored, fill, flush, given_up, leaves, name, pass, unlink, world};
+use world::client::{create, getattr, mkdir, request};
+use world::fragments::{A, Change, SMALL, any, assert_stored, call_on};
+use world::fragments::{fill, flush, given_up, leaves, name, pass, unlink, world};
 
 #[test]
 fn a_directory_that_grows_is_split_and_its_parts_again() {
@@ -89,35 +90,12 @@ fn a_crash_at_any_moment_of_a_split_loses_nothing() {
         assert_eq!(w.call(A, mkdir("d")).result, 0);
         let mut names = fill(&mut w, "d", 14);
         for i in 14..40 {
-            let request = match w.rng.below(4) {
-                0 if names.len() > 3 => {
-                    let gone =
-                        names.iter().nth(w.rng.below(names.len() as u64) as usize).expect("one").clone();
-                    names.remove(&gone);
-                    request(MdsOp::UNLINK, &format!("d/{gone}"))
-                }
-                1 => {
-                    let from =
-                        names.iter().nth(w.rng.below(names.len() as u64) as usize).expect("one").clone();
-                    names.remove(&from);
-                    names.insert(name(i));
-                    two(MdsOp::RENAME, &format!("d/{}", name(i)), &format!("d/{from}"))
-                }
-                _ => {
-                    names.insert(name(i));
-                    create(&format!("d/{}", name(i)), 2)
-                }
+            let change = match w.rng.below(4) {
+                0 if names.len() > 3 => Change::Remove(any(&mut w, &names).expect("one")),
+                1 => Change::Rename(any(&mut w, &names).expect("one")),
+                _ => Change::Make,
             };
-            assert_eq!(w.call_early(A, request).result, 0, "seed {seed}, {i}");
-            if w.rng.chance(1, 3) {
-                w.give_everything_back(A);
-            }
-            for _ in 0..w.rng.below(30) {
-                w.io_step();
-            }
-            if w.rng.chance(1, 6) {
-                w.crash(&[A]);
-            }
+            call_on(&mut w, &format!("seed {seed}, {i}"), change.request(&mut names, i), 6);
         }
         w.crash(&[A]);
         w.give_everything_back(A);

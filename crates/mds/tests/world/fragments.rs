@@ -2,7 +2,7 @@
 
 use super::TINY;
 use super::World;
-use super::client::{create, getattr, request};
+use super::client::{create, getattr, request, two};
 use fsfmt::{DentryKey, DirFrag, Frag, Ino};
 use mds::MdsOptions;
 use msgs::MdsOp;
@@ -39,6 +39,55 @@ pub fn fill(w: &mut World, dir: &str, count: usize) -> BTreeSet<String> {
         }
     }
     (0..count).map(name).collect()
+}
+
+/// A change of the names in `d`.
+pub enum Change {
+    Make,
+    Remove(String),
+    Rename(String),
+}
+
+impl Change {
+    /// Makes the change in `names`; file `i` is new, or what one is renamed to. Returns the request.
+    pub fn request(self, names: &mut BTreeSet<String>, i: usize) -> msgs::ClientRequest {
+        let path = |name: &str| format!("d/{name}");
+        match self {
+            Self::Make => {
+                names.insert(name(i));
+                create(&path(&name(i)), 2)
+            }
+            Self::Remove(gone) => {
+                names.remove(&gone);
+                request(MdsOp::UNLINK, &path(&gone))
+            }
+            Self::Rename(from) => {
+                names.remove(&from);
+                names.insert(name(i));
+                two(MdsOp::RENAME, &path(&name(i)), &path(&from))
+            }
+        }
+    }
+}
+
+/// Any of the names.
+pub fn any(w: &mut World, names: &BTreeSet<String>) -> Option<String> {
+    let at = w.rng.below(names.len().max(1) as u64) as usize;
+    names.iter().nth(at).cloned()
+}
+
+/// Carries out a request and some of what follows; in one case of `crashes` the server dies then.
+pub fn call_on(w: &mut World, which: &str, request: msgs::ClientRequest, crashes: u64) {
+    assert_eq!(w.call_early(A, request).result, 0, "{which}");
+    if w.rng.chance(1, 3) {
+        w.give_everything_back(A);
+    }
+    for _ in 0..w.rng.below(30) {
+        w.io_step();
+    }
+    if w.rng.chance(1, crashes) {
+        w.crash(&[A]);
+    }
 }
 
 pub fn unlink(w: &mut World, dir: &str, range: std::ops::Range<usize>) {
