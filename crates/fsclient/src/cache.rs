@@ -271,7 +271,7 @@ impl Cache {
     pub(crate) fn cap_message(&mut self, rank: MdsRank, tid: u64, msg: &ClientCaps) -> Option<String> {
         let key = InodeKey::head(msg.ino);
         if msg.op == cap_op::FLUSH_ACK {
-            self.inodes.get_mut(&key)?.take_flush_ack(tid);
+            self.inodes.get_mut(&key)?.take_flush_ack(tid, msg);
             self.inode_changed(key);
             return None;
         }
@@ -626,6 +626,11 @@ impl Cache {
         self.last_flush_tid = tid;
         self.wake_waiters(key);
         Some((tid, message))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn last_flush(&self) -> u64 {
+        self.last_flush_tid
     }
 
     /// Ends the settling of an inode: ends what was wanted of it and is done, drops it if nobody needs it.

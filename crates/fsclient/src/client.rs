@@ -509,6 +509,9 @@ mod quotas_tests;
 #[path = "client_ranks_tests.rs"]
 mod ranks_tests;
 #[cfg(test)]
+#[path = "client_small_files_tests.rs"]
+mod small_files_tests;
+#[cfg(test)]
 #[path = "client_snapshots_tests.rs"]
 mod snapshots_tests;
 #[cfg(test)]

@@ -149,6 +149,21 @@ impl Dirty {
         self.flying_bytes -= data.len() as u64;
     }
 
+    /// A flight has come back: its data wait again. Nothing was written over them meanwhile.
+    pub(crate) fn came_back(&mut self, offset: u64) {
+        let data = self.flying.remove(&offset).expect("a flight that took off");
+        self.flying_bytes -= data.len() as u64;
+        self.waiting_bytes += data.len() as u64;
+        let end = offset + data.len() as u64;
+        assert!(overlapping(&self.waiting, offset, end).next().is_none(), "nothing waits behind the flight");
+        self.waiting.insert(offset, data);
+    }
+
+    /// The flight at `offset`.
+    pub(crate) fn flight(&self, offset: u64) -> Option<&Bufs> {
+        self.flying.get(&offset)
+    }
+
     /// Forgets everything from `size` on that is not in flight: the file was truncated.
     pub(crate) fn truncate(&mut self, size: u64) {
         self.waiting_bytes -= cut(&mut self.waiting, size, u64::MAX);

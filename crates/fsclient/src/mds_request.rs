@@ -69,6 +69,11 @@ pub(crate) fn look_at_some(ino: Ino, mask: u32) -> ClientRequest {
     ClientRequest { op: MdsOp::GETATTR, path: path(ino), args, ..ClientRequest::default() }
 }
 
+/// The request to store a file's data that are in a journal.
+pub(crate) fn store(ino: Ino) -> ClientRequest {
+    ClientRequest { op: MdsOp::STORE_DATA, path: path(ino), ..ClientRequest::default() }
+}
+
 /// The request for an operation on names and inodes.
 pub(crate) fn build(
     cache: &Cache,

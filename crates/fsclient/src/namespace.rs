@@ -15,10 +15,10 @@ use crate::privileges::{self, Dropping};
 use crate::sessions::Sessions;
 use crate::xattrs;
 use maps::OsdMap;
-use msgs::{ClientReply, ClientRequest, MdsOp, cap, rename_flag};
+use msgs::{ClientReply, ClientRequest, CreatedInode, MdsOp, cap, rename_flag};
 use std::time::Duration;
 use stdx::{Instant, Now};
-use wire::Errno;
+use wire::{Errno, Reader};
 
 /// The longest name of one component, as in Linux.
 const NAME_MAX: usize = 255;
@@ -334,7 +334,15 @@ impl Namespace<'_> {
             R::Rename { .. } => self.renamed(now, request, target, is_repeat),
             R::Open { ino, .. } if target != Some(InodeKey::head(*ino)) => fail(Errno::ESTALE),
             R::Open { ino, flags, .. } => self.opened(*ino, *flags),
-            R::Create { parent, name, flags, .. } => self.created(now, *parent, name, target, *flags),
+            R::Create { parent, name, flags, .. } => {
+                // A repeated request may have made it long ago.
+                let made = Reader::new(&reply.extra).get().map(|made: CreatedInode| InodeKey::head(made.ino));
+                let new = target.filter(|key| !is_repeat && made == Ok(*key));
+                if let Some(inode) = new.and_then(|key| self.cache.inode_mut(key)) {
+                    inode.made_here();
+                }
+                self.created(now, *parent, name, target, *flags)
+            }
             R::Getattr { ino } | R::Setattr { ino, .. } if target != Some(InodeKey::head(*ino)) => {
                 fail(Errno::ESTALE)
             }

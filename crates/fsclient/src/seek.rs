@@ -38,6 +38,9 @@ impl FileData<'_> {
         if offset >= inode.attrs().size() {
             return fail(Errno::ENXIO);
         }
+        if let Some(step) = self.wait_for_store(attempt, key, sized) {
+            return step;
+        }
         self.look(attempt, key, offset, 0)
     }
 

@@ -74,6 +74,7 @@ pub(crate) struct Session {
     renames_with_flags: bool,
     /// It takes asynchronous MKDIRs and RMDIRs.
     takes_async_dirs: bool,
+    takes_small_files: bool,
     /// Inode numbers for asynchronous creates, as ranges (first, count). No other MDS knows of them.
     numbers: VecDeque<(u64, u64)>,
     gathered: Gathered,
@@ -94,6 +95,7 @@ impl Session {
             claims_undelivered: false,
             renames_with_flags: false,
             takes_async_dirs: false,
+            takes_small_files: false,
             numbers: VecDeque::new(),
             gathered: Gathered::new(gather),
         }
@@ -124,6 +126,11 @@ impl Session {
     /// True if the MDS takes asynchronous MKDIRs and RMDIRs.
     pub(crate) fn takes_async_dirs(&self) -> bool {
         self.takes_async_dirs
+    }
+
+    /// True if the MDS takes the data of small new files.
+    pub(crate) fn takes_small_files(&self) -> bool {
+        self.takes_small_files
     }
 
     /// True if there is no session.
@@ -275,6 +282,7 @@ impl Session {
     pub(crate) fn opened(&mut self, now: Now, map: &MdsMap, announced: &BTreeMap<String, String>) {
         self.renames_with_flags = announced.contains_key(session_metadata::RENAME_FLAGS);
         self.takes_async_dirs = announced.contains_key(session_metadata::ASYNC_DIRS);
+        self.takes_small_files = announced.contains_key(session_metadata::SMALL_FILES);
         self.state = State::Open;
         self.renew_at = Some(now.mono + renew_every(map));
     }
@@ -340,6 +348,7 @@ impl Session {
     pub(crate) fn pretend_announced(&mut self, what: &str) {
         self.renames_with_flags = what == session_metadata::RENAME_FLAGS;
         self.takes_async_dirs = what == session_metadata::ASYNC_DIRS;
+        self.takes_small_files = what == session_metadata::SMALL_FILES;
     }
 
     /// A session of which messages that nobody waits for gather for this time.

@@ -42,6 +42,9 @@ impl Settling<'_> {
         if let Some(inode) = self.cache.inode_mut(key) {
             inode.discard_removed();
         }
+        if self.hands_over(key) {
+            return self.window.note_sync(now.mono);
+        }
         loop {
             let is_due = |inode| self.cache.is_write_back_due(now, inode);
             if !self.cache.inode(key).is_some_and(is_due) {
@@ -72,6 +75,17 @@ impl Settling<'_> {
             let token = Token::Flight { key, offset: flight.offset, bytes: len };
             self.services.submit(now, token, request, out);
         }
+    }
+
+    /// Has a small new file go to its MDS, if that takes it. Returns true if it does from now on.
+    fn hands_over(&mut self, key: InodeKey) -> bool {
+        let Some(inode) = self.cache.inode_mut(key) else { return false };
+        let rank = inode.caps().cap().map(|cap| cap.auth_rank());
+        if rank.is_some_and(|rank| self.sessions.takes_small_files(rank)) {
+            return inode.hand_over();
+        }
+        inode.keep_from_journal();
+        false
     }
 
     /// Has local callers drop pages, attributes and names that may be stale: they go before the capability

@@ -36,7 +36,7 @@ pub(crate) fn fsync(
             return Step::Wait;
         }
     } else if inode.has_unwritten() {
-        inode.wait_for_sync(op);
+        inode.wait_for_fsync(op);
         cache.settle_later(key);
         return Step::Wait;
     } else {

@@ -97,6 +97,11 @@ impl Window {
         }
     }
 
+    /// Somebody waits for data that go another way.
+    pub(crate) fn note_sync(&mut self, now: Instant) {
+        self.synced_at = Some(now);
+    }
+
     /// A write has ended.
     pub(crate) fn landed(&mut self, bytes: u64) {
         assert!(self.flights > 0 && self.bytes >= bytes, "a write in flight has ended");

@@ -93,7 +93,7 @@ sparse_structs! {
         pub stray_from: Ino,
         /// Known places of further hard links; filled by the reintegration of strays.
         pub links: Rare<Vec<BackPointer>>,
-        /// A small file's data outside its data objects; filled by packed small files.
+        /// A small file's data outside its data objects. Only in the journal: no stored entry has any.
         pub packed: Option<Box<PackedData>>,
     }
 }

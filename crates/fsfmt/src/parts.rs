@@ -51,7 +51,8 @@ sparse_structs! {
         pub random_ppm: u32,
     }
 
-    /// The place of a small file's data outside its data objects. Filled by packed small files.
+    /// A small file's data outside its data objects: inline, as long as they are in the journal only
+    /// (docs/adr/0020-small-files-in-the-journal.md). Packs are not used.
     pub struct PackedData[v 1/1, u8] {
         /// The data itself, if it is inline; else empty.
         pub inline: Vec<u8>,

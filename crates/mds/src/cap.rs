@@ -131,6 +131,10 @@ pub const ALL_FILE: u32 = cap::FILE_SHARED
     | cap::FILE_BUFFER
     | cap::FILE_LAZYIO;
 
+/// Bits under which a client reads or writes a file's objects, or keeps what it has read.
+pub const OBJECT_BITS: u32 =
+    cap::FILE_CACHE | cap::FILE_RD | cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_LAZYIO;
+
 /// Bits that nobody may be given while another client holds `others`.
 pub fn conflicts(others: u32) -> u32 {
     let mut out = 0;

@@ -129,6 +129,11 @@ impl Journal {
         self.segments.values().map(|(bytes, _)| bytes).sum()
     }
 
+    /// True if changes will soon have to wait until segments have expired.
+    pub fn is_filling(&self) -> bool {
+        self.bytes() * 4 >= self.limit * 3
+    }
+
     /// True if changes must wait until segments have expired.
     pub fn is_full(&self) -> bool {
         self.bytes() >= self.limit

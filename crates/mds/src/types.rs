@@ -162,6 +162,8 @@ pub enum Need {
     },
     /// The truncation of a file's objects must end.
     Truncated(InodeKey),
+    /// A file's data that are in the journal only must be stored in its objects.
+    Stored(InodeKey),
     /// A file lock must become free.
     Lock(InodeKey),
     /// A new snapshot id, from the monitors.

@@ -35,3 +35,14 @@ pub use session::{
 
 /// The version of inline data that means "there is none" (CEPH_INLINE_NONE).
 pub const INLINE_NONE: u64 = u64::MAX;
+
+/// Data of small new files that go through a server's journal: Nacre's extension, in the fields of Ceph's
+/// inline data. Only servers that announce it (`session_metadata::SMALL_FILES`) are sent such data, and no
+/// server sends any.
+pub mod small_file {
+    /// The version of inline data in a FLUSH of a capability that has the whole content of a new file, and in
+    /// its FLUSH_ACK if the server has taken it. In any other ack the client has to write the data itself.
+    pub const IN_JOURNAL: u64 = 1;
+    /// The most bytes of such a file.
+    pub const MAX_BYTES: u64 = 16 << 10;
+}

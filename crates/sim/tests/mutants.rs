@@ -98,5 +98,8 @@ mutants! {
     mds_counts_what_has_moved_away in Files within 20 by "statistics_exact" | "metadata_consistent";
     client_writes_without_snapshots in Files within 60 by "snapshots_constant" | "files_linearizable";
     client_links_beyond_quotas in Files within 20 by "quotas_hold";
+    mds_grants_before_data_are_stored in Files within 200 by "files_linearizable" | "snapshots_constant";
+    mds_forgets_data_of_the_journal in Files within 60 by "files_linearizable" | "snapshots_constant";
+    client_reads_past_the_journal in Files within 200 by "files_linearizable" | "snapshots_constant";
     client_believes_old_names in Any within 400 by "namespace_linearizable" | "files_linearizable";
 }

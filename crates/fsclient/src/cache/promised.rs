@@ -49,6 +49,7 @@ impl Cache {
         let is_primary = LeaseStat { mask: LeaseStat::PRIMARY_LINK, ..LeaseStat::default() };
         self.learn_name(now, dir, name, Some(key), &is_primary);
         self.open_inode(key).promise_new();
+        self.open_inode(key).made_here();
         self.promise_name(now, promise, true);
     }
 

@@ -7,7 +7,7 @@ use crate::api::SetAttr;
 use maps::MdsRank;
 use msgs::{
     CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientQuota, DentryRelease, InodeStat, cap, cap_flag,
-    cap_op,
+    cap_op, small_file,
 };
 use stdx::Wall;
 
@@ -93,6 +93,9 @@ impl Inode {
                 // Others may work here alone as long as this client does not.
                 self.stop_work();
             }
+            if lost.has_any(cap::FILE_WR | cap::FILE_BUFFER) {
+                self.data.not_fresh();
+            }
             if drops_dirty_data(lost) {
                 self.data.dirty_mut().discard();
             }
@@ -119,13 +122,15 @@ impl Inode {
     }
 
     /// Takes the acknowledgement of a flush.
-    pub(crate) fn take_flush_ack(&mut self, tid: u64) {
+    pub(crate) fn take_flush_ack(&mut self, tid: u64, ack: &ClientCaps) {
         self.caps.take_flush_ack(tid);
+        self.data.take_flush_ack(tid, ack.inline_version == small_file::IN_JOURNAL);
     }
 
     /// The capability is gone, and with it the belief in everything that rested on it.
     pub(crate) fn lose_cap(&mut self) {
         self.caps.lose_cap();
+        self.data.keep_from_journal();
         self.pages.note_right(false);
         self.withdraw_belief();
         self.names.turned();
@@ -154,6 +159,7 @@ impl Inode {
     /// The session is lost: nothing shared is believed until the next MDS has our claim.
     pub(crate) fn suspend(&mut self) {
         self.caps.prepare_claim();
+        self.data.prepare_claim();
         self.caps.set_suspended(true);
     }
 
@@ -189,12 +195,13 @@ impl Inode {
     /// Composes the message about the capability that is due, if one is: it acknowledges a revocation,
     /// flushes, asks, or wants less. `tid` is that of a flush.
     pub(crate) fn cap_message(&mut self, tid: u64) -> Option<(ClientCaps, bool)> {
+        let is_leaving = self.data.is_leaving();
         let needs = Needs {
             wanted: self.wanted(),
             in_use: self.in_use(),
             clean: self.data.dirty().is_empty(),
-            hurries: self.is_synced_by_caller() && self.data.dirty().waiting_bytes() == 0,
-            flush: self.data.is_sync_wanted() || !self.usage.access().writes,
+            hurries: (self.is_synced_by_caller() || is_leaving) && self.data.dirty().waiting_bytes() == 0,
+            flush: self.data.is_sync_wanted() || is_leaving || !self.usage.access().writes,
         };
         let revoked = self.caps.is_revoked();
         let due = self.caps.due(needs)?;
@@ -211,7 +218,13 @@ impl Inode {
             flags: if self.data.is_sync_wanted() || revoked { cap_flag::SYNC } else { 0 },
             ..self.caps.sent(&due, tid)
         };
-        Some((self.attrs.fill_cap_message(message, max_size), flushes))
+        let mut message = self.attrs.fill_cap_message(message, max_size);
+        if due.flushes.has_any(cap::FILE_WR)
+            && let Some(content) = self.data.send_whole(tid)
+        {
+            (message.inline_version, message.inline_data) = (small_file::IN_JOURNAL, content);
+        }
+        Some((message, flushes))
     }
 }
 

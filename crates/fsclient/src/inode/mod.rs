@@ -7,6 +7,7 @@ mod listing;
 mod messages;
 mod pages;
 mod promised;
+mod small_files;
 mod told_names;
 mod trust;
 mod usage;
@@ -25,7 +26,7 @@ use crate::api::{Attr, Ino, SetAttr};
 use crate::dirty::Flight;
 use crate::key::{InodeKey, OpId};
 use maps::FileLayout;
-use msgs::{Caps, cap};
+use msgs::{Caps, cap, small_file};
 use pages::Pages;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -428,6 +429,12 @@ impl Inode {
         self.usage.wait(op);
     }
 
+    /// Has `op`, an fsync, wait until data and attributes are durable.
+    pub(crate) fn wait_for_fsync(&mut self, op: OpId) {
+        self.data.want_fsync();
+        self.usage.wait(op);
+    }
+
     /// Has `op` wait until the data are durable.
     pub(crate) fn wait_for_data(&mut self, op: OpId) {
         self.data.want_data();
@@ -470,6 +477,35 @@ impl Inode {
         self.note_pages();
     }
 
+    /// Nothing of this file is anywhere but here: it was just made.
+    pub(crate) fn made_here(&mut self) {
+        if self.attrs.is_file() {
+            self.data.made_here();
+        }
+    }
+
+    /// Has the whole content of a small new file that a caller syncs go to the MDS with the next flush,
+    /// instead of to an object. Returns true if it does from now on.
+    pub(crate) fn hand_over(&mut self) -> bool {
+        let most = small_file::MAX_BYTES;
+        let attrs = &self.attrs;
+        let fits = attrs.size() <= most && u64::from(attrs.layout().stripe_unit) >= most;
+        let is_uncut = attrs.truncation().seq <= 1 && attrs.nlink() > 0;
+        let is_alone = self.may(cap::FILE_WR | cap::FILE_BUFFER) && !self.caps.is_revoked();
+        let is_awaited = self.data.is_fsynced() && self.usage.has_waiters();
+        is_awaited && fits && is_uncut && is_alone && self.data.hand_over(self.attrs.size())
+    }
+
+    /// The MDS takes no data: those of a small new file go to an object.
+    pub(crate) fn keep_from_journal(&mut self) {
+        self.data.keep_from_journal();
+    }
+
+    /// The MDS has stored the content in an object.
+    pub(crate) fn stored(&mut self) {
+        self.data.stored();
+    }
+
     /// Cuts buffered data off at `size`.
     pub(crate) fn truncate_buffered(&mut self, size: u64) {
         self.data.dirty_mut().truncate(size);
@@ -477,6 +513,7 @@ impl Inode {
 
     /// Forgets buffered data in a hole, and has those in flight arrive.
     pub(crate) fn punch_buffered(&mut self, offset: u64, end: u64) {
+        self.data.not_fresh();
         self.data.dirty_mut().punch(offset, end);
         self.data.want_sync();
     }
@@ -489,7 +526,7 @@ impl Inode {
         // unit.
         let unit =
             if layout.stripe_count == 1 { striper.object_size() } else { u64::from(layout.stripe_unit) };
-        let flight = self.data.dirty_mut().take_off(max, unit)?;
+        let flight = self.data.take_off(max, unit)?;
         Some((striper, flight))
     }
 
@@ -632,6 +669,7 @@ impl Inode {
     /// Asserts the invariants.
     pub(crate) fn check(&self) {
         self.caps.check();
+        self.data.check();
         self.pages.check();
         self.trust.check();
         self.told_names.check();

@@ -1,11 +1,13 @@
 //! The buffered writes of a file, and who waits for them to be durable.
 
-use crate::dirty::Dirty;
+use super::small_files::SmallFile;
+use crate::dirty::{Dirty, Flight};
 use wire::Errno;
 
 /// Buffered writes of one file.
 ///
-/// Invariant: `counted_bytes` is this file's part of the client's total; it lags behind `dirty` only until
+/// Invariants: a file whose data are in the MDS's journal has none buffered, and one whose data are on their
+/// way there has them in flight and no others; `counted_bytes` is this file's part of the client's total; it lags behind `dirty` only until
 /// the next [`WriteBack::recount`].
 #[derive(Debug, Default)]
 pub(crate) struct WriteBack {
@@ -15,6 +17,9 @@ pub(crate) struct WriteBack {
     sync_wanted: bool,
     /// Somebody waits until the data are durable.
     data_wanted: bool,
+    /// Of those who wait for a sync, somebody called fsync.
+    is_fsynced: bool,
+    small_file: SmallFile,
     /// Failures of writes so far, and the last one's error. Every handle that was open is told once by fsync,
     /// and until then by each close of a descriptor: that may be a child's, which nobody asks.
     failures: u64,
@@ -32,6 +37,96 @@ impl WriteBack {
         &mut self.dirty
     }
 
+    /// Hands out the next extent for an object.
+    pub(super) fn take_off(&mut self, max: u64, object_size: u64) -> Option<Flight> {
+        let flight = self.dirty.take_off(max, object_size)?;
+        self.small_file = SmallFile::InObjects;
+        Some(flight)
+    }
+
+    /// The file was made here: nothing of it is anywhere else.
+    pub(super) fn made_here(&mut self) {
+        self.small_file = SmallFile::Fresh;
+    }
+
+    /// Others may write from now on, or something of the file goes to an object.
+    pub(super) fn not_fresh(&mut self) {
+        if self.small_file == SmallFile::Fresh {
+            self.small_file = SmallFile::InObjects;
+        }
+    }
+
+    /// Hands out the whole content of a new file of `size` bytes, for the next flush. Returns true if it did.
+    pub(super) fn hand_over(&mut self, size: u64) -> bool {
+        let is_whole = self.dirty.covers(0, size) && self.dirty.waiting_bytes() == size;
+        if self.small_file != SmallFile::Fresh || !is_whole || self.dirty.is_flying() || size == 0 {
+            return false;
+        }
+        let flight = self.dirty.take_off(size, size);
+        assert!(flight.is_some_and(|flight| flight.data.len() as u64 == size), "the whole content is waiting");
+        self.small_file = SmallFile::Leaving;
+        true
+    }
+
+    /// The content that goes with the flush `tid`, if it does.
+    pub(super) fn send_whole(&mut self, tid: u64) -> Option<Vec<u8>> {
+        if self.small_file != SmallFile::Leaving {
+            return None;
+        }
+        self.small_file = SmallFile::Sent(tid);
+        self.dirty.flight(0).map(|data| data.to_vec())
+    }
+
+    /// Flush `tid` is acknowledged; `is_taken` if the MDS has taken the content that came with it.
+    pub(super) fn take_flush_ack(&mut self, tid: u64, is_taken: bool) {
+        if self.small_file != SmallFile::Sent(tid) {
+            return;
+        }
+        if is_taken {
+            self.dirty.landed(0);
+            self.small_file = SmallFile::InJournal;
+        } else {
+            self.come_back();
+        }
+    }
+
+    /// The session is lost: what was sent goes with the next flush.
+    pub(super) fn prepare_claim(&mut self) {
+        if self.small_file.is_leaving() {
+            self.small_file = SmallFile::Leaving;
+        }
+    }
+
+    /// The content that was not sent yet goes to an object.
+    pub(super) fn keep_from_journal(&mut self) {
+        self.not_fresh();
+        if self.small_file == SmallFile::Leaving {
+            self.come_back();
+        }
+    }
+
+    fn come_back(&mut self) {
+        self.dirty.came_back(0);
+        self.small_file = SmallFile::InObjects;
+    }
+
+    /// The MDS has stored the content in an object.
+    pub(super) fn stored(&mut self) {
+        if self.small_file == SmallFile::InJournal {
+            self.small_file = SmallFile::InObjects;
+        }
+    }
+
+    /// True if the content is on its way to the MDS: nothing may be written until it is there.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.small_file.is_leaving()
+    }
+
+    /// True if the content may be in no object yet.
+    pub(crate) fn is_in_journal(&self) -> bool {
+        self.small_file == SmallFile::InJournal
+    }
+
     pub(crate) fn counted_bytes(&self) -> u64 {
         self.counted_bytes
     }
@@ -44,6 +139,15 @@ impl WriteBack {
 
     pub(super) fn want_sync(&mut self) {
         self.sync_wanted = true;
+    }
+
+    /// Somebody called fsync.
+    pub(super) fn want_fsync(&mut self) {
+        (self.sync_wanted, self.is_fsynced) = (true, true);
+    }
+
+    pub(super) fn is_fsynced(&self) -> bool {
+        self.is_fsynced
     }
 
     pub(super) fn want_data(&mut self) {
@@ -61,7 +165,7 @@ impl WriteBack {
     /// Everything was flushed: who waits for the acknowledgement needs no more, and later writes may stay a
     /// while.
     pub(super) fn end_sync(&mut self) {
-        self.sync_wanted = false;
+        (self.sync_wanted, self.is_fsynced) = (false, false);
     }
 
     /// Ends the wish for data once none are buffered.
@@ -73,6 +177,10 @@ impl WriteBack {
     pub(super) fn lose(&mut self) {
         self.fail(Errno::EIO);
         self.dirty.discard();
+        if self.small_file.is_leaving() {
+            self.dirty.landed(0);
+            self.small_file = SmallFile::InObjects;
+        }
     }
 
     /// The flight at `offset` has ended.
@@ -113,6 +221,13 @@ impl WriteBack {
         let error = self.error.filter(|_| self.told < self.failures);
         self.told = self.failures;
         error
+    }
+
+    /// Asserts the invariants.
+    pub(super) fn check(&self) {
+        assert!(!self.is_in_journal() || self.dirty.is_empty(), "data in the journal and in the buffer");
+        let is_whole = self.dirty.waiting_bytes() == 0 && self.dirty.flight(0).is_some();
+        assert!(!self.is_leaving() || is_whole, "data on their way to the journal, and others");
     }
 
     #[cfg(test)]

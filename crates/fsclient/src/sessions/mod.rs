@@ -235,6 +235,11 @@ impl Sessions {
         self.requests.promises() < PROMISES && self.is_asked_next(cache, rank, request)
     }
 
+    /// True if `rank` takes the data of small new files.
+    pub(crate) fn takes_small_files(&self, rank: MdsRank) -> bool {
+        self.sessions.get(&rank).is_some_and(Session::takes_small_files)
+    }
+
     /// True if `rank` takes asynchronous requests about directories.
     pub(crate) fn takes_async_dirs(&self, rank: MdsRank) -> bool {
         self.sessions.get(&rank).is_some_and(Session::takes_async_dirs)

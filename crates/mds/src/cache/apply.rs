@@ -106,6 +106,7 @@ impl Cache {
     fn put_inode(&mut self, mut data: InodeData, place: Option<&Place>, origin: Origin) {
         self.note_kind(&data);
         data.layout.unite(&mut self.last_layout);
+        self.unstored.note(key_of(&data, place), &data);
         match self.inodes.get_mut(&key_of(&data, place)) {
             Some(inode) => {
                 let is_moved = inode.place.as_ref() != place || inode.data.layout != data.layout;
@@ -135,12 +136,14 @@ impl Cache {
         self.note_kind(&data);
         data.layout.unite(&mut self.last_layout);
         self.size.add(extra_of_inode(&data));
+        self.unstored.note(key_of(&data, place.as_ref()), &data);
         self.inodes.insert(key_of(&data, place.as_ref()), Box::new(Inode::new(data, place, change)));
     }
 
-    pub(super) fn remove_inode(&mut self, inode: InodeKey) {
-        if let Some(inode) = self.inodes.remove(&inode) {
+    pub(super) fn remove_inode(&mut self, key: InodeKey) {
+        if let Some(inode) = self.inodes.remove(&key) {
             self.size.remove(extra_of_inode(&inode.data));
+            self.unstored.remove(key);
         }
     }
 

@@ -2,7 +2,7 @@
 //! journal segment that is still needed.
 
 use super::size::{extra_of_inode, extra_of_name};
-use super::{Cache, Commit, IndexChange};
+use super::{Cache, Commit, Dir, IndexChange, Inode, SlotLink};
 use crate::types::{Lsn, Origin, Place, Segment};
 use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey};
 use std::collections::BTreeSet;
@@ -34,9 +34,54 @@ impl Cache {
     pub fn due_dirs(&self, last: Segment, most: usize) -> Vec<DirFrag> {
         let due = |dir: &DirFrag| {
             let is_held_back = self.refragments.is_copied(*dir) || self.is_purged(*dir);
-            self.dirs[dir].commit.is_none() && !is_held_back
+            self.dirs[dir].commit.is_none() && !is_held_back && self.has_storable(*dir)
         };
         self.dirty_dirs.up_to(last).filter(due).take(most).collect()
+    }
+
+    /// True if an entry may be written back. Those of files whose data are in the journal only may not.
+    fn has_storable(&self, dir: DirFrag) -> bool {
+        let d = &self.dirs[&dir];
+        self.unstored.is_empty() || d.dirty.iter().any(|key| !self.is_unstored(d, key))
+    }
+
+    fn is_unstored(&self, d: &Dir, key: &DentryKey) -> bool {
+        let link = d.slots.get(key).map(|slot| slot.link(key));
+        matches!(link, Some(SlotLink::Primary(ino)) if self.unstored.contains(ino))
+    }
+
+    /// True if changed entries of a fragment are files whose data are in the journal only.
+    pub fn has_unstored(&self, dir: DirFrag) -> bool {
+        let d = self.dirs.get(&dir).filter(|_| !self.unstored.is_empty());
+        d.is_some_and(|d| d.dirty.iter().any(|key| self.is_unstored(d, key)))
+    }
+
+    /// True if `bytes` of data of a file may be in the journal only.
+    pub fn may_be_unstored(&self, inode: &Inode, bytes: u64) -> bool {
+        let is_copied = inode.place.as_ref().is_none_or(|(dir, _)| self.refragments.is_copied(*dir));
+        self.unstored.has_room(bytes, self.most_entries()) && !is_copied
+    }
+
+    /// Fragments of which all that keeps the segments up to `last` are files whose data are in the journal
+    /// only, and those files.
+    pub fn unstored_up_to(&self, last: Segment) -> Vec<(DirFrag, Vec<InodeKey>)> {
+        let is_free = |dir: &DirFrag| {
+            let d = &self.dirs[dir];
+            d.commit.is_none() && !d.dirty.is_empty() && !self.has_storable(*dir)
+        };
+        let files = |dir: DirFrag| {
+            let d = &self.dirs[&dir];
+            let inodes = d.dirty.iter().filter_map(|key| d.slots.get(key)?.link(key).inode());
+            (dir, inodes.collect())
+        };
+        self.dirty_dirs.up_to(last).filter(is_free).map(files).collect()
+    }
+
+    /// All changed entries of a fragment are in the journal again, in `segment` or later.
+    pub fn note_journaled_again(&mut self, dir: DirFrag, segment: Segment) {
+        let Some(d) = self.dirs.get_mut(&dir) else { return };
+        d.dirty_since = segment;
+        self.dirty_dirs.set(dir, segment);
     }
 
     /// True if the object of a fragment is being removed with its directory: a write-back would make it
@@ -68,7 +113,12 @@ impl Cache {
         let d = self.dirs.get_mut(&dir).expect("a dirty fragment is cached");
         assert!(d.commit.is_none(), "one write-back of a fragment at a time");
         let keys = std::mem::take(&mut d.dirty);
+        let d = &self.dirs[&dir];
+        let (left, keys): (BTreeSet<_>, BTreeSet<_>) =
+            keys.into_iter().partition(|key| self.is_unstored(d, key));
         self.dirty_entries -= keys.len();
+        let d = self.dirs.get_mut(&dir).expect("just looked at");
+        d.dirty = left;
         d.version += 1;
         d.commit = Some(Commit { keys: keys.clone(), since: d.dirty_since, parts: 0 });
         DirtyEntries { keys, lsn: d.change.lsn(), version: d.version }
@@ -184,6 +234,8 @@ impl Cache {
         let of_inodes: u64 = self.inodes.values().map(|inode| extra_of_inode(&inode.data)).sum();
         let of_names: u64 = self.dirs.values().flat_map(|d| d.slots.keys()).map(extra_of_name).sum();
         self.size.check(of_inodes + of_names);
+        let packed = self.inodes.values().filter_map(|inode| inode.data.packed.as_ref());
+        self.unstored.check(packed.map(|packed| packed.inline.len() as u64).sum());
         self.dirty_dirs.check();
         self.dirty_bases.check();
         self.dirty_index.check();

@@ -1,7 +1,7 @@
 //! A cached inode.
 
 use super::Holders;
-use crate::cap::{STRONG, conflicts, policy};
+use crate::cap::{Cap, OBJECT_BITS, STRONG, conflicts, policy};
 use crate::cut::{self, Cut};
 use crate::types::{ClientId, Holder, LastChange, OpId, Place, SnapContext};
 use fsfmt::InodeData;
@@ -58,12 +58,22 @@ impl ConstDefault for UnderWay {
     }
 }
 
+/// What is done to a file's data objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Everything is removed, because the last name and the last cap are gone.
+    Purge,
+    /// A truncation is carried out: another one may follow meanwhile.
+    Cut(Cut),
+    /// Data that are in the journal only are stored, this version of them.
+    Store(u64),
+}
+
 /// Work on a file's data objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataWork {
-    /// The truncation that it carries out: another one may follow meanwhile. `None` if everything is removed,
-    /// because the last name and the last cap are gone.
-    pub cut: Option<Cut>,
+    /// What is done to them.
+    pub what: Work,
     /// The snapshots for which objects are preserved. All of them are durable; later ones do not get into
     /// work that is under way.
     pub snaps: SnapContext,
@@ -109,6 +119,11 @@ impl Inode {
         if cut::delays_clients(&self.data) {
             bits &= !(cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL | cap::FILE_CACHE | cap::FILE_RD);
         }
+        // Whoever has written data that are in the journal only keeps what it has. They are in no object yet,
+        // where others would look for them.
+        if self.data.packed.is_some() && !grants_before_data_are_stored() {
+            bits &= !OBJECT_BITS | self.caps.get(holder).map_or(0, |cap| cap.pending);
+        }
         if self.under_way.shared_at.is_some() {
             bits &= !cap::FILE_EXCL;
         }
@@ -129,7 +144,13 @@ impl Inode {
 
     /// True if its objects are being removed, since nobody had a name or a capability for it: it is gone.
     pub fn is_being_purged(&self) -> bool {
-        self.under_way.data_work.as_ref().is_some_and(|work| work.cut.is_none())
+        self.under_way.data_work.as_ref().is_some_and(|work| matches!(work.what, Work::Purge))
+    }
+
+    /// True if somebody wants to read or write objects, and may not because the data are in the journal only.
+    pub fn is_store_awaited(&self) -> bool {
+        let waits = |cap: &Cap| cap.wanted & OBJECT_BITS & !cap.pending != 0;
+        self.data.packed.is_some() && (!self.under_way.waiters.is_empty() || self.caps.values().any(waits))
     }
 
     /// True if `client` could be given a directory to work in it alone, once the inode records that.
@@ -156,4 +177,9 @@ impl Inode {
             && self.under_way.waiters.is_empty()
             && self.under_way.data_work.is_none()
     }
+}
+
+/// Planted fault: clients look into objects before the journal's data are there.
+fn grants_before_data_are_stored() -> bool {
+    stdx::mutants::is_active("mds_grants_before_data_are_stored")
 }

@@ -17,13 +17,15 @@ mod size;
 mod snap_table;
 mod snaps;
 mod trim;
+mod unstored;
 
 pub use dir::{Commit, Dir, Slot, SlotLink};
 pub use holders::Holders;
-pub use inode::{DataWork, Inode, Revocation};
+pub use inode::{DataWork, Inode, Revocation, Work};
 pub use refragments::Refragments;
 pub use snap_table::Snaps;
 pub use trim::{Keep, Stats};
+pub use unstored::Unstored;
 
 use crate::authority::SubtreeMap;
 use crate::dirty::DirtyIndex;
@@ -65,6 +67,8 @@ pub struct Cache {
     pub layouts_changed: LastChange,
     /// Inodes by number and snapshot. Boxed: a table that grows moves what is in it.
     pub inodes: FastMap<InodeKey, Box<Inode>>,
+    /// Files whose data are in the journal only.
+    pub unstored: Unstored,
     /// The layout that came last: inodes with the same one share it.
     last_layout: Shared<FileLayout>,
     /// Cached entries by fragment of a directory.
@@ -101,6 +105,7 @@ impl Cache {
             may_have_layouts: false,
             layouts_changed: LastChange::default(),
             inodes: FastMap::default(),
+            unstored: Unstored::default(),
             last_layout: Shared::default(),
             dirs: BTreeMap::new(),
             dirty_dirs: DirtyIndex::default(),

@@ -5,7 +5,7 @@
 //! `mds_journal_limit` bounds, nor operations under way.
 
 use crate::config::MdsOptions;
-use fsfmt::{BackPointer, DentryKey, InodeData, OldInode, Realm};
+use fsfmt::{BackPointer, DentryKey, InodeData, OldInode, PackedData, Realm};
 
 /// An entry with a name of up to [`SHORT_NAME`] bytes: its part of a tree node, which is two thirds full, its
 /// name, and its item of the queue.
@@ -110,5 +110,6 @@ pub(super) fn extra_of_inode(data: &InodeData) -> u64 {
         size_of::<Realm>() + own.snaps.len() * size_of::<fsfmt::SnapInfo>() + 8 * own.past_parent_snaps.len()
     });
     let links = data.links.len() * size_of::<BackPointer>();
-    xattrs + tree + symlink + ranges + (states + realm + links) as u64
+    let packed = data.packed.as_ref().map_or(0, |packed| size_of::<PackedData>() + packed.inline.len());
+    xattrs + tree + symlink + ranges + (packed + states + realm + links) as u64
 }

@@ -26,6 +26,7 @@ mod rename;
 mod replayed;
 mod setattr;
 mod snap;
+mod store;
 mod unlink;
 mod view;
 mod xattr;
@@ -64,6 +65,7 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         MdsOp::UNLINK | MdsOp::RMDIR => unlink::prepare(cx),
         MdsOp::RENAME => rename::prepare(cx),
         MdsOp::RENAME_FLAGS => rename::with_flags(cx),
+        MdsOp::STORE_DATA => store::prepare(cx),
         MdsOp::SETATTR => setattr::prepare(cx),
         MdsOp::READDIR => readdir::prepare(cx),
         MdsOp::SETXATTR => xattr::set(cx),

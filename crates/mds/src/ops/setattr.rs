@@ -21,6 +21,10 @@ pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: 
     if inode.data.truncate_from > 0 && keeps_more || cut::delays_clients(&inode.data) {
         return Err(Need::Truncated(ino).into());
     }
+    // A store that is under way would reach the object after a write that follows the truncation.
+    if inode.data.packed.is_some() {
+        return Err(Need::Stored(ino).into());
+    }
     if size > cx.cfg.max_file_size {
         return Err(Errno::EFBIG.into());
     }

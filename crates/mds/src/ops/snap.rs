@@ -146,9 +146,24 @@ fn change_realm(
 }
 
 /// Requires that no client holds bits under which it may change something below a directory, or a file with
-/// several names, without asking.
+/// several names, without asking; and that their data are in objects, where snapshots are looked for.
 pub(super) fn quiesce(cx: &Cx<'_>, top: InodeKey) -> Result<(), Stop> {
-    revoke_below(cx, top, STRONG, |_| true)
+    revoke_below(cx, top, STRONG, |_| true)?;
+    let is_meant = |ino: &InodeKey| cx.cache.inodes.get(ino).is_some_and(|inode| is_covered(cx, top, inode));
+    let unstored: Vec<Need> = cx.cache.unstored.files().filter(is_meant).map(Need::Stored).collect();
+    if unstored.is_empty() { Ok(()) } else { Err(Stop::Need(unstored)) }
+}
+
+/// True for an inode below a directory, and for a file with several names.
+fn is_covered(cx: &Cx<'_>, top: InodeKey, inode: &Inode) -> bool {
+    let mut at = Some(inode);
+    while let Some(inode) = at {
+        if inode.data.key() == top || inode.data.realm == Realm::GLOBAL {
+            return true;
+        }
+        at = inode.place.as_ref().and_then(|(dir, _)| Some(&**cx.cache.inodes.get(&dir.inode())?));
+    }
+    false
 }
 
 /// Requires that no client holds these bits on such inodes below a directory.
@@ -161,24 +176,12 @@ pub(super) fn revoke_below(
     if cx.has_absent() {
         return Err(Need::Absent.into());
     }
-    let is_below = |inode: &Inode| {
-        let mut at = Some(inode);
-        while let Some(inode) = at {
-            if inode.data.key() == top {
-                return true;
-            }
-            at = inode.place.as_ref().and_then(|(dir, _)| Some(&**cx.cache.inodes.get(&dir.inode())?));
-        }
-        false
-    };
     let held =
         cx.cache.inodes.iter().filter(|(key, inode)| {
             key.is_head() && inode.held_by_others(None) & bits != 0 && is_meant(inode)
         });
-    let mut covered: Vec<InodeKey> = held
-        .filter(|(_, inode)| inode.data.realm == Realm::GLOBAL || is_below(inode))
-        .map(|(k, _)| *k)
-        .collect();
+    let mut covered: Vec<InodeKey> =
+        held.filter(|(_, inode)| is_covered(cx, top, inode)).map(|(k, _)| *k).collect();
     covered.sort_unstable();
     for ino in covered {
         cx.revoke(ino, None, bits);

@@ -11,9 +11,11 @@ impl Rank {
         self.sessions.describe()
     }
 
-    /// Counts of requests since the start.
+    /// Counts of requests since the start, and of small files whose data came with a flush.
     pub fn counters(&self) -> serde_json::Value {
-        self.ops.counters()
+        let mut counters = self.ops.counters();
+        counters["small_files_journaled"] = self.caps.small_files().into();
+        counters
     }
 
     /// Running operations, with what each waits for.

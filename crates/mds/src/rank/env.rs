@@ -24,7 +24,7 @@ pub(super) enum Due {
     InodeLoaded(InodeKey),
     /// An event changed an inode, or a client was given bits under which it may change it.
     InodeChanged(InodeKey),
-    /// An operation waits for the truncation of an inode.
+    /// An operation waits for the truncation of an inode, or for its data to be stored.
     InodeAwaited(InodeKey),
     /// The held, wanted or allowed capabilities of an inode have changed.
     CapsChanged(InodeKey),

@@ -39,7 +39,7 @@ impl Rank {
             IoWhy::Load => self.loader.io_done(env, cache, id, result),
             IoWhy::Scrub => self.scrub.io_done(env, cache, sessions, id, result),
             IoWhy::Refragment => self.fragments.io_done(env, result),
-            IoWhy::Data(ino) => self.strays.io_done(env, cache, sessions, ino),
+            IoWhy::Data(ino) => self.strays.io_done(env, cache, sessions, ino, result.is_ok()),
             written => self.write_back.io_done(env, cache, sessions, written, result.is_ok()),
         }
     }

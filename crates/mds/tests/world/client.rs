@@ -49,6 +49,8 @@ pub struct Client {
     /// Requests that were answered early and then repeated in vain.
     pub lost: Vec<u64>,
     pub flush_acks: Vec<u64>,
+    /// Flushes whose data the MDS has taken.
+    pub data_taken: std::collections::BTreeSet<u64>,
     /// Flushes that are not acknowledged, as they were sent.
     pub flushing: BTreeMap<u64, ClientCaps>,
     /// Gives nothing back.
@@ -217,6 +219,7 @@ impl Client {
         match m.op {
             cap_op::FLUSH_ACK => {
                 self.flush_acks.push(tid);
+                self.data_taken.extend((m.inline_version == msgs::small_file::IN_JOURNAL).then_some(tid));
                 self.flushing.remove(&tid);
                 Vec::new()
             }
@@ -295,6 +298,17 @@ impl Client {
         h.dirty |= cap::FILE_WR;
         h.mtime.sec += 1;
         true
+    }
+
+    /// Syncs a new file that has this content: the flush that carries it.
+    pub fn sync_small(&mut self, ino: u64, content: &[u8]) -> (u64, Body) {
+        assert!(self.write_to(ino, content.len() as u64), "it may write");
+        let (tid, body) = self.update(ino);
+        let Body::ClientCaps(mut m) = body else { panic!("a message about a capability") };
+        (m.op, m.flags) = (cap_op::FLUSH, msgs::cap_flag::SYNC);
+        (m.inline_version, m.inline_data) = (msgs::small_file::IN_JOURNAL, content.to_vec());
+        self.flushing.insert(tid, (*m).clone());
+        (tid, (*m).into())
     }
 
     /// An asynchronous create, with the number that it takes for it.

@@ -59,7 +59,9 @@ mds_ops! {
     MKSNAP = 0x1400 "mksnap";
     RMSNAP = 0x1401 "rmsnap";
     RENAMESNAP = 0x1403 "renamesnap";
-    // Not Ceph's: only servers that announce it are asked for it (`session_metadata::RENAME_FLAGS`).
+    // Not Ceph's: only servers that announce them are asked for them (`session_metadata::SMALL_FILES`,
+    // `RENAME_FLAGS`).
+    STORE_DATA = 0x0f01 "store-data";
     RENAME_FLAGS = 0x1f04 "rename-flags";
 }
 

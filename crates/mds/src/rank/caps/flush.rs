@@ -1,6 +1,6 @@
 //! Flushes of attributes that clients changed under write and exclusive bits.
 
-use super::Caps;
+use super::{Caps, small_files};
 use crate::cache::Cache;
 use crate::rank::commit::commit_inode;
 use crate::rank::env::Env;
@@ -8,7 +8,7 @@ use crate::rank::sessions::Sessions;
 use crate::rank::stat;
 use crate::types::ClientId;
 use fsfmt::{Ino, InodeData, InodeKey, Update};
-use msgs::{ClientCaps, cap, cap_flag, cap_op};
+use msgs::{ClientCaps, cap, cap_flag, cap_op, small_file};
 use node::Level;
 use std::collections::BTreeMap;
 use wire::Reader;
@@ -42,11 +42,14 @@ impl Caps {
         let ino = Ino(m.ino).head();
         let done = sessions.get(client).is_some_and(|s| s.has_flushed(tid));
         let inode = cache.inodes.get(&ino).filter(|_| !done);
+        let mut takes_data = done && cache.unstored.contains(ino);
         if let Some(inode) = inode.filter(|i| i.is_recorded(client)) {
             let mut data = inode.data.clone();
             // Linux writes at a coarse time: others may have seen it between two of its writes.
             let is_alone = inode.caps.clients().all(|holder| holder == client);
             merge(&mut data, m, is_alone && inode.change.is_by(client));
+            takes_data = small_files::take(env, cache, inode, client, &mut data, m);
+            self.small_files += u64::from(takes_data);
             let more = vec![Update::Flushed { client: client.0, tid }];
             commit_inode(env, cache, sessions, Some(client), "flush", data, more);
         } else if inode.is_some() {
@@ -64,6 +67,7 @@ impl Caps {
             dirty: m.dirty,
             migrate_seq: m.migrate_seq,
             body: m.body,
+            inline_version: if takes_data { small_file::IN_JOURNAL } else { 0 },
             ..ClientCaps::default()
         };
         let lsn = env.journal().last();

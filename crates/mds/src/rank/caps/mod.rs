@@ -5,6 +5,7 @@
 mod flush;
 mod holders;
 mod messages;
+mod small_files;
 
 use super::env::{Due, Env};
 use super::sessions::Sessions;
@@ -46,11 +47,18 @@ pub(super) struct Caps {
     shared: VecDeque<(Instant, InodeKey)>,
     /// True while nobody is given a directory to work in it alone.
     withholds_directories: bool,
+    /// Small files whose data were taken into the journal since the start.
+    small_files: u64,
     /// Flushes of inodes that are being loaded.
     late_flushes: BTreeMap<InodeKey, Vec<(ClientId, u64, ClientCaps)>>,
 }
 
 impl Caps {
+    /// Small files whose data were taken into the journal since the start.
+    pub fn small_files(&self) -> u64 {
+        self.small_files
+    }
+
     /// Reserves a number that the predecessor has given.
     pub fn reserve_id(&mut self, id: u64) {
         self.last_id = self.last_id.max(id);

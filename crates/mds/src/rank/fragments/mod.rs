@@ -78,7 +78,8 @@ impl Fragments {
     /// The change before which the old fragments must be written back now.
     pub fn to_flush(&self, cache: &Cache) -> Option<Refragment> {
         let work = self.work.as_ref().filter(|work| work.step == Step::Flush)?;
-        work.change.filter(|_| !cache.refragments.is_flushed())
+        let is_storable = |change: &Refragment| !change.old().iter().any(|dir| cache.has_unstored(*dir));
+        work.change.filter(|_| !cache.refragments.is_flushed()).filter(is_storable)
     }
 
     /// Goes on with what is due. None begins while others walk over fragments (`is_walked`).

@@ -145,6 +145,7 @@ impl Loader {
             Need::Inode(ino) => self.load_inode(env, cache, *ino, need.clone()),
             Need::Revoke { .. }
             | Need::Truncated(_)
+            | Need::Stored(_)
             | Need::Lock(_)
             | Need::SnapId
             | Need::Absent

@@ -96,7 +96,9 @@ impl Ops {
             if let Need::Earlier(earlier) = need {
                 self.under_way.wait(op.id, *earlier);
             }
-            if let Need::Revoke { ino, .. } | Need::Truncated(ino) | Need::Lock(ino) = need {
+            if let Need::Revoke { ino, .. } | Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) =
+                need
+            {
                 op.touched.insert(*ino);
             }
         }
@@ -248,9 +250,9 @@ fn fetch(
             Need::Remote(..) | Need::Thaw(_) | Need::Prepared(_) => {
                 unreachable!("one rank has the authority over everything, and migrates nothing")
             }
-            Need::Truncated(ino) | Need::Lock(ino) => {
+            Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) => {
                 let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
-                if inode.under_way.edit(|at| at.waiters.insert(id)) && matches!(need, Need::Truncated(_)) {
+                if inode.under_way.edit(|at| at.waiters.insert(id)) && !matches!(need, Need::Lock(_)) {
                     env.due(Due::InodeAwaited(ino));
                 }
             }

@@ -1,6 +1,6 @@
-//! Work on files' objects: cutting off what a truncation frees, and removing everything of an inode that has
-//! neither a name nor a capability. Both are in the journal before they begin (`truncate_from`, the stray
-//! entry), so that a crash only repeats them; and so are the snapshots for which they preserve objects, or a
+//! Work on files' objects: cutting off what a truncation frees, storing data that are in the journal only, and
+//! removing everything of an inode that has neither a name nor a capability. All are in the journal before
+//! they begin (`truncate_from`, `packed`, the stray entry), so that a crash only repeats them; and so are the snapshots for which they preserve objects, or a
 //! crash would leave clones of a snapshot that nobody knows.
 
 mod line;
@@ -10,12 +10,13 @@ use super::commit::{commit, commit_inode};
 use super::effect::Stage;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
-use crate::cache::{Cache, DataWork, Inode};
+use crate::cache::{Cache, DataWork, Inode, Work};
 use crate::cut::{Cut, delays_clients};
-use crate::io::{IoWhy, ObjOp};
+use crate::io::IoWhy;
 use crate::types::{Lsn, Need, SnapContext};
-use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Update};
+use fsfmt::{DentryKey, DirFrag, Ino, InodeData, InodeKey, Update};
 use line::Line;
+use node::Level;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use stdx::Instant;
@@ -32,7 +33,7 @@ const BUSY_FOR: Duration = Duration::from_millis(50);
 /// Inodes looked at in one step, so that a step's cost does not depend on how many wait.
 const MAX_LOOKS: usize = 128;
 
-/// Files to purge or to truncate.
+/// Files to purge, to truncate or to store.
 ///
 /// Invariants: an inode has [`DataWork`] only while it is noted here; `under_way` counts those, at most
 /// [`MAX_FILES`]; an inode that is noted is in a line or will be in a second or with a commit, or is being
@@ -43,14 +44,19 @@ pub(super) struct Strays {
     purges: BTreeSet<InodeKey>,
     /// Files whose objects are to be shortened.
     truncations: BTreeSet<InodeKey>,
+    /// Files whose data are in the journal only.
+    stores: BTreeSet<InodeKey>,
     /// Those that may be due to be purged.
     to_purge: Line,
     /// Those that may be due to be shortened.
     to_cut: Line,
+    /// Those that may be due to be stored.
+    to_store: Line,
     /// Inodes that may be due once this event is durable, if they are noted still.
     uncommitted: BTreeSet<(Lsn, InodeKey)>,
-    /// Files truncated in this second and in the last one that nobody waits for. Often they are written next,
-    /// which cuts the objects.
+    /// Files truncated in this second and in the last one that nobody waits for, and those whose data came
+    /// into the journal then. Often the former are written next, which cuts the objects, and the latter
+    /// removed.
     recent: [BTreeSet<InodeKey>; 2],
     /// Time of the last request of a client.
     asked_at: Option<Instant>,
@@ -80,8 +86,12 @@ impl Strays {
     pub fn note(&mut self, env: &Env, ino: InodeKey, inode: &Inode) {
         let truncates = inode.data.truncate_from > 0;
         let purges = is_stray(env, inode) && inode.data.nlink == 0;
+        let stores = inode.data.packed.is_some();
         if truncates {
             self.truncations.insert(ino);
+        }
+        if stores {
+            self.stores.insert(ino);
         }
         if purges {
             self.purges.insert(ino);
@@ -92,12 +102,18 @@ impl Strays {
         } else if truncates && !purges && !self.recent[1].contains(&ino) {
             self.recent[0].insert(ino);
         }
+        if stores && inode.is_store_awaited() {
+            self.to_store.insert(ino);
+        } else if stores && !self.recent[1].contains(&ino) {
+            self.recent[0].insert(ino);
+        }
     }
 
     /// A second has passed.
     pub fn every_second(&mut self) {
         let due = std::mem::take(&mut self.recent[1]);
         self.to_cut.extend(due.intersection(&self.truncations));
+        self.to_store.extend(due.intersection(&self.stores));
         self.recent.swap(0, 1);
     }
 
@@ -133,6 +149,7 @@ impl Strays {
         }
         self.follow_journal(env.journal().durable());
         self.start_some(env, cache, sessions, is_absent, MAX_FILES, |strays| &mut strays.to_cut);
+        self.start_some(env, cache, sessions, is_absent, MAX_FILES, |strays| &mut strays.to_store);
         let purges = self.purges_at_once(env);
         self.start_some(env, cache, sessions, is_absent, purges, |strays| &mut strays.to_purge);
     }
@@ -166,12 +183,14 @@ impl Strays {
                 self.to_purge.insert(next.1);
             } else if self.truncations.contains(&next.1) {
                 self.to_cut.insert(next.1);
+            } else if self.stores.contains(&next.1) {
+                self.to_store.insert(next.1);
             }
         }
     }
 
     fn is_noted(&self, ino: InodeKey) -> bool {
-        self.purges.contains(&ino) || self.truncations.contains(&ino)
+        self.purges.contains(&ino) || self.truncations.contains(&ino) || self.stores.contains(&ino)
     }
 
     /// Starts work on an inode if it is due. False if it may be due later although it is not noted again.
@@ -191,7 +210,7 @@ impl Strays {
             return true;
         }
         let Some(work) = due_work(env, cache, inode, is_absent || cache.is_kept(&inode.data)) else {
-            if inode.data.truncate_from == 0 && inode.data.nlink > 0 {
+            if inode.data.truncate_from == 0 && inode.data.packed.is_none() && inode.data.nlink > 0 {
                 self.forget(ino);
             }
             return true;
@@ -199,7 +218,7 @@ impl Strays {
         let lsn = inode.change.lsn().max(cache.snaps.lsn());
         let is_stored = lsn <= env.journal().durable();
         if !is_stored {
-            if is_awaited(inode) {
+            if is_awaited(inode) || inode.is_store_awaited() {
                 env.want_durable(lsn);
             }
             self.uncommitted.insert((lsn, ino));
@@ -208,7 +227,7 @@ impl Strays {
         if inode.data.is_dir() && cache.has_commit(ino.ino) {
             return false;
         }
-        self.purging += usize::from(work.cut.is_none());
+        self.purging += usize::from(work.what == Work::Purge);
         let inode = cache.inodes.get_mut(&ino).expect("just looked at");
         inode.under_way.edit(|at| at.data_work = Some(work));
         self.under_way += 1;
@@ -219,8 +238,10 @@ impl Strays {
     fn forget(&mut self, ino: InodeKey) {
         self.purges.remove(&ino);
         self.truncations.remove(&ino);
+        self.stores.remove(&ino);
         self.to_purge.remove(ino);
         self.to_cut.remove(ino);
+        self.to_store.remove(ino);
     }
 
     /// Issues further object operations, or ends the work.
@@ -228,10 +249,10 @@ impl Strays {
         loop {
             let Some(inode) = cache.inodes.get_mut(&ino) else { return };
             let Some(work) = &inode.under_way.data_work else { return };
-            let (cut, number, snaps) = (work.cut, work.next, work.snaps.clone());
+            let (what, number, snaps) = (work.what, work.next, work.snaps.clone());
             if work.next >= work.end {
                 if work.in_flight == 0 {
-                    self.end_work(env, cache, sessions, ino, cut);
+                    self.end_work(env, cache, sessions, ino, what);
                 }
                 return;
             }
@@ -245,14 +266,26 @@ impl Strays {
                 }
             });
             let object = objects::object(&inode.data, number, env.cfg().metadata_pool);
-            let op = cut.map_or(ObjOp::Delete, |cut| objects::cut_op(cut, &inode.data.layout, number));
+            let op = objects::op(what, &inode.data, number);
             env.start_io(object, snaps, vec![op], IoWhy::Data(ino));
         }
     }
 
-    /// One object operation has ended; that the object was not there is as good.
-    pub fn io_done(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
+    /// One object operation has ended; that the object was not there is as good, unless it was to be made.
+    pub fn io_done(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        ino: InodeKey,
+        is_found: bool,
+    ) {
         if let Some(inode) = cache.inodes.get_mut(&ino) {
+            let work = inode.under_way.data_work.as_ref();
+            if work.is_some_and(|work| matches!(work.what, Work::Store(_))) && !is_found {
+                let text = format!("the {} bytes of file {ino} can't be stored: its pool is gone", inode.data.size);
+                env.log(Level::Error, "data_lost", text);
+            }
             inode.under_way.edit(|at| at.data_work.iter_mut().for_each(|work| work.in_flight -= 1));
         }
         self.continue_work(env, cache, sessions, ino);
@@ -264,28 +297,40 @@ impl Strays {
         cache: &mut Cache,
         sessions: &mut Sessions,
         ino: InodeKey,
-        cut: Option<Cut>,
+        what: Work,
     ) {
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
         inode.under_way.edit(|at| at.data_work = None);
         self.under_way -= 1;
-        self.purging -= usize::from(cut.is_none());
-        if cut.is_some_and(|cut| cut.seq != inode.data.truncate_seq) {
-            // The file was truncated once more meanwhile.
-            self.to_cut.insert(ino);
-            return;
-        }
-        self.truncations.remove(&ino);
-        if cut.is_none() {
-            let (dir, key) = inode.place.clone().expect("a purged inode is a stray");
-            let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget { inode: ino }];
-            self.forget(ino);
-            commit(env, cache, sessions, "purge", updates);
-            return;
-        }
-        let mut data = inode.data.clone();
-        data.truncate_from = 0;
-        commit_inode(env, cache, sessions, None, "truncated", data, Vec::new());
+        self.purging -= usize::from(what == Work::Purge);
+        let (data, event) = match what {
+            Work::Purge => {
+                let (dir, key) = inode.place.clone().expect("a purged inode is a stray");
+                let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget { inode: ino }];
+                self.forget(ino);
+                commit(env, cache, sessions, "purge", updates);
+                return;
+            }
+            Work::Cut(cut) if cut.seq != inode.data.truncate_seq => {
+                // The file was truncated once more meanwhile.
+                self.to_cut.insert(ino);
+                return;
+            }
+            Work::Store(version) if inode.data.packed.as_ref().is_some_and(|p| p.version != version) => {
+                // Its client has sent the data once more.
+                self.to_store.insert(ino);
+                return;
+            }
+            Work::Cut(_) => {
+                self.truncations.remove(&ino);
+                (InodeData { truncate_from: 0, ..inode.data.clone() }, "truncated")
+            }
+            Work::Store(_) => {
+                self.stores.remove(&ino);
+                (InodeData { packed: None, ..inode.data.clone() }, "data stored")
+            }
+        };
+        commit_inode(env, cache, sessions, None, event, data, Vec::new());
         env.due(Due::CapsChanged(ino));
     }
 
@@ -293,7 +338,7 @@ impl Strays {
     pub fn check(&self) {
         assert!(self.under_way <= MAX_FILES, "{} files are worked on at once", self.under_way);
         assert!(self.purging <= self.under_way, "purges are work, too");
-        let noted = self.purges.len() + self.truncations.len();
+        let noted = self.purges.len() + self.truncations.len() + self.stores.len();
         assert!(self.under_way <= noted && self.to_purge.len() <= noted, "only noted inodes are worked on");
         assert!(self.to_cut.len() <= noted, "only noted inodes are shortened");
     }
@@ -338,12 +383,14 @@ fn is_stray(env: &Env, inode: &Inode) -> bool {
 /// The work that is to be done on an inode's objects now.
 fn due_work(env: &Env, cache: &Cache, inode: &Inode, is_absent: bool) -> Option<DataWork> {
     let data = &inode.data;
-    let (cut, objects) = if is_stray(env, inode) && data.nlink == 0 && inode.is_idle() && !is_absent {
-        (None, 0..objects::all_objects(data))
+    let (what, objects) = if is_stray(env, inode) && data.nlink == 0 && inode.is_idle() && !is_absent {
+        (Work::Purge, 0..objects::all_objects(data))
+    } else if let Some(packed) = &data.packed {
+        (Work::Store(packed.version), 0..1)
     } else {
         let (cut, objects) = Cut::of(data)?;
-        (Some(cut), objects)
+        (Work::Cut(cut), objects)
     };
     let snaps = snaps_of_objects(cache, inode);
-    Some(DataWork { cut, snaps, next: objects.start, end: objects.end, in_flight: 0 })
+    Some(DataWork { what, snaps, next: objects.start, end: objects.end, in_flight: 0 })
 }

@@ -1,5 +1,6 @@
 //! The objects of a file or directory, for removing or shortening them.
 
+use crate::cache::Work;
 use crate::cut::{Cut, object_count};
 use crate::io::{ObjOp, ObjectId};
 use fsfmt::{DirFrag, InodeData, names};
@@ -24,8 +25,26 @@ pub(super) fn all_objects(data: &InodeData) -> u64 {
     }
 }
 
+/// What work does to object `number`.
+pub(super) fn op(what: Work, data: &InodeData, number: u64) -> ObjOp {
+    match what {
+        Work::Purge => ObjOp::Delete,
+        Work::Cut(cut) => cut_op(cut, &data.layout, number),
+        Work::Store(_) => {
+            let packed = data.packed.as_ref().filter(|_| !forgets_data());
+            let bytes = packed.map_or(Vec::new(), |packed| packed.inline.clone());
+            ObjOp::Write { offset: 0, data: bytes }
+        }
+    }
+}
+
+/// Planted fault: data of the journal are taken for stored.
+fn forgets_data() -> bool {
+    stdx::mutants::is_active("mds_forgets_data_of_the_journal")
+}
+
 /// What a truncation does to object `number`.
-pub(super) fn cut_op(cut: Cut, layout: &FileLayout, number: u64) -> ObjOp {
+fn cut_op(cut: Cut, layout: &FileLayout, number: u64) -> ObjOp {
     match object_size(layout, number, cut.size) {
         size if cut.is_aside => ObjOp::Cut { size, seq: cut.seq },
         0 => ObjOp::Delete,

@@ -7,6 +7,7 @@
 mod expiry;
 mod round;
 
+use super::commit::commit_inode;
 use super::effect::{Effect, Stage};
 use super::env::{Due, Env};
 use super::sessions::Sessions;
@@ -122,6 +123,9 @@ impl WriteBack {
         }
         let current = env.journal().current();
         let up_to = if is_crowded(cache) { Some(current) } else { self.wanted(env) };
+        if let Some(up_to) = self.wanted(env).filter(|_| env.journal().is_filling()) {
+            journal_again(env, cache, sessions, up_to);
+        }
         if (up_to.is_some() || flush.is_some()) && self.in_flight == 0 {
             // Only durable changes may be written back. Changes wait for the moment in which all are, or a
             // busy directory would never have one.
@@ -206,6 +210,19 @@ impl WriteBack {
             env.stage() <= Stage::Replaying || needed >= oldest,
             "segment {needed} has expired too early"
         );
+    }
+}
+
+/// Journals files again whose data are in segments up to `up_to` only, and can't be stored for long: without
+/// those of a data pool the rank goes on.
+fn journal_again(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, up_to: Segment) {
+    let segment = env.journal().current();
+    for (dir, files) in cache.unstored_up_to(up_to) {
+        for file in files {
+            let Some(data) = cache.inodes.get(&file).map(|inode| inode.data.clone()) else { continue };
+            commit_inode(env, cache, sessions, None, "data not stored yet", data, Vec::new());
+        }
+        cache.note_journaled_again(dir, segment);
     }
 }
 
