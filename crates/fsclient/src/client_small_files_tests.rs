@@ -3,7 +3,9 @@
 use super::tests::{ALONE, INO, READERS, Rig, answers, asked_mds, cap_messages, requests};
 use super::*;
 use crate::key::InodeKey;
-use msgs::{ClientCaps, ClientReply, ClientSession, MdsOp, cap, cap_op, session_metadata, session_op, small_file};
+use msgs::{
+    ClientCaps, ClientReply, ClientSession, MdsOp, cap, cap_op, session_metadata, session_op, small_file,
+};
 use stdx::Bufs;
 
 impl Rig {
@@ -31,7 +33,10 @@ impl Rig {
         let tid = self.client.cache.last_flush();
         let inline_version = if is_taken { small_file::IN_JOURNAL } else { 0 };
         let (op, dirty) = (cap_op::FLUSH_ACK, msgs::Caps(cap::FILE_WR));
-        self.mds_says(tid, ClientCaps { op, ino: INO, cap_id: 9, dirty, inline_version, ..ClientCaps::default() })
+        self.mds_says(
+            tid,
+            ClientCaps { op, ino: INO, cap_id: 9, dirty, inline_version, ..ClientCaps::default() },
+        )
     }
 
     /// Writes `len` bytes and syncs them, which the MDS takes.
@@ -188,7 +193,8 @@ fn a_lost_session_loses_what_was_on_its_way_and_says_so() {
     let mut rig = Rig::with_new_file();
     rig.write(0, 100);
     rig.sync_it();
-    let out = rig.mds_says(0, ClientCaps { op: cap_op::EXPORT, ino: INO, cap_id: 9, ..ClientCaps::default() });
+    let out =
+        rig.mds_says(0, ClientCaps { op: cap_op::EXPORT, ino: INO, cap_id: 9, ..ClientCaps::default() });
     assert_eq!(answers(&out), [&Err(Errno::EIO)]);
     assert_eq!(rig.buffered().0, 0);
     rig.flushed(true);

@@ -93,9 +93,14 @@ impl FileData<'_> {
     }
 
     /// Waits until what the MDS's journal alone has of a file is in its objects, where it is looked for next.
-    pub(crate) fn wait_for_store(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, sized: bool) -> Option<Step> {
+    pub(crate) fn wait_for_store(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        key: InodeKey,
+        sized: bool,
+    ) -> Option<Step> {
         let data = self.cache.inode(key)?.data();
-        if data.is_in_journal() && !reads_past_journal() {
+        if data.is_in_journal() {
             return Some(self.sessions.ask(attempt, self.cache, mds_request::store(key.ino())));
         }
         data.is_leaving().then(|| self.wait_for_inode(attempt, key, sized))
@@ -167,7 +172,9 @@ impl FileData<'_> {
         let step = if inode.data().dirty().covers(offset, end) {
             let zeros = Bufs::from(stdx::Buf::zeros(len as usize));
             done(Answer::Data(inode.data().dirty().overlay(offset, zeros)))
-        } else if let Some(step) = self.wait_for_store(attempt, key, sized) {
+        } else if !reads_past_journal()
+            && let Some(step) = self.wait_for_store(attempt, key, sized)
+        {
             step
         } else {
             self.read_objects(attempt, key, Range { offset, len })

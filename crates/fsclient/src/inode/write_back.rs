@@ -63,7 +63,10 @@ impl WriteBack {
             return false;
         }
         let flight = self.dirty.take_off(size, size);
-        assert!(flight.is_some_and(|flight| flight.data.len() as u64 == size), "the whole content is waiting");
+        assert!(
+            flight.is_some_and(|flight| flight.data.len() as u64 == size),
+            "the whole content is waiting"
+        );
         self.small_file = SmallFile::Leaving;
         true
     }

@@ -121,7 +121,7 @@ impl Inode {
         }
         // Whoever has written data that are in the journal only keeps what it has. They are in no object yet,
         // where others would look for them.
-        if self.data.packed.is_some() && !grants_before_data_are_stored() {
+        if self.data.packed.is_some() && !ignores_where_data_are() {
             bits &= !OBJECT_BITS | self.caps.get(holder).map_or(0, |cap| cap.pending);
         }
         if self.under_way.shared_at.is_some() {
@@ -150,7 +150,8 @@ impl Inode {
     /// True if somebody wants to read or write objects, and may not because the data are in the journal only.
     pub fn is_store_awaited(&self) -> bool {
         let waits = |cap: &Cap| cap.wanted & OBJECT_BITS & !cap.pending != 0;
-        self.data.packed.is_some() && (!self.under_way.waiters.is_empty() || self.caps.values().any(waits))
+        let matters = self.data.packed.is_some() && !ignores_where_data_are();
+        matters && (!self.under_way.waiters.is_empty() || self.caps.values().any(waits))
     }
 
     /// True if `client` could be given a directory to work in it alone, once the inode records that.
@@ -180,6 +181,6 @@ impl Inode {
 }
 
 /// Planted fault: clients look into objects before the journal's data are there.
-fn grants_before_data_are_stored() -> bool {
+fn ignores_where_data_are() -> bool {
     stdx::mutants::is_active("mds_grants_before_data_are_stored")
 }

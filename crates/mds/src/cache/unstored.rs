@@ -58,6 +58,10 @@ impl Unstored {
 
     /// Asserts the invariant; `bytes` are those of all cached inodes.
     pub(super) fn check(&self, bytes: u64) {
-        assert_eq!((self.bytes, self.files.values().sum::<u64>()), (bytes, bytes), "data in the journal only");
+        assert_eq!(
+            (self.bytes, self.files.values().sum::<u64>()),
+            (bytes, bytes),
+            "data in the journal only"
+        );
     }
 }

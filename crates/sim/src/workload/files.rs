@@ -11,8 +11,8 @@
 
 use super::believed::Believed;
 use super::file_requests::{
-    O_TRUNC, O_WRONLY, S_IFDIR, S_IFLNK, S_IFMT, Task, Work, cells_of, changes_attributes, data_first,
-    data_request, limit_request, name_request, names_of, number, read_of,
+    O_TRUNC, O_WRONLY, S_IFDIR, S_IFLNK, S_IFMT, Task, Use, Work, cells_of, changes_attributes, data_first,
+    data_request, limit_request, name_request, names_of, number, read_of, use_of,
 };
 use super::snap_walk::{Found, Walk};
 use super::{ClientWorld, Load};
@@ -413,7 +413,7 @@ impl FileLoad {
                 self.record(client, Outcome::Name(Answer::Ino(entry.attr.ino)));
                 self.clients[client].doing.as_mut().expect("still at it").work =
                     Work::Data(entry.attr.ino, contents::Action::Stat);
-                self.close(client, *fh)
+                self.fill(client, entry.attr.ino, *fh).or_else(|| self.close(client, *fh))
             }
             (Stage::First, Ok(_)) if changes_attributes(&work) => Some((Stage::SyncAll, FsRequest::Sync)),
             (Stage::SyncAll, _) if matches!(work, Work::Sync) => {
@@ -459,6 +459,20 @@ impl FileLoad {
             }
         };
         self.go_on(world, client, next);
+    }
+
+    /// A file that everyone writes is written and synced as soon as it is made, as many programs do.
+    fn fill(&mut self, client: usize, ino: u64, fh: Fh) -> Option<(Stage, FsRequest)> {
+        if use_of(ino) != Use::Shared {
+            return None;
+        }
+        self.next_tag += 1;
+        let action = contents::Action::Write { offset: 0, tag: self.next_tag };
+        let (number, call) = (self.contents.called(ino, client, action.clone()), self.names.moment());
+        let (work, stage) = (Work::Data(ino, action), Stage::Data(fh));
+        let request = data_request(&work, fh, 0);
+        self.clients[client].doing = Some(Doing { number, call, ..Doing::new(work, stage) });
+        Some((stage, request))
     }
 
     /// All names of a directory are here. At the end each leads on to its inode.

@@ -66,7 +66,8 @@ impl Sessions {
     fn send_open(&mut self, env: &mut Env, client: ClientId, lsn: Lsn, refused: &BTreeSet<RefusedLock>) {
         let mut open = Self::message(env, session_op::OPEN, 0);
         open.features = ClientSession::feature_bytes(FEATURES);
-        let all = [session_metadata::RENAME_FLAGS, session_metadata::ASYNC_DIRS, session_metadata::SMALL_FILES];
+        let all =
+            [session_metadata::RENAME_FLAGS, session_metadata::ASYNC_DIRS, session_metadata::SMALL_FILES];
         for extension in all {
             open.metadata.insert(extension.to_owned(), String::new());
         }

@@ -283,7 +283,8 @@ impl Strays {
         if let Some(inode) = cache.inodes.get_mut(&ino) {
             let work = inode.under_way.data_work.as_ref();
             if work.is_some_and(|work| matches!(work.what, Work::Store(_))) && !is_found {
-                let text = format!("the {} bytes of file {ino} can't be stored: its pool is gone", inode.data.size);
+                let text =
+                    format!("the {} bytes of file {ino} can't be stored: its pool is gone", inode.data.size);
                 env.log(Level::Error, "data_lost", text);
             }
             inode.under_way.edit(|at| at.data_work.iter_mut().for_each(|work| work.in_flight -= 1));
