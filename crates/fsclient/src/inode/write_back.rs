@@ -7,8 +7,8 @@ use wire::Errno;
 /// Buffered writes of one file.
 ///
 /// Invariants: a file whose data are in the MDS's journal has none buffered, and one whose data are on their
-/// way there has them in flight and no others; `counted_bytes` is this file's part of the client's total; it lags behind `dirty` only until
-/// the next [`WriteBack::recount`].
+/// way there has them in flight and no others; `counted_bytes` is this file's part of the client's total, and
+/// lags behind `dirty` only until the next [`WriteBack::recount`].
 #[derive(Debug, Default)]
 pub(crate) struct WriteBack {
     dirty: Dirty,
