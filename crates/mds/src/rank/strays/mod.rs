@@ -1,7 +1,8 @@
 //! Work on files' objects: cutting off what a truncation frees, storing data that are in the journal only,
-//! and removing everything of an inode that has neither a name nor a capability. All are in the journal before
-//! they begin (`truncate_from`, `packed`, the stray entry), so that a crash only repeats them; and so are the
-//! snapshots for which they preserve objects, or a crash would leave clones of a snapshot that nobody knows.
+//! and removing everything of an inode that has neither a name nor a capability. All are in the journal
+//! before they begin (`truncate_from`, `packed`, the stray entry), so that a crash only repeats them; and so
+//! are the snapshots for which they preserve objects, or a crash would leave clones of a snapshot that nobody
+//! knows.
 
 mod line;
 mod objects;
