@@ -2,6 +2,7 @@
 
 use super::tests::{ALONE, INO, READERS, Rig, answers, asked_mds, cap_messages, requests};
 use super::*;
+use crate::buffer::WRITE_BACK_AFTER;
 use crate::key::InodeKey;
 use msgs::{
     ClientCaps, ClientReply, ClientSession, MdsOp, cap, cap_op, session_metadata, session_op, small_file,
@@ -144,15 +145,81 @@ fn before_objects_are_looked_into_the_content_is_stored() {
 }
 
 #[test]
-fn a_write_waits_until_the_content_is_stored() {
+fn a_content_that_changes_goes_to_the_journal_again() {
     let mut rig = Rig::with_new_file();
     rig.synced(100);
-    let out = rig.write(100, 10);
-    assert!(answers(&out).is_empty() && rig.buffered().0 == 0);
-    let out = rig.stored(&out);
-    assert_eq!(answers(&out), [&Ok(Answer::Written(10))]);
-    assert!(contents(&rig.sync_it()).is_empty());
-    assert_eq!(rig.client.services.flights(), 1);
+    for len in [110, 130] {
+        assert_eq!(answers(&rig.write(len - 20, 20)), [&Ok(Answer::Written(20))]);
+        assert_eq!(contents(&rig.sync_it()), [vec![7; len as usize]]);
+        assert_eq!(answers(&rig.flushed(true)), [&Ok(Answer::Done)]);
+    }
+    rig.write(0, 1);
+    assert_eq!(contents(&rig.sync_it()), [vec![7; 130]]);
+    assert!(answers(&rig.flushed(false)).is_empty(), "the former one is stored");
+    assert_eq!(answers(&rig.writes_arrive()), [&Ok(Answer::Done)]);
+}
+
+#[test]
+fn a_hole_in_a_content_that_changes_is_zeros() {
+    let mut rig = Rig::with_new_file();
+    rig.synced(10);
+    rig.write(20, 10);
+    assert_eq!(contents(&rig.sync_it()), [[vec![7; 10], vec![0; 10], vec![7; 10]].concat()]);
+}
+
+#[test]
+fn what_has_changed_never_leaves_past_the_journal() {
+    for why in 0..3 {
+        let mut rig = Rig::with_new_file();
+        rig.synced(100);
+        rig.write(0, 1);
+        let out = match why {
+            0 => rig.caps(cap_op::REVOKE, 2, READERS & !cap::FILE_CACHE),
+            1 => rig.close_and_wait(),
+            _ => rig.ask(FsRequest::Setattr {
+                ino: INO,
+                set: crate::api::SetAttr { size: Some(10), ..Default::default() },
+            }),
+        };
+        assert_eq!((contents(&out), rig.client.services.flights()), (vec![vec![7; 100]], 0), "case {why}");
+        rig.flushed(false);
+        rig.now.mono = rig.now.mono + WRITE_BACK_AFTER;
+        rig.input(Input::Timer);
+        assert_eq!(rig.client.services.flights(), 1, "case {why}");
+    }
+}
+
+#[test]
+fn a_write_waits_for_the_store_unless_the_whole_content_is_known_and_stays_small() {
+    let cases: [fn(&mut Rig); 5] = [
+        |_| {},
+        |rig| drop(rig.write(100, 10)),
+        |rig| {
+            rig.forget_file();
+            rig.open_with(0);
+        },
+        // Others may have written meanwhile.
+        |rig| {
+            rig.caps(cap_op::REVOKE, 2, READERS);
+            rig.caps(cap_op::GRANT, 3, ALONE);
+        },
+        |rig| {
+            let set = crate::api::SetAttr { size: Some(10), ..Default::default() };
+            rig.ask(FsRequest::Setattr { ino: INO, set });
+        },
+    ];
+    for (n, case) in cases.into_iter().enumerate() {
+        let mut rig = Rig::with_new_file();
+        rig.synced(100);
+        case(&mut rig);
+        let at = if n < 2 { small_file::MAX_BYTES - 9 } else { 100 };
+        let out = rig.write(at, 10);
+        assert!(answers(&out).is_empty(), "case {n}");
+        let out = rig.stored(&out);
+        assert_eq!(answers(&out), [&Ok(Answer::Written(10))], "case {n}");
+        assert!(contents(&rig.sync_it()).is_empty());
+        assert!(rig.client.services.flights() > 0);
+    }
 }
 
 #[test]
@@ -163,9 +230,7 @@ fn while_the_content_is_on_its_way_it_is_read_here_and_writes_wait() {
     let out = rig.read_it();
     assert_eq!(answers(&out), [&Ok(Answer::Data(Bufs::from(vec![7; 100])))]);
     assert!(answers(&rig.write(50, 100)).is_empty());
-    let out = rig.flushed(true);
-    assert_eq!(answers(&out), [&Ok(Answer::Done)], "the sync");
-    assert_eq!(answers(&rig.stored(&out)), [&Ok(Answer::Written(100))]);
+    assert_eq!(answers(&rig.flushed(true)), [&Ok(Answer::Done), &Ok(Answer::Written(100))]);
 }
 
 #[test]

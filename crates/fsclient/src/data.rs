@@ -92,7 +92,8 @@ impl FileData<'_> {
         }
     }
 
-    /// Waits until what the MDS's journal alone has of a file is in its objects, where it is looked for next.
+    /// Waits until what the MDS's journal alone has of a file is in its objects, which are looked into or
+    /// changed next.
     pub(crate) fn wait_for_store(
         &mut self,
         attempt: &mut Attempt<'_>,
@@ -100,7 +101,7 @@ impl FileData<'_> {
         sized: bool,
     ) -> Option<Step> {
         let data = self.cache.inode(key)?.data();
-        if data.is_in_journal() {
+        if data.is_in_journal() || data.is_changed() {
             return Some(self.sessions.ask(attempt, self.cache, mds_request::store(key.ino())));
         }
         data.is_leaving().then(|| self.wait_for_inode(attempt, key, sized))
@@ -251,9 +252,6 @@ impl FileData<'_> {
             Err(errno) => return fail(errno),
         };
         let key = file.key();
-        if let Some(step) = self.wait_for_store(attempt, key, sized) {
-            return step;
-        }
         let pool = self.cache.inode(key).map_or(0, |inode| inode.attrs().layout().pool);
         if self.services.osdmap().is_full(pool) {
             return fail(Errno::ENOSPC);
@@ -273,6 +271,11 @@ impl FileData<'_> {
         }
         if end > self.sessions.map().max_file_size {
             return fail(Errno::EFBIG);
+        }
+        if !self.cache.open_inode(key).may_change_small_file(end)
+            && let Some(step) = self.wait_for_store(attempt, key, sized)
+        {
+            return step;
         }
         let inode = self.cache.open_inode(key);
         if end > inode.caps().max_size() {

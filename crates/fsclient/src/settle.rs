@@ -42,7 +42,7 @@ impl Settling<'_> {
         if let Some(inode) = self.cache.inode_mut(key) {
             inode.discard_removed();
         }
-        if self.hands_over(key) {
+        if self.hands_over(now, key) {
             return self.window.note_sync(now.mono);
         }
         loop {
@@ -78,11 +78,12 @@ impl Settling<'_> {
     }
 
     /// Has a small new file go to its MDS, if that takes it. Returns true if it does from now on.
-    fn hands_over(&mut self, key: InodeKey) -> bool {
+    fn hands_over(&mut self, now: Now, key: InodeKey) -> bool {
+        let is_due = self.cache.inode(key).is_some_and(|inode| self.cache.is_write_back_due(now, inode));
         let Some(inode) = self.cache.inode_mut(key) else { return false };
         let rank = inode.caps().cap().map(|cap| cap.auth_rank());
         if rank.is_some_and(|rank| self.sessions.takes_small_files(rank)) {
-            return inode.hand_over();
+            return is_due && inode.hand_over();
         }
         inode.keep_from_journal();
         false

@@ -134,6 +134,29 @@ fn only_new_small_files_go_through_the_journal() {
 }
 
 #[test]
+fn a_newer_content_takes_the_place_of_the_one_in_the_journal_even_while_that_is_being_stored() {
+    for seed in 60..90 {
+        let mut w = two_clients(seed);
+        let file = synced(&mut w, "f", b"content");
+        if seed % 2 == 0 {
+            w.advance(Duration::from_secs(1));
+            w.advance(Duration::from_secs(1));
+            for _ in 0..seed % 4 {
+                w.io_step();
+            }
+        }
+        let is_taken = sync(&mut w, file, b"a newer content");
+        assert!(is_taken || object(&w, file) == Some(b"content".to_vec()), "seed {seed}: it is in one place");
+        if seed % 3 == 0 {
+            w.crash(&[A, B]);
+        }
+        w.call(B, open("f", 0));
+        let expected: &[u8] = if is_taken { b"a newer content" } else { b"content" };
+        assert_eq!(object(&w, file).as_deref(), Some(expected), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_truncation_comes_after_the_content() {
     let mut w = two_clients(5);
     let file = synced(&mut w, "f", b"content");

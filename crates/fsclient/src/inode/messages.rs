@@ -124,7 +124,9 @@ impl Inode {
     /// Takes the acknowledgement of a flush.
     pub(crate) fn take_flush_ack(&mut self, tid: u64, ack: &ClientCaps) {
         self.caps.take_flush_ack(tid);
-        self.data.take_flush_ack(tid, ack.inline_version == small_file::IN_JOURNAL);
+        let is_taken = ack.inline_version == small_file::IN_JOURNAL;
+        let keeps = self.usage.access().writes && self.may(cap::FILE_WR | cap::FILE_BUFFER);
+        self.data.take_flush_ack(tid, is_taken, keeps && !self.caps.is_revoked());
     }
 
     /// The capability is gone, and with it the belief in everything that rested on it.

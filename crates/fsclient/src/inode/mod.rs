@@ -265,6 +265,9 @@ impl Inode {
 
     pub(crate) fn closed(&mut self, access: Access) {
         self.usage.closed(access);
+        if !self.usage.access().writes {
+            self.data.closed();
+        }
     }
 
     /// Local callers get pages by a read or write. Those that they may not keep are theirs to check.
@@ -452,7 +455,7 @@ impl Inode {
     pub(crate) fn discard_removed(&mut self) {
         let is_gone = self.attrs.nlink() == 0 && self.usage.is_closed() && !self.promised.is_any();
         if is_gone && self.may(cap::FILE_BUFFER) && !self.caps.is_revoked() {
-            self.data.dirty_mut().discard();
+            self.data.forget_waiting();
         }
     }
 
@@ -472,6 +475,7 @@ impl Inode {
     /// Buffers a write.
     pub(crate) fn write(&mut self, offset: u64, data: Bufs, wall: Wall) {
         let end = offset + data.len() as u64;
+        self.data.note_changed(offset);
         self.data.dirty_mut().write(offset, data);
         self.note_write(end, wall);
         self.note_pages();
@@ -487,6 +491,9 @@ impl Inode {
     /// Has the whole content of a small new file that a caller syncs go to the MDS with the next flush,
     /// instead of to an object. Returns true if it does from now on.
     pub(crate) fn hand_over(&mut self) -> bool {
+        if self.data.is_changed() {
+            return self.data.hand_over(self.attrs.size());
+        }
         let most = small_file::MAX_BYTES;
         let attrs = &self.attrs;
         let fits = attrs.size() <= most && u64::from(attrs.layout().stripe_unit) >= most;
@@ -494,6 +501,11 @@ impl Inode {
         let is_alone = self.may(cap::FILE_WR | cap::FILE_BUFFER) && !self.caps.is_revoked();
         let is_awaited = self.data.is_fsynced() && self.usage.has_waiters();
         is_awaited && fits && is_uncut && is_alone && self.data.hand_over(self.attrs.size())
+    }
+
+    /// True if a write that ends at `end` may change the content that is in the journal: it goes there again.
+    pub(crate) fn may_change_small_file(&self, end: u64) -> bool {
+        end <= small_file::MAX_BYTES && self.data.knows_content(self.attrs.size())
     }
 
     /// The MDS takes no data: those of a small new file go to an object.
@@ -508,7 +520,11 @@ impl Inode {
 
     /// Cuts buffered data off at `size`.
     pub(crate) fn truncate_buffered(&mut self, size: u64) {
-        self.data.dirty_mut().truncate(size);
+        self.data.not_fresh();
+        // What has changed since it went into the journal goes there as a whole, and is cut then.
+        if !self.data.is_changed() {
+            self.data.dirty_mut().truncate(size);
+        }
     }
 
     /// Forgets buffered data in a hole, and has those in flight arrive.
@@ -670,6 +686,11 @@ impl Inode {
     pub(crate) fn check(&self) {
         self.caps.check();
         self.data.check();
+        let is_whole = || self.data.is_whole(self.attrs.size());
+        assert!(
+            !self.data.is_changed() || is_whole(),
+            "a part of what has changed since it was in the journal"
+        );
         self.pages.check();
         self.trust.check();
         self.told_names.check();

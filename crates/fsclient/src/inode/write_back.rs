@@ -2,6 +2,7 @@
 
 use super::small_files::SmallFile;
 use crate::dirty::{Dirty, Flight};
+use stdx::{Buf, Bufs};
 use wire::Errno;
 
 /// Buffered writes of one file.
@@ -20,6 +21,8 @@ pub(crate) struct WriteBack {
     /// Of those who wait for a sync, somebody called fsync.
     is_fsynced: bool,
     small_file: SmallFile,
+    /// The content that is in the journal, as long as somebody may change it.
+    content: Option<Box<Bufs>>,
     /// Failures of writes so far, and the last one's error. Every handle that was open is told once by fsync,
     /// and until then by each close of a descriptor: that may be a child's, which nobody asks.
     failures: u64,
@@ -49,17 +52,23 @@ impl WriteBack {
         self.small_file = SmallFile::Fresh;
     }
 
-    /// Others may write from now on, or something of the file goes to an object.
+    /// Others may write from now on, or the file is cut or punched: nothing is known here of its content.
     pub(super) fn not_fresh(&mut self) {
+        self.content = None;
         if self.small_file == SmallFile::Fresh {
             self.small_file = SmallFile::InObjects;
         }
     }
 
+    /// True if all of a file of `size` bytes is waiting.
+    pub(super) fn is_whole(&self, size: u64) -> bool {
+        self.dirty.covers(0, size) && self.dirty.waiting_bytes() == size && !self.dirty.is_flying()
+    }
+
     /// Hands out the whole content of a new file of `size` bytes, for the next flush. Returns true if it did.
     pub(super) fn hand_over(&mut self, size: u64) -> bool {
-        let is_whole = self.dirty.covers(0, size) && self.dirty.waiting_bytes() == size;
-        if self.small_file != SmallFile::Fresh || !is_whole || self.dirty.is_flying() || size == 0 {
+        let is_due = matches!(self.small_file, SmallFile::Fresh | SmallFile::Changed);
+        if !is_due || size == 0 || !self.is_whole(size) {
             return false;
         }
         let flight = self.dirty.take_off(size, size);
@@ -80,12 +89,14 @@ impl WriteBack {
         self.dirty.flight(0).map(|data| data.to_vec())
     }
 
-    /// Flush `tid` is acknowledged; `is_taken` if the MDS has taken the content that came with it.
-    pub(super) fn take_flush_ack(&mut self, tid: u64, is_taken: bool) {
+    /// Flush `tid` is acknowledged; `is_taken` if the MDS has taken the content that came with it, and `keeps` if
+    /// it is to be known here as long as nobody else may change it.
+    pub(super) fn take_flush_ack(&mut self, tid: u64, is_taken: bool, keeps: bool) {
         if self.small_file != SmallFile::Sent(tid) {
             return;
         }
         if is_taken {
+            self.content = self.dirty.flight(0).filter(|_| keeps).cloned().map(Box::new);
             self.dirty.landed(0);
             self.small_file = SmallFile::InJournal;
         } else {
@@ -102,9 +113,11 @@ impl WriteBack {
 
     /// The content that was not sent yet goes to an object.
     pub(super) fn keep_from_journal(&mut self) {
-        self.not_fresh();
-        if self.small_file == SmallFile::Leaving {
-            self.come_back();
+        self.content = None;
+        match self.small_file {
+            SmallFile::Fresh | SmallFile::Changed => self.small_file = SmallFile::InObjects,
+            SmallFile::Leaving => self.come_back(),
+            SmallFile::InObjects | SmallFile::Sent(_) | SmallFile::InJournal => {}
         }
     }
 
@@ -115,8 +128,44 @@ impl WriteBack {
 
     /// The MDS has stored the content in an object.
     pub(super) fn stored(&mut self) {
-        if self.small_file == SmallFile::InJournal {
+        if matches!(self.small_file, SmallFile::InJournal | SmallFile::Changed) {
             self.small_file = SmallFile::InObjects;
+            self.content = None;
+        }
+    }
+
+    /// Nobody has the file open for writing any more.
+    pub(super) fn closed(&mut self) {
+        self.content = None;
+    }
+
+    /// True if the content of `size` bytes that is in the journal is known here.
+    pub(super) fn knows_content(&self, size: u64) -> bool {
+        self.is_changed() || self.content.as_ref().is_some_and(|content| content.len() as u64 == size)
+    }
+
+    /// The content that is in the journal is about to be changed from `offset` on. A hole before that is zeros.
+    pub(super) fn note_changed(&mut self, offset: u64) {
+        if let Some(content) = self.content.take().filter(|_| self.is_in_journal()) {
+            self.dirty.write(0, *content);
+            self.small_file = SmallFile::Changed;
+        }
+        let end = self.dirty.waiting_end();
+        if self.is_changed() && offset > end {
+            self.dirty.write(end, Buf::zeros((offset - end) as usize).into());
+        }
+    }
+
+    /// True if the whole content is buffered because it has changed since it went into the journal.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.small_file == SmallFile::Changed
+    }
+
+    /// Forgets what has not left: the file is gone.
+    pub(super) fn forget_waiting(&mut self) {
+        self.dirty.discard();
+        if self.is_changed() {
+            self.small_file = SmallFile::InJournal;
         }
     }
 
@@ -182,8 +231,9 @@ impl WriteBack {
         self.dirty.discard();
         if self.small_file.is_leaving() {
             self.dirty.landed(0);
-            self.small_file = SmallFile::InObjects;
         }
+        self.small_file = SmallFile::InObjects;
+        self.content = None;
     }
 
     /// The flight at `offset` has ended.
@@ -231,6 +281,10 @@ impl WriteBack {
         assert!(!self.is_in_journal() || self.dirty.is_empty(), "data in the journal and in the buffer");
         let is_whole = self.dirty.waiting_bytes() == 0 && self.dirty.flight(0).is_some();
         assert!(!self.is_leaving() || is_whole, "data on their way to the journal, and others");
+        assert!(
+            !self.is_changed() || !self.dirty.is_flying(),
+            "data of the journal on their way to an object"
+        );
     }
 
     #[cfg(test)]
