@@ -89,8 +89,8 @@ impl WriteBack {
         self.dirty.flight(0).map(|data| data.to_vec())
     }
 
-    /// Flush `tid` is acknowledged; `is_taken` if the MDS has taken the content that came with it, and `keeps` if
-    /// it is to be known here as long as nobody else may change it.
+    /// Flush `tid` is acknowledged; `is_taken` if the MDS has taken the content that came with it, and `keeps`
+    /// if that is to be known here as long as nobody else may change it.
     pub(super) fn take_flush_ack(&mut self, tid: u64, is_taken: bool, keeps: bool) {
         if self.small_file != SmallFile::Sent(tid) {
             return;
@@ -144,7 +144,7 @@ impl WriteBack {
         self.is_changed() || self.content.as_ref().is_some_and(|content| content.len() as u64 == size)
     }
 
-    /// The content that is in the journal is about to be changed from `offset` on. A hole before that is zeros.
+    /// The content that is in the journal is about to be changed from `offset` on. A hole before is zeros.
     pub(super) fn note_changed(&mut self, offset: u64) {
         if let Some(content) = self.content.take().filter(|_| self.is_in_journal()) {
             self.dirty.write(0, *content);
