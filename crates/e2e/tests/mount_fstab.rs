@@ -76,12 +76,17 @@ mkdir kept sbin
 mount --bind "$(realpath /sbin)" kept
 ln -s "$PWD"/kept/* sbin/
 ln -s "$1" sbin/mount.nacre
+ln -s "$1" sbin/mount.fuse.nacre
 ln -s "$1" sbin/umount.fuse.nacre
 mount --bind sbin "$(realpath /sbin)"
 mount -T fstab -a
 mount -T fstab -a
 grep "$PWD/at" /proc/self/mounts
 cat at/file
+mount -o remount,ro "$PWD/at"
+! touch at/new
+mount -o remount,rw "$PWD/at"
+grep "$PWD/at .*rw,nosuid" /proc/self/mounts > remounted
 echo written > at/new
 umount at
 ! grep "$PWD/at" /proc/self/mounts

@@ -111,6 +111,37 @@ fn locks_of_ceph_fuse_survive_a_fail_over() {
     }
 }
 
+fn test_for_locks(program: Program) {
+    let cluster = Cluster::start(Options::default());
+    let (one, two) = (Mount::by(program, &cluster, "one"), Mount::by(program, &cluster, "two"));
+    std::fs::write(one.point().join("f"), "content").expect("writes");
+    for (tester, holder) in [(&one, &one), (&one, &two)] {
+        let (mut holder, mut tester) = (Locker::new(holder), Locker::new(tester));
+        assert_eq!(tester.call("test f ex 0 0"), "un");
+        assert_eq!(holder.call("fcntl f ex 20 0"), "ok");
+        assert_eq!(holder.call("fcntl f sh 10 5"), "ok");
+        assert_eq!(tester.call("test f ex 0 0"), "sh 10 5", "the first in the file");
+        assert_eq!(tester.call("test f sh 0 0"), "ex 20 0", "up to the end of any file");
+        assert_eq!(tester.call("test f ex 1000 1"), "ex 20 0");
+        assert_eq!(tester.call("test f ex 0 10"), "un");
+        assert_eq!(holder.call("test f ex 0 0"), "un", "one's own is not in the way");
+    }
+}
+
+#[test]
+fn a_test_tells_of_the_first_lock_in_the_way() {
+    if is_possible() {
+        test_for_locks(Program::Nacre);
+    }
+}
+
+#[test]
+fn a_test_by_ceph_fuse_tells_of_the_first_lock_in_the_way() {
+    if is_possible() && has("ceph-fuse") {
+        test_for_locks(Program::CephFuse);
+    }
+}
+
 #[test]
 fn who_waits_in_a_circle_or_is_interrupted_is_told_and_who_is_killed_dies() {
     if !is_possible() {

@@ -389,8 +389,8 @@ pub enum Answer {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "fields as in FsRequest")]
 pub enum Invalidate {
-    /// Attributes and the data range of an inode (0, 0 for all data).
-    Inode { ino: Ino, offset: u64, len: u64 },
+    /// Attributes and all data of an inode.
+    Inode { ino: Ino },
     /// Attributes of an inode, without its data.
     Attributes { ino: Ino },
     /// Names in a directory, those that were told not to exist too. This may wait for operations that hold

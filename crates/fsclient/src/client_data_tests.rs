@@ -225,7 +225,8 @@ fn buffered_bytes_are_data_and_absent_objects_holes() {
     for (offset, whence, asked, found) in [
         (5, DATA, 6, 8 << 20),
         (5, HOLE, 6, 5),
-        (8 << 20, HOLE, 4, (8 << 20) + 10),
+        (8 << 20, HOLE, 4, (8 << 20) + 4096),
+        ((8 << 20) + 11, DATA, 4, (8 << 20) + 11),
         (9 << 20, DATA, 4, 20 << 20),
     ] {
         assert!(answers(&rig.seek(offset, whence)).is_empty(), "OSDs are asked");

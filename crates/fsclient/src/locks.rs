@@ -16,6 +16,8 @@ use wire::{Errno, Reader};
 const F_RDLCK: u32 = 0;
 const F_WRLCK: u32 = 1;
 const F_UNLCK: u32 = 2;
+/// The last byte that Linux can lock (`OFFSET_MAX`): an answer with a lock that goes further is EIO to it.
+const LAST_BYTE: u64 = i64::MAX as u64;
 /// An owner with this bit is one by itself; without, only together with the process that asks, which need not
 /// be the one that closes the file.
 const IS_OWNER: u64 = 1 << 63;
@@ -229,7 +231,7 @@ fn range_of(lock: &FileLock) -> Range {
         F_WRLCK => EXCLUSIVE,
         _ => SHARED,
     };
-    let last = if lock.end >= i64::MAX as u64 { u64::MAX } else { lock.end.max(lock.start) };
+    let last = if lock.end >= LAST_BYTE { u64::MAX } else { lock.end.max(lock.start) };
     Range { first: lock.start, last, kind, pid: lock.pid, is_refused: false }
 }
 
@@ -249,10 +251,11 @@ fn lock_args((style, owner): (Style, u64), range: Range, wait: bool) -> FileLock
 fn tested(reply: &ClientReply) -> Step {
     let Ok(found) = Reader::new(&reply.extra).get::<msgs::FileLock>() else { return fail(Errno::EIO) };
     let end = if found.length == 0 { u64::MAX } else { found.start.saturating_add(found.length - 1) };
+    let (start, end) = (found.start.min(LAST_BYTE), end.min(LAST_BYTE));
     let kind = match found.kind {
         SHARED => F_RDLCK,
         EXCLUSIVE => F_WRLCK,
         _ => F_UNLCK,
     };
-    done(Answer::Lock(FileLock { start: found.start, end, kind, pid: found.pid as u32 }))
+    done(Answer::Lock(FileLock { start, end, kind, pid: found.pid as u32 }))
 }

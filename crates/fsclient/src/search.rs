@@ -9,6 +9,9 @@ use wire::Errno;
 
 /// Objects that OSDs are asked for at a time.
 const AT_ONCE: u64 = 64;
+/// What is buffered fills blocks of so many bytes when it arrives at the OSDs, as ours keep it. It is told of
+/// in blocks before that too: programs find out a file system's blocks by such questions.
+const BLOCK: u64 = 4096;
 /// A value of `whence`: data are looked for.
 pub(crate) const SEEK_DATA: u32 = 3;
 /// A value of `whence`: a hole is looked for.
@@ -20,7 +23,7 @@ pub(crate) struct Search {
     /// The range of the file that is looked at.
     start: u64,
     end: u64,
-    /// What is buffered in it: it may arrive at the OSDs, and leave the buffer, meanwhile.
+    /// The blocks of it that are buffered: they may arrive at the OSDs, and leave the buffer, meanwhile.
     buffered: Vec<(u64, u64)>,
     pieces: Vec<Piece>,
     results: Vec<Option<Result<Bufs, Errno>>>,
@@ -33,7 +36,11 @@ impl Search {
         let end = size.min(start.saturating_add(reach(striper, start)));
         let pieces = striper.pieces(start, end - start);
         let results = vec![None; pieces.len()];
-        Self { start, end, buffered: dirty.ranges(start, end), pieces, results, looked }
+        let block = BLOCK.min(striper.stripe_unit());
+        let of_dirty =
+            |(from, to): (u64, u64)| ((from - from % block).max(start), to.next_multiple_of(block).min(end));
+        let buffered = dirty.ranges(start - start % block, end).into_iter().map(of_dirty).collect();
+        Self { start, end, buffered, pieces, results, looked }
     }
 
     /// The objects to ask for, and their ranges.
@@ -168,7 +175,9 @@ mod tests {
                 let at = rng.below(size);
                 if rng.chance(1, 3) {
                     dirty.write(at, Bufs::from(vec![1]));
-                    bytes[at as usize] = true;
+                    // In whole blocks, which are as small as the stripe units here.
+                    let (unit, from) = (u64::from(stripe_unit), at - at % u64::from(stripe_unit));
+                    bytes[from as usize..(from + unit).min(size) as usize].fill(true);
                 }
             }
             for whence in [SEEK_DATA, SEEK_HOLE] {

@@ -94,7 +94,7 @@ impl Settling<'_> {
     fn invalidate(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
         let ino = self.cache.number(key);
         let pages = self.cache.start_invalidation(key);
-        let pages = pages.map(|id| (id, Invalidate::Inode { ino, offset: 0, len: 0 }));
+        let pages = pages.map(|id| (id, Invalidate::Inode { ino }));
         let attributes = self.cache.start_withdrawal(key).map(|id| (id, Invalidate::Attributes { ino }));
         let names = self.cache.start_name_withdrawal(now, key);
         let names = names.map(|(id, names)| (id, Invalidate::Names { parent: ino, names }));

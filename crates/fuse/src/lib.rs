@@ -16,14 +16,15 @@ mod reply;
 mod request;
 mod root;
 mod syncs;
+mod truncations;
 
 pub use identity::ServerProcess;
 pub use options::{Flags, Options};
 
-use client::{Answer, Cluster, FileClock, Found, FsRequest};
+use client::{Answer, Cluster, FileClock, Found, FsRequest, Ino};
 use fuser::Session;
 use handshake::{Handshake, MAX_IO};
-use notices::Held;
+use notices::{Held, Notices};
 use places::{Naming, Places};
 use reply::Device;
 use request::{Form, Request, RequestForm, What};
@@ -64,7 +65,7 @@ impl Mount {
             places: Mutex::new(Places::default()),
         });
         let mut server = Server {
-            held: notices::forward(&device, session.notifier())?,
+            notices: notices::forward(&device, session.notifier())?,
             device,
             form: handshake.request_form(root),
             clock: FileClock::new()?,
@@ -94,7 +95,7 @@ impl Mount {
 struct Server {
     device: Arc<Device>,
     /// Takes answers that wait for a notice.
-    held: mpsc::Sender<Held>,
+    notices: Notices,
     form: RequestForm,
     clock: FileClock,
     /// The value of [`identity::XATTR`].
@@ -140,13 +141,19 @@ impl Server {
                     // The kernel has just given the file its time, and will compare it with ours.
                     self.clock.look();
                 }
-                let (device, held) = (self.device.clone(), self.held.clone());
+                let (device, notices) = (self.device.clone(), self.notices.clone());
+                let truncated = truncated(&request);
+                if let Some(ino) = truncated {
+                    notices.truncation_begins(ino);
+                }
                 let naming = Naming::of(&request);
                 let answer = move |answer| {
                     match naming.and_then(|naming| device.places().take(naming, &answer)) {
                         None => device.answer(unique, form, answer),
-                        // The thread lives as long as this mount; after that nobody waits for an answer.
-                        Some(former) => drop(held.send(Held { former, unique, form, answer })),
+                        Some(former) => notices.hold(Held { former, unique, form, answer }),
+                    }
+                    if let Some(ino) = truncated {
+                        notices.truncation_ended(ino);
                     }
                 };
                 self.device.fs.submit(caller, request, answer);
@@ -173,5 +180,13 @@ impl Server {
             }
         }
         Ok(())
+    }
+}
+
+/// The file of which a request sets the size.
+fn truncated(request: &FsRequest) -> Option<Ino> {
+    match request {
+        FsRequest::Setattr { ino, set } => set.size.map(|_| *ino),
+        _ => None,
     }
 }

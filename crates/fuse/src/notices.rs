@@ -4,7 +4,9 @@
 use crate::places::Place;
 use crate::reply::Device;
 use crate::request::Form;
-use client::{Answer, Entry, Invalidate, Reply};
+use crate::root::Root;
+use crate::truncations::Truncations;
+use client::{Answer, Entry, Ino, Invalidate, Invalidated, Reply};
 use fuser::{INodeNo, Notifier};
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -19,13 +21,14 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Names in a directory that are to be forgotten.
 enum Names {
     /// They are to be asked for again, because their right is revoked.
-    Expire(u64, Vec<Vec<u8>>, client::Invalidated),
+    Expire(u64, Vec<Vec<u8>>, Invalidated),
     /// A directory has another name. The sender is dropped when this one is gone.
     Drop(Place, mpsc::Sender<()>),
 }
 
-/// An inode, the first byte and the number of bytes that are to be forgotten of it.
-type Forgotten = (u64, i64, i64, client::Invalidated);
+/// Pages that are to be dropped: the kernel's number of their inode, and that of the notice if it is waited
+/// for.
+type Dropped = (u64, Option<u64>);
 
 /// The answer to a lookup that is given when the kernel has dropped a former name of the directory.
 pub(crate) struct Held {
@@ -69,28 +72,58 @@ impl NameThreads {
     }
 }
 
-/// Hands the client's notices to the kernel. Returns where lookups of directories that have moved are held.
-pub(crate) fn forward(device: &Arc<Device>, notifier: Notifier) -> io::Result<mpsc::Sender<Held>> {
-    let pages = forget_inodes("fuse-notify", notifier.clone())?;
+/// What requests have to do with notices.
+#[derive(Clone)]
+pub(crate) struct Notices {
+    root: Root,
+    held: mpsc::Sender<Held>,
+    pages: mpsc::Sender<Dropped>,
+    truncations: Truncations<Invalidated>,
+}
+
+impl Notices {
+    /// Has a former name of a directory dropped, then gives an answer.
+    pub(crate) fn hold(&self, held: Held) {
+        // The threads live as long as the mount; after that nobody waits for an answer.
+        let _ = self.held.send(held);
+    }
+
+    /// A request to set the size of `ino` comes.
+    pub(crate) fn truncation_begins(&self, ino: Ino) {
+        self.truncations.begin(ino);
+    }
+
+    /// A request to set the size of `ino` has been answered.
+    pub(crate) fn truncation_ended(&self, ino: Ino) {
+        if self.truncations.end(ino) {
+            let _ = self.pages.send((self.root.outer(ino), None));
+        }
+    }
+}
+
+/// Hands the client's notices to the kernel.
+pub(crate) fn forward(device: &Arc<Device>, notifier: Notifier) -> io::Result<Notices> {
+    let truncations = Truncations::default();
+    let pages = drop_pages(notifier.clone(), truncations.clone())?;
     // Dropping pages waits for writes to them, and a write may wait for attributes to be forgotten.
-    let attributes = forget_inodes("fuse-attrs", notifier)?;
+    let attributes = forget_attributes(notifier)?;
     let names = NameThreads::start(device)?;
     let held = hold(device, names.clone())?;
     let root = device.root;
-    device.fs.on_invalidate(move |what, done| {
+    let notices = Notices { root, held, pages: pages.clone(), truncations: truncations.clone() };
+    device.fs.on_invalidate(move |what, done| match what {
         // As above.
-        let _ = match what {
-            Invalidate::Inode { ino, offset, len } => {
-                pages.send((root.outer(ino), offset as i64, len as i64, done))
+        Invalidate::Inode { ino } => {
+            if let Some(number) = truncations.notice(ino, done) {
+                let _ = pages.send((root.outer(ino), Some(number)));
             }
-            Invalidate::Attributes { ino } => attributes.send((root.outer(ino), -1, 0, done)),
-            Invalidate::Names { parent, names: gone } => {
-                names.send(parent, Names::Expire(parent, gone, done));
-                Ok(())
-            }
-        };
+        }
+        Invalidate::Attributes { ino } => drop(attributes.send((root.outer(ino), done))),
+        Invalidate::Names { parent, names: gone } => {
+            names.send(parent, Names::Expire(parent, gone, done));
+        }
     });
-    Ok(held)
+    Ok(notices)
 }
 
 /// A thread that has former names dropped, and answers lookups after that.
@@ -119,13 +152,31 @@ fn believed_for_no_time(answer: Answer) -> Answer {
     }
 }
 
-/// A thread that has the kernel forget inodes.
-fn forget_inodes(name: &str, notifier: Notifier) -> io::Result<mpsc::Sender<Forgotten>> {
-    let (tx, to_forget) = mpsc::channel::<Forgotten>();
-    spawn(name, move || {
-        for (ino, offset, len, done) in to_forget {
-            // The kernel refuses what it does not know: then there is nothing to forget.
-            let _ = notifier.inval_inode(INodeNo(ino), offset, len);
+/// A thread that has the kernel drop pages.
+fn drop_pages(
+    notifier: Notifier,
+    truncations: Truncations<Invalidated>,
+) -> io::Result<mpsc::Sender<Dropped>> {
+    let (tx, to_drop) = mpsc::channel::<Dropped>();
+    spawn("fuse-notify", move || {
+        for (ino, number) in to_drop {
+            // The kernel refuses what it does not know: then there is nothing to drop.
+            let _ = notifier.inval_inode(INodeNo(ino), 0, 0);
+            if let Some(number) = number {
+                truncations.carried_out(number);
+            }
+        }
+    })?;
+    Ok(tx)
+}
+
+/// A thread that has the kernel forget attributes.
+fn forget_attributes(notifier: Notifier) -> io::Result<mpsc::Sender<(u64, Invalidated)>> {
+    let (tx, to_forget) = mpsc::channel::<(u64, Invalidated)>();
+    spawn("fuse-attrs", move || {
+        for (ino, done) in to_forget {
+            // As above. An offset below 0 means no pages.
+            let _ = notifier.inval_inode(INodeNo(ino), -1, 0);
             drop(done);
         }
     })?;

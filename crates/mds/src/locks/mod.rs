@@ -57,9 +57,9 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// A lock that keeps an owner from having what it asks for, if there is one.
+    /// The first lock in the file that keeps an owner from having what it asks for, if there is one.
     pub fn conflict(&self, ask: &Ask) -> Option<FileLock> {
-        self.files.get(&ask.ino)?.of(ask.style).conflicts(ask).next().map(|held| held.to_wire())
+        self.files.get(&ask.ino)?.of(ask.style).first_conflict(ask).map(|held| held.to_wire())
     }
 
     /// Sets or frees a range that conflicts with no other lock.

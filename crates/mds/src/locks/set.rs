@@ -57,10 +57,22 @@ pub(super) struct LockSet {
 impl LockSet {
     /// The locks of others that keep an owner from having what it asks for.
     pub fn conflicts(&self, ask: &Ask) -> impl Iterator<Item = &Held> {
-        // Who asks to share is kept from it by exclusive ones only.
-        let sharers = if ask.mode == Mode::Exclusive { Some(self.shared.values()) } else { None };
-        let all = [&self.exclusive].into_iter().chain(sharers.into_iter().flatten());
+        let all = self.in_the_way(ask.mode);
         all.flat_map(|ranges| overlapping(ranges, ask.first, ask.last)).filter(|held| held.conflicts(ask))
+    }
+
+    /// Of the locks that keep an owner from having what it asks for the one that begins first, which is what
+    /// `F_GETLK` tells (fcntl(2) of POSIX).
+    pub fn first_conflict(&self, ask: &Ask) -> Option<&Held> {
+        let first = |ranges| overlapping(ranges, ask.first, ask.last).find(|held| held.conflicts(ask));
+        self.in_the_way(ask.mode).filter_map(first).min_by_key(|held| held.first)
+    }
+
+    /// The ranges of which some may keep somebody from a lock of this mode.
+    fn in_the_way(&self, mode: Mode) -> impl Iterator<Item = &Ranges> {
+        // Who asks to share is kept from it by exclusive ones only.
+        let sharers = if mode == Mode::Exclusive { Some(self.shared.values()) } else { None };
+        [&self.exclusive].into_iter().chain(sharers.into_iter().flatten())
     }
 
     /// Sets or frees a range.
@@ -183,6 +195,21 @@ mod tests {
         s.set(&ask(2, Free, 0, end));
         s.set(&ask(1, Free, 0, end));
         assert!(s.is_empty());
+    }
+
+    #[test]
+    fn the_conflict_that_is_told_is_the_first_in_the_file() {
+        use Mode::{Exclusive, Shared};
+        let mut s = LockSet::default();
+        s.set(&ask(1, Exclusive, 30, 39));
+        s.set(&ask(1, Shared, 10, 19));
+        s.set(&ask(2, Shared, 12, 29));
+        let first = |ask| s.first_conflict(&ask).map(|held| (held.first, held.owner.client.0));
+        assert_eq!(first(ask(3, Exclusive, 0, 99)), Some((10, 1)), "a shared one before an exclusive one");
+        assert_eq!(first(ask(3, Exclusive, 20, 99)), Some((12, 2)));
+        assert_eq!(first(ask(1, Exclusive, 0, 99)), Some((12, 2)), "not one's own");
+        assert_eq!(first(ask(3, Shared, 0, 99)), Some((30, 1)), "shared ones do not matter");
+        assert_eq!(first(ask(3, Exclusive, 40, 99)), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::args::MountArgs;
 use super::daemon;
+use super::remount;
 use super::settings::Settings;
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -30,7 +31,9 @@ pub(super) fn main() -> ExitCode {
         Err(why) => return fails(INCORRECT, &why),
     };
     let args = call.mount_args();
-    if let Err(why) = Settings::new(&args) {
+    let is_remount = remount::is_asked(&call.options);
+    let settings = if is_remount { Ok(()) } else { Settings::new(&args).map(drop) };
+    if let Err(why) = settings {
         return fails(INCORRECT, &why);
     }
     if call.fake {
@@ -38,6 +41,10 @@ pub(super) fn main() -> ExitCode {
     }
     if let Err(error) = call.namespace.iter().try_for_each(|namespace| enter(namespace)) {
         return fails(SYSTEM, &format!("{error:#}"));
+    }
+    if is_remount {
+        let done = remount::remount(&call.point, &call.options);
+        return done.map_or_else(|why| fails(FAILED, &why), |()| ExitCode::SUCCESS);
     }
     match daemon::start(&args) {
         Err(error) => fails(SYSTEM, &format!("{error:#}")),

@@ -6,6 +6,7 @@ mod daemon;
 mod elsewhere;
 mod helper;
 mod options;
+mod remount;
 mod serve;
 mod settings;
 mod source;
