@@ -28,9 +28,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 /// An operation that holds the directory may itself ask for its attributes. To keep it from waiting for a
 /// guard, a caller whose operation in the directory was answered during the withdrawal is let through once,
 /// and no names are told in a directory that several callers change at once: those wait for one another.
-/// A caller that was answered just before can't be told from one that holds nothing: it waits for the guard to
-/// end. So that this is rare, no names are told after a withdrawal, for twice as long each time if others go
-/// on to change the directory.
+/// A caller that was answered just before can't be told from one that holds nothing: it waits for the guard
+/// to end. So that this is rare, no names are told after a withdrawal, for twice as long each time if others
+/// go on to change the directory.
 ///
 /// Invariant: `recent`, `older` and the withdrawal hold every name that callers may believe.
 #[derive(Debug, Default)]
