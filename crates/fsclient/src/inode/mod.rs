@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Wall};
 use striper::Striper;
-use told_names::ToldNames;
+use told_names::{Right, ToldNames};
 use trust::Trust;
 use wire::Errno;
 
@@ -363,8 +363,12 @@ impl Inode {
 
     /// Begins withdrawal `id` of the names. Returns them; without any, there is no withdrawal.
     pub(crate) fn start_name_withdrawal(&mut self, now: Instant, id: u64) -> Vec<Vec<u8>> {
-        let is_given_back = !self.caps.implements(cap::FILE_SHARED);
-        self.told_names.start(now, id, is_given_back)
+        let right = match (self.may(cap::FILE_SHARED), self.caps.implements(cap::FILE_SHARED)) {
+            (true, _) => Right::Held,
+            (false, true) => Right::Revoked,
+            (false, false) => Right::GivenBack,
+        };
+        self.told_names.start(now, id, right)
     }
 
     /// Withdrawal `id` of the names takes long. Returns the time after which that is to be noted again.

@@ -10,6 +10,8 @@ const TOLD_FOR: Duration = Duration::from_secs(1);
 const BELIEVED_AT_MOST: Duration = Duration::from_secs(2);
 /// The time in which no names are told in a directory that several change.
 const SHARED_FOR: Duration = Duration::from_secs(5);
+/// The longest such time, in one that others go on to change.
+const SHARED_AT_MOST: Duration = Duration::from_secs(320);
 /// A change that follows another caller's so soon has waited for it.
 const AT_ONCE: Duration = Duration::from_millis(1);
 /// The time that a revocation waits for callers to forget names.
@@ -26,6 +28,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 /// An operation that holds the directory may itself ask for its attributes. To keep it from waiting for a
 /// guard, a caller whose operation in the directory was answered during the withdrawal is let through once,
 /// and no names are told in a directory that several callers change at once: those wait for one another.
+/// A caller that was answered just before can't be told from one that holds nothing: it waits for the guard
+/// to end. So that this is rare, no names are told after a withdrawal, for twice as long each time if others
+/// go on to change the directory.
 ///
 /// Invariant: `recent`, `older` and the withdrawal hold every name that callers may believe.
 #[derive(Debug, Default)]
@@ -37,11 +42,24 @@ pub(crate) struct ToldNames {
     turned_at: Instant,
     /// No names are told before this instant.
     silent_until: Instant,
+    /// The time for which no names are told after the last withdrawal.
+    silence: Duration,
     withdrawal: Option<Withdrawal>,
     /// The last local caller (a thread) that has changed the directory, and when.
     last_change: Option<(u32, Instant)>,
     /// The right was lost since, although it may be back, or it is about to be given up.
     unsure: bool,
+}
+
+/// How the right stands under which names are believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Right {
+    /// It is held: names are withdrawn because several local callers change the directory.
+    Held,
+    /// It is being revoked, because others change the directory.
+    Revoked,
+    /// It is given back already.
+    GivenBack,
 }
 
 #[derive(Debug)]
@@ -104,7 +122,7 @@ impl ToldNames {
     /// The caller `pid` is about to change the directory.
     pub(super) fn change_begins(&mut self, now: Instant, pid: u32) {
         if self.last_change.is_some_and(|(last, at)| last != pid && now < at + AT_ONCE) {
-            self.silent_until = now + SHARED_FOR;
+            self.silent_until = self.silent_until.max(now + SHARED_FOR);
             self.unsure |= self.is_told();
         }
     }
@@ -161,8 +179,8 @@ impl ToldNames {
     }
 
     /// Begins withdrawal `id`. Returns the names that callers have to forget; without any, there is no
-    /// withdrawal. If the right `is_given_back` already, the directory is guarded at once.
-    pub(super) fn start(&mut self, now: Instant, id: u64, is_given_back: bool) -> Vec<Vec<u8>> {
+    /// withdrawal. If the right is given back already, the directory is guarded at once.
+    pub(super) fn start(&mut self, now: Instant, id: u64, right: Right) -> Vec<Vec<u8>> {
         assert!(self.withdrawal.is_none(), "one withdrawal at a time");
         self.drop_expired(now);
         self.unsure = false;
@@ -170,11 +188,22 @@ impl ToldNames {
         names.append(&mut self.recent);
         let to_forget: Vec<Vec<u8>> = names.iter().cloned().collect();
         if !names.is_empty() {
-            let phase = if is_given_back { Phase::Guarded(now + BELIEVED_AT_MOST) } else { Phase::Patient };
+            let phase = match right {
+                Right::GivenBack => Phase::Guarded(now + BELIEVED_AT_MOST),
+                Right::Held | Right::Revoked => Phase::Patient,
+            };
             self.withdrawal = Some(Withdrawal { id, phase, names, let_through: BTreeSet::new() });
-            self.silent_until = now + SHARED_FOR;
+            self.be_silent(now, right);
         }
         to_forget
+    }
+
+    /// Names are withdrawn: tells none for a while. That is twice the last time if others change the
+    /// directory and names were told for no longer than that since.
+    fn be_silent(&mut self, now: Instant, right: Right) {
+        let goes_on = right != Right::Held && now < self.silent_until + self.silence;
+        self.silence = if goes_on { (self.silence * 2).min(SHARED_AT_MOST) } else { SHARED_FOR };
+        self.silent_until = self.silent_until.max(now + self.silence);
     }
 
     /// Withdrawal `id` takes long: a revocation waits no more, and after that nobody believes the names any
@@ -224,13 +253,16 @@ mod tests {
             assert!(young.step_by(100).all(|ms| told.has(format!("{ms}").as_bytes())), "at {ms}");
             assert!(told.recent.len() + told.older.len() <= 41, "and not for ever");
         }
-        let names = told.start(at(20_500), 1, false);
+        let names = told.start(at(20_500), 1, Right::Revoked);
         assert!(names.len() >= 15 && names.contains(&b"18500".to_vec()));
         assert_eq!(told.tell(at(20_500), b"a"), Duration::ZERO, "not during a withdrawal");
         assert!(told.finish(1) && !told.finish(1));
         assert_eq!(told.tell(at(25_400), b"a"), Duration::ZERO, "nor soon after one");
         assert_eq!(told.tell(at(25_500), b"a"), TOLD_FOR);
-        assert!(told.start(at(40_000), 2, false).is_empty() && !told.is_withdrawing(), "it has run out");
+        assert!(
+            told.start(at(40_000), 2, Right::Revoked).is_empty() && !told.is_withdrawing(),
+            "it has run out"
+        );
     }
 
     #[test]
@@ -239,7 +271,7 @@ mod tests {
         told.tell(at(0), b"a");
         told.note_right(false);
         assert!(told.is_stale(true) && told.delays_revocation(false));
-        assert_eq!(told.start(at(1), 7, false), [b"a"]);
+        assert_eq!(told.start(at(1), 7, Right::Revoked), [b"a"]);
         assert!(told.delays_revocation(false) && !told.is_guarded_from(1));
         assert_eq!(told.overdue(at(21), 6, false), None, "of another withdrawal");
         assert_eq!(told.overdue(at(21), 7, true), Some(PATIENCE), "nobody waits");
@@ -255,6 +287,29 @@ mod tests {
     }
 
     #[test]
+    fn names_in_a_directory_that_others_go_on_to_change_are_told_ever_more_rarely() {
+        let mut told = ToldNames::default();
+        let mut now = at(0);
+        // Somebody else changes it every tenth of a second.
+        let mut withdrawals = 0;
+        for id in 0..6000 {
+            now = now + Duration::from_millis(100);
+            told.tell(now, b"a");
+            withdrawals += usize::from(!told.start(now, id, Right::Revoked).is_empty());
+            told.finish(id);
+        }
+        assert_eq!(withdrawals, 7, "in ten minutes: at 0, 5, 15, 35, 75, 155 and 315 s");
+        now = now + 2 * SHARED_AT_MOST;
+        for id in 0..100 {
+            // And every half a minute now.
+            now = now + Duration::from_secs(30);
+            assert_eq!(told.tell(now, b"a"), TOLD_FOR, "{id}");
+            told.start(now + Duration::from_secs(1), id, Right::Revoked);
+            told.finish(id);
+        }
+    }
+
+    #[test]
     fn names_are_withdrawn_from_a_directory_that_several_change_at_once() {
         let mut told = ToldNames::default();
         told.tell(at(0), b"a");
@@ -266,7 +321,7 @@ mod tests {
         told.change_ends(at(10), 2);
         told.change_begins(at(10), 1);
         assert!(told.is_stale(true));
-        assert_eq!(told.start(at(10), 1, false), [b"a"]);
+        assert_eq!(told.start(at(10), 1, Right::Held), [b"a"]);
         told.finish(1);
         assert_eq!(told.tell(at(5009), b"a"), Duration::ZERO);
         assert_eq!(told.tell(at(5010), b"a"), TOLD_FOR);

@@ -140,6 +140,27 @@ impl Rank {
 
     /// Handles a message that is no claim, unless it has to wait.
     fn take_other(&mut self, client: ClientId, tid: u64, body: Body) {
+        if matches!(body, Body::ClientSession(_)) {
+            // It may end the session that the client's other messages are about.
+            let earlier = self.postponed.take_of(client);
+            earlier.into_iter().for_each(|(client, tid, body)| self.take_now(client, tid, body));
+        }
+        let drains = self.write_back.is_draining();
+        if let Some(body) = self.postponed.hold_back(drains, client, tid, body) {
+            self.take_now(client, tid, body);
+        }
+    }
+
+    /// Handles the messages that waited for the journal to drain, if it has.
+    pub(super) fn take_postponed(&mut self) {
+        if !self.write_back.is_draining() {
+            let earlier = self.postponed.take();
+            earlier.into_iter().for_each(|(client, tid, body)| self.take_now(client, tid, body));
+        }
+    }
+
+    /// Handles a message that does not wait for the journal.
+    fn take_now(&mut self, client: ClientId, tid: u64, body: Body) {
         let Self { env, cache, reconnect, .. } = self;
         match reconnect.hold_back(env, client, tid, body) {
             Some(body) if env.stage() == Stage::Active => {

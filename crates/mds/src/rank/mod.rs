@@ -21,6 +21,7 @@ mod fragments;
 mod inputs;
 mod loader;
 mod ops;
+mod postponed;
 mod quotas;
 mod reclaim;
 mod reconnect;
@@ -51,6 +52,7 @@ use fsfmt::{Ino, InodeKey};
 use loader::Loader;
 use maps::{Epoch, MdsRank};
 use ops::Ops;
+use postponed::Postponed;
 use quotas::Quotas;
 use reclaim::Reclaims;
 use reconnect::Reconnect;
@@ -86,6 +88,7 @@ pub struct Rank {
     reclaims: Reclaims,
     reconnect: Reconnect,
     client_replay: ClientReplay,
+    postponed: Postponed,
     ops: Ops,
     /// The replay of the predecessor's journal, until it is done.
     replay: Option<Replay>,
@@ -115,6 +118,7 @@ impl Rank {
             reclaims: Reclaims::default(),
             reconnect: Reconnect::default(),
             client_replay: ClientReplay::default(),
+            postponed: Postponed::default(),
             ops: Ops::default(),
             replay: None,
             begin: None,
@@ -147,6 +151,7 @@ impl Rank {
     pub fn is_quiet(&self) -> bool {
         self.ops.is_empty()
             && self.client_replay.is_quiet()
+            && self.postponed.is_empty()
             && self.env.is_quiet()
             && self.fragments.is_idle()
             && self.sessions.is_quiet()
@@ -199,6 +204,7 @@ impl Rank {
     pub fn settle(&mut self, out: &mut Vec<Effect>) {
         self.cache.look(&self.env.cfg().options, self.sessions.all_held());
         loop {
+            self.take_postponed();
             self.run();
             if self.replay.is_some() {
                 self.advance_replay();
@@ -217,8 +223,8 @@ impl Rank {
             self.reconnect.check_window(env, cache, sessions);
             // Clients whose requests are being repeated claim what these make only afterwards.
             let has_unclaimed = self.reconnect.has_absent() || self.client_replay.has_clients();
-            self.strays.advance(env, cache, sessions, has_unclaimed);
             let takes_changes = self.write_back.takes_changes(env);
+            self.strays.advance(env, cache, sessions, has_unclaimed, takes_changes);
             // Who walks over a directory counts on its fragments, so none changes meanwhile.
             let is_walked = self.trimming.is_walking() || self.scrub.is_walking();
             self.fragments.advance(env, cache, sessions, takes_changes, is_walked);
@@ -230,10 +236,12 @@ impl Rank {
                 self.scrub.advance(env, cache, sessions, takes_changes);
             }
             let flush = self.fragments.to_flush(cache);
+            let drained = self.write_back.is_draining();
             self.write_back.advance(env, cache, sessions, flush);
+            let drained = drained && !self.write_back.is_draining();
             // What waited for this goes on, also if no object operation ends.
             let is_flushed = flush.is_some() && cache.refragments.is_flushed();
-            let has_space = !takes_changes && self.write_back.takes_changes(env);
+            let has_space = drained || !takes_changes && self.write_back.takes_changes(env);
             self.quotas.advance(env, cache, sessions);
             self.env.write_journal();
             if !self.run() && !is_flushed && !has_space {
@@ -367,6 +375,7 @@ impl Rank {
         self.caps.check();
         self.reconnect.check();
         self.client_replay.check(env.stage() == Stage::Active);
+        self.postponed.check(self.write_back.is_draining());
         self.replay.iter().for_each(Replay::check);
         sessions.check(env);
         self.reclaims.check(sessions);

@@ -134,8 +134,16 @@ impl Strays {
     }
 
     /// Starts work that is due: not before the rank serves, for what has no name may be open, and its
-    /// capabilities not claimed yet; purges only if no client `is_absent`, for the same reason.
-    pub fn advance(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, is_absent: bool) {
+    /// capabilities not claimed yet; purges only if no client `is_absent`, for the same reason. The end of
+    /// each work is an event: none begins unless the journal `takes_changes`, for which clients may wait.
+    pub fn advance(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        is_absent: bool,
+        takes_changes: bool,
+    ) {
         if env.stage() != Stage::Active {
             return;
         }
@@ -149,6 +157,9 @@ impl Strays {
             env.due(Due::Load(stray_page(env, after), None));
         }
         self.follow_journal(env.journal().durable());
+        if !takes_changes {
+            return;
+        }
         self.start_some(env, cache, sessions, is_absent, MAX_FILES, |strays| &mut strays.to_cut);
         self.start_some(env, cache, sessions, is_absent, MAX_FILES, |strays| &mut strays.to_store);
         let purges = self.purges_at_once(env);

@@ -109,6 +109,11 @@ impl WriteBack {
         !self.draining && !env.journal().is_full()
     }
 
+    /// True while changes wait until every event is durable, so that a round can begin.
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     /// Starts a round that is due, or the write-back of fragments before the change `flush`, and lets the
     /// journal's oldest segments expire.
     pub fn advance(
