@@ -89,8 +89,8 @@ impl WriteBack {
         self.dirty.flight(0).map(|data| data.to_vec())
     }
 
-    /// Flush `tid` is acknowledged; `is_taken` if the MDS has taken the content that came with it, and `keeps`
-    /// if that is to be known here as long as nobody else may change it.
+    /// Flush `tid` is acknowledged; `is_taken` if the MDS has taken the content that came with it, and
+    /// `keeps` if that is to be known here as long as nobody else may change it.
     pub(super) fn take_flush_ack(&mut self, tid: u64, is_taken: bool, keeps: bool) {
         if self.small_file != SmallFile::Sent(tid) {
             return;

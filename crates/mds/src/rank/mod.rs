@@ -224,7 +224,8 @@ impl Rank {
             // Clients whose requests are being repeated claim what these make only afterwards.
             let has_unclaimed = self.reconnect.has_absent() || self.client_replay.has_clients();
             let takes_changes = self.write_back.takes_changes(env);
-            self.strays.advance(env, cache, sessions, has_unclaimed, takes_changes);
+            let drains = self.write_back.is_draining();
+            self.strays.advance(env, cache, sessions, has_unclaimed, drains);
             // Who walks over a directory counts on its fragments, so none changes meanwhile.
             let is_walked = self.trimming.is_walking() || self.scrub.is_walking();
             self.fragments.advance(env, cache, sessions, takes_changes, is_walked);

@@ -135,14 +135,14 @@ impl Strays {
 
     /// Starts work that is due: not before the rank serves, for what has no name may be open, and its
     /// capabilities not claimed yet; purges only if no client `is_absent`, for the same reason. The end of
-    /// each work is an event: none begins unless the journal `takes_changes`, for which clients may wait.
+    /// each work is an event: none begins while the journal `drains`, for which clients wait.
     pub fn advance(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
         is_absent: bool,
-        takes_changes: bool,
+        drains: bool,
     ) {
         if env.stage() != Stage::Active {
             return;
@@ -157,7 +157,7 @@ impl Strays {
             env.due(Due::Load(stray_page(env, after), None));
         }
         self.follow_journal(env.journal().durable());
-        if !takes_changes {
+        if drains {
             return;
         }
         self.start_some(env, cache, sessions, is_absent, MAX_FILES, |strays| &mut strays.to_cut);
