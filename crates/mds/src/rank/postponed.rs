@@ -23,12 +23,12 @@ impl Postponed {
     /// whatever follows one.
     pub fn hold_back(&mut self, drains: bool, client: ClientId, tid: u64, body: Body) -> Option<Body> {
         let appends = matches!(body, Body::ClientCaps(_) | Body::ClientCapRelease(_));
-        if !self.clients.contains(&client) && !(drains && appends) {
-            return Some(body);
+        if self.clients.contains(&client) || drains && appends {
+            self.clients.insert(client);
+            self.messages.push((client, tid, body));
+            return None;
         }
-        self.clients.insert(client);
-        self.messages.push((client, tid, body));
-        None
+        Some(body)
     }
 
     /// The messages of one client, which wait no longer.
