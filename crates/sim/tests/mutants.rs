@@ -93,7 +93,7 @@ mutants! {
     mds_tells_nobody_of_snapshots in Files within 100 by "snapshots_constant" | "files_linearizable";
     mds_purges_for_snapshots_too in Files within 60 by "snapshots_constant" | "files_linearizable";
     mds_keeps_clones_of_removed_snapshots in Files within 60 by "metadata_consistent";
-    mds_forgets_what_changed_during_a_split in Files within 60
+    mds_forgets_what_changed_during_a_split in Files within 400
         by "namespace_linearizable" | "metadata_consistent" | "files_linearizable" | "statistics_exact";
     mds_counts_what_has_moved_away in Files within 20 by "statistics_exact" | "metadata_consistent";
     client_writes_without_snapshots in Files within 60 by "snapshots_constant" | "files_linearizable";
