@@ -45,7 +45,7 @@ pub mod session_metadata {
     /// delegates inode numbers in the form of that to CREATE.
     pub const ASYNC_DIRS: &str = "nacre.async_dirs";
     /// The server takes the data of small new files with a flush of their capability, as
-    /// [`small_file`](super::small_file) has it, and `MdsOp::STORE_DATA`.
+    /// [`small_file`](crate::small_file) has it, and `MdsOp::STORE_DATA`.
     pub const SMALL_FILES: &str = "nacre.small_files";
     /// Claims of file locks that the server refuses: [`RefusedLock`](super::RefusedLock)s.
     pub const REFUSED_LOCKS: &str = "nacre.refused_locks";

@@ -6,7 +6,7 @@
 //! Each client has one operation at a time. An operation may take several requests (open, write, fsync,
 //! close): the first is its call, and the last relevant one its return.
 //!
-//! A file's number determines its use ([`Use`](super::file_requests::Use)): otherwise few files would be
+//! A file's number determines its use ([`Use`]): otherwise few files would be
 //! used by several clients in the same way.
 
 use super::believed::Believed;
