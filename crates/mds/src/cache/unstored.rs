@@ -36,6 +36,11 @@ impl Unstored {
         self.files.contains_key(&ino)
     }
 
+    /// The number of files.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
     /// True if there is no such file.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()

@@ -67,7 +67,7 @@ impl Rank {
         }
         self.caps.revoke_unwanted(env, cache, sessions);
         self.caps.end_sharing(env, cache);
-        self.strays.every_second();
+        self.strays.every_second(cache);
         self.fragments.every_second(env, cache);
         self.run();
         self.trim_thoroughly();

@@ -237,9 +237,8 @@ impl Rank {
                 self.scrub.advance(env, cache, sessions, takes_changes);
             }
             let flush = self.fragments.to_flush(cache);
-            let drained = self.write_back.is_draining();
             self.write_back.advance(env, cache, sessions, flush);
-            let drained = drained && !self.write_back.is_draining();
+            let drained = drains && !self.write_back.is_draining();
             // What waited for this goes on, also if no object operation ends.
             let is_flushed = flush.is_some() && cache.refragments.is_flushed();
             let has_space = drained || !takes_changes && self.write_back.takes_changes(env);
@@ -371,7 +370,7 @@ impl Rank {
         env.check();
         self.loader.check();
         self.ops.check();
-        self.strays.check();
+        self.strays.check(cache);
         self.damage.check();
         self.caps.check();
         self.reconnect.check();

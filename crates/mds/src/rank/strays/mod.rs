@@ -45,13 +45,11 @@ pub(super) struct Strays {
     purges: BTreeSet<InodeKey>,
     /// Files whose objects are to be shortened.
     truncations: BTreeSet<InodeKey>,
-    /// Files whose data are in the journal only.
-    stores: BTreeSet<InodeKey>,
     /// Those that may be due to be purged.
     to_purge: Line,
     /// Those that may be due to be shortened.
     to_cut: Line,
-    /// Those that may be due to be stored.
+    /// Files of [`Cache::unstored`] that may be due to be stored.
     to_store: Line,
     /// Inodes that may be due once this event is durable, if they are noted still.
     uncommitted: BTreeSet<(Lsn, InodeKey)>,
@@ -91,9 +89,6 @@ impl Strays {
         if truncates {
             self.truncations.insert(ino);
         }
-        if stores {
-            self.stores.insert(ino);
-        }
         if purges {
             self.purges.insert(ino);
             self.to_purge.insert(ino);
@@ -111,10 +106,10 @@ impl Strays {
     }
 
     /// A second has passed.
-    pub fn every_second(&mut self) {
+    pub fn every_second(&mut self, cache: &Cache) {
         let due = std::mem::take(&mut self.recent[1]);
         self.to_cut.extend(due.intersection(&self.truncations));
-        self.to_store.extend(due.intersection(&self.stores));
+        self.to_store.extend(due.iter().filter(|ino| cache.unstored.contains(**ino)));
         self.recent.swap(0, 1);
     }
 
@@ -156,7 +151,7 @@ impl Strays {
         {
             env.due(Due::Load(stray_page(env, after), None));
         }
-        self.follow_journal(env.journal().durable());
+        self.follow_journal(cache, env.journal().durable());
         if drains {
             return;
         }
@@ -188,21 +183,21 @@ impl Strays {
     }
 
     /// Events up to `durable` are: inodes that waited for them may be due.
-    fn follow_journal(&mut self, durable: Lsn) {
+    fn follow_journal(&mut self, cache: &Cache, durable: Lsn) {
         while let Some(next) = self.uncommitted.first().copied().filter(|(lsn, _)| *lsn <= durable) {
             self.uncommitted.remove(&next);
             if self.purges.contains(&next.1) {
                 self.to_purge.insert(next.1);
             } else if self.truncations.contains(&next.1) {
                 self.to_cut.insert(next.1);
-            } else if self.stores.contains(&next.1) {
+            } else if cache.unstored.contains(next.1) {
                 self.to_store.insert(next.1);
             }
         }
     }
 
-    fn is_noted(&self, ino: InodeKey) -> bool {
-        self.purges.contains(&ino) || self.truncations.contains(&ino) || self.stores.contains(&ino)
+    fn is_noted(&self, cache: &Cache, ino: InodeKey) -> bool {
+        self.purges.contains(&ino) || self.truncations.contains(&ino) || cache.unstored.contains(ino)
     }
 
     /// Starts work on an inode if it is due. False if it may be due later although it is not noted again.
@@ -250,7 +245,6 @@ impl Strays {
     fn forget(&mut self, ino: InodeKey) {
         self.purges.remove(&ino);
         self.truncations.remove(&ino);
-        self.stores.remove(&ino);
         self.to_purge.remove(ino);
         self.to_cut.remove(ino);
         self.to_store.remove(ino);
@@ -338,20 +332,17 @@ impl Strays {
                 self.truncations.remove(&ino);
                 (InodeData { truncate_from: 0, ..inode.data.clone() }, "truncated")
             }
-            Work::Store(_) => {
-                self.stores.remove(&ino);
-                (InodeData { packed: None, ..inode.data.clone() }, "data stored")
-            }
+            Work::Store(_) => (InodeData { packed: None, ..inode.data.clone() }, "data stored"),
         };
         commit_inode(env, cache, sessions, None, event, data, Vec::new());
         env.due(Due::CapsChanged(ino));
     }
 
     /// Asserts what holds between inputs.
-    pub fn check(&self) {
+    pub fn check(&self, cache: &Cache) {
         assert!(self.under_way <= MAX_FILES, "{} files are worked on at once", self.under_way);
         assert!(self.purging <= self.under_way, "purges are work, too");
-        let noted = self.purges.len() + self.truncations.len() + self.stores.len();
+        let noted = self.purges.len() + self.truncations.len() + cache.unstored.len();
         assert!(self.under_way <= noted && self.to_purge.len() <= noted, "only noted inodes are worked on");
         assert!(self.to_cut.len() <= noted, "only noted inodes are shortened");
     }
@@ -362,7 +353,7 @@ impl Strays {
         assert_eq!(self.under_way, under_way, "inodes that are being worked on");
         for (ino, inode) in &cache.inodes {
             assert!(
-                inode.under_way.data_work.is_none() || self.is_noted(*ino),
+                inode.under_way.data_work.is_none() || self.is_noted(cache, *ino),
                 "{ino} is worked on and noted"
             );
         }
