@@ -98,21 +98,21 @@ impl Cap {
 
     /// Notes that the client holds `bits` as of message `seq`; true if that ends a revocation.
     pub fn confirm(&mut self, seq: u32, bits: u32) -> bool {
-        let (was_revoking, held) = (self.is_revoking(), self.held());
+        let was_revoking = self.is_revoking();
         let (mut history, since) = match self.revoking.take() {
             Some(r) => (r.history, r.since),
             None => (Vec::new(), None),
         };
-        history.retain(|(sent, _)| *sent >= seq);
+        // The client may report other changes before it has given everything up: bits of earlier messages that
+        // it names stay held.
+        let earlier = history.iter().filter(|(sent, _)| *sent <= seq).fold(0, |all, (_, bits)| all | bits);
+        let left = bits & earlier & !self.pending;
+        history.retain(|(sent, _)| *sent > seq);
+        if left != 0 {
+            history.insert(0, (seq, left));
+        }
         if seq == self.seq {
-            // The client may report other changes before it has given everything up: bits that it still holds
-            // stay held.
-            let left = bits & held & !self.pending;
-            history.clear();
-            history.extend((left != 0).then_some((seq, left)));
             self.pending &= bits | cap::PIN;
-        } else {
-            history.iter_mut().filter(|(sent, _)| *sent == seq).for_each(|(_, held)| *held &= bits);
         }
         let is_revoking = history.iter().any(|(_, bits)| bits & !self.pending != 0);
         if !history.is_empty() {
@@ -307,6 +307,32 @@ mod tests {
         assert_eq!(c.held(), SHARED | cap::FILE_BUFFER | cap::FILE_WR);
         c.give(SHARED, Instant(3));
         assert!(!c.confirm(2, SHARED | cap::FILE_WR), "a later message does not end it either");
+        assert!(c.confirm(3, SHARED));
+        assert_eq!(c.held(), SHARED);
+    }
+
+    #[test]
+    fn bits_that_are_named_while_a_further_revocation_is_on_its_way_stay_held() {
+        let mut c = Cap::new(1);
+        c.give(LONER, Instant(1));
+        c.give(LONER & !cap::FILE_WR & !cap::FILE_BUFFER, Instant(2));
+        c.give(SHARED, Instant(3));
+        assert!(!c.confirm(2, LONER), "it writes its data back, and has not heard of the third message");
+        assert_eq!(c.held(), LONER);
+        assert!(!c.confirm(3, SHARED | cap::FILE_BUFFER));
+        assert_eq!(c.held(), SHARED | cap::FILE_BUFFER);
+        assert!(c.confirm(3, SHARED));
+        assert_eq!(c.held(), SHARED);
+    }
+
+    #[test]
+    fn bits_that_are_named_while_a_grant_is_on_its_way_stay_held() {
+        let mut c = Cap::new(1);
+        c.give(LONER, Instant(1));
+        c.give(cap::PIN, Instant(2));
+        c.give(SHARED, Instant(3));
+        assert!(!c.confirm(2, cap::PIN | cap::FILE_WR));
+        assert_eq!(c.held(), SHARED | cap::FILE_WR);
         assert!(c.confirm(3, SHARED));
         assert_eq!(c.held(), SHARED);
     }
