@@ -63,6 +63,15 @@ impl Cap {
         Self { pending: held, wanted, ..Self::new(id) }
     }
 
+    /// The same of a client that is about to repeat a flush of what it changed under `bits`, which it gave up
+    /// with that flush. Until then nobody else may have them: only the flush tells what is so.
+    pub fn until_flushed(mut self, bits: u32, now: Instant) -> Self {
+        if bits & !self.pending != 0 {
+            self.revoking = Some(Box::new(Revoking { history: vec![(self.seq, bits)], since: Some(now) }));
+        }
+        self
+    }
+
     /// Bits that the client may hold.
     pub fn held(&self) -> u32 {
         self.history().iter().fold(self.pending, |all, (_, bits)| all | bits)

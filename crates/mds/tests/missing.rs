@@ -127,6 +127,65 @@ fn requests_and_flushes_that_come_before_the_claims_count_after_them() {
     }
 }
 
+/// A has made a file, written to it and given everything up, but its flush is lost with the server; B has the
+/// file open for reading.
+fn with_lost_flush(seed: u64) -> (World, u64) {
+    let mut w = two_clients(seed);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.call(B, open("f", 0));
+    let a = w.clients.get_mut(&A).expect("a");
+    assert!(a.write_to(f, 900));
+    a.held.get_mut(&f).expect("held").caps = cap::PIN | cap::AUTH_SHARED | cap::LINK_SHARED;
+    a.held.get_mut(&f).expect("held").wanted = 0;
+    a.update(f);
+    (w, f)
+}
+
+#[test]
+fn nobody_is_told_the_size_before_the_flush_that_came_ahead_of_the_claims() {
+    for order in [[A, B], [B, A]] {
+        let (mut w, f) = with_lost_flush(10);
+        w.restart(&order);
+        assert_eq!(w.clients[&A].flush_acks.len(), 1);
+        let held = &w.clients[&B].held[&f];
+        assert_ne!(held.caps & cap::FILE_SHARED, 0, "nobody writes any more");
+        assert_eq!(held.size, 900);
+    }
+}
+
+#[test]
+fn nor_while_other_claims_of_a_late_client_are_looked_for() {
+    let (mut w, f) = with_lost_flush(11);
+    w.restart(&[B]);
+    let gone = Held { cap_id: 1000, caps: cap::PIN, ..Held::default() };
+    w.clients.get_mut(&A).expect("a").held.insert(0x100_0000_0999, gone);
+    w.come_back(A);
+    let stat = w.start(B, getattr("f", cap::FILE_SHARED));
+    assert!(waits(&w, B, stat), "A has not told what it wrote");
+    w.quiet();
+    assert_eq!(w.reply(B, stat).trace.target.expect("a target").size, 900);
+    let held = &w.clients[&B].held[&f];
+    assert!(held.caps & cap::FILE_SHARED == 0 || held.size == 900, "{held:?}");
+}
+
+#[test]
+fn nor_of_a_file_that_is_made_again() {
+    for seed in 20..40 {
+        let mut w = two_clients(seed);
+        w.call(A, readdir("", b"", 10));
+        w.want_alone(A, 1);
+        w.call(A, create("before", 2));
+        w.cfg.options.journal_delay = Duration::from_secs(5);
+        let f = ino(&w.call_early(A, create("f", 2)));
+        let a = w.clients.get_mut(&A).expect("a");
+        assert!(a.write_to(f, 900));
+        a.held.get_mut(&f).expect("held").caps = cap::PIN | cap::AUTH_SHARED | cap::LINK_SHARED;
+        a.update(f);
+        w.restart(&[B, A]);
+        assert_eq!(w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("a target").size, 900);
+    }
+}
+
 #[test]
 fn who_comes_late_does_not_believe_what_has_changed() {
     let mut w = two_clients(5);

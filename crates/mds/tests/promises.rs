@@ -278,6 +278,27 @@ fn promises_count_before_the_claims_are_settled() {
 }
 
 #[test]
+fn a_file_that_is_made_again_is_its_makers_until_the_claims_are_settled() {
+    let mut w = two_clients(8);
+    w.connect(C);
+    let d = ino(&w.call(A, mkdir("d")));
+    w.call(C, create("held", 2));
+    let f = ino(&w.call_early(A, within(d, create("f", 2))));
+    assert!(!w.call_early(A, request(MdsOp::UNLINK, "held")).safe);
+    assert!(w.clients.get_mut(&A).expect("a").write_to(f, 900));
+    w.in_flight.clear();
+    w.restart(&[A, B]);
+    w.advance(Duration::from_secs(1));
+    w.quiet();
+    assert_eq!(w.clients[&A].unsafe_requests.len(), 1, "the removal waits for C, the file is there");
+    let stat = w.start(B, getattr("d/f", cap::FILE_SHARED));
+    w.quiet();
+    w.come_back(C);
+    w.quiet();
+    assert_eq!(w.reply(B, stat).trace.target.expect("a target").size, 900, "it was told 0");
+}
+
+#[test]
 fn a_client_that_starts_over_has_no_promises() {
     let mut w = two_clients(7);
     let tree = tree(&mut w);

@@ -6,9 +6,9 @@
 //! others go on, except with what it is about ([`Promises`]). If one fails, because the client came too late,
 //! those after it are refused too: of what a client did, a suffix is lost and nothing from the middle.
 
-use super::env::Env;
+use super::env::{Due, Env};
 use super::ops::{Ops, empty_reply};
-use super::reconnect::{Said, claim_cap};
+use super::reconnect::{Said, claim_cap, note_unflushed};
 use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::ops::{Promise, Promises, is_async, is_replay};
@@ -31,20 +31,31 @@ fn is_repeated(request: &ClientRequest) -> bool {
     is_replay(request) || is_async(request)
 }
 
+/// A request that is being repeated.
+struct Running {
+    tid: u64,
+    /// What it is about.
+    promise: Promise,
+    /// The number of the inode that it may make.
+    ino: InodeKey,
+}
+
 /// A client whose requests are repeated.
 #[derive(Default)]
 struct Repeating {
     /// Those that have not begun.
     requests: VecDeque<(u64, ClientRequest)>,
-    /// The one under way, by its tid, and what it is about.
-    running: Option<(u64, Promise)>,
+    /// The one under way.
+    running: Option<Running>,
     has_failed: bool,
-    /// Its claims on inodes that did not exist yet.
-    claims: Vec<(InodeKey, CapReconnect)>,
+    /// Its claims on inodes that do not exist yet.
+    claims: BTreeMap<InodeKey, CapReconnect>,
     /// Its other messages that wait.
     said: Vec<Said>,
     /// The inodes of those that are about capabilities: what follows about them waits too.
     late: BTreeSet<u64>,
+    /// The bits under which it changed what it flushes with these.
+    unflushed: BTreeMap<InodeKey, u32>,
 }
 
 impl Repeating {
@@ -63,7 +74,10 @@ impl Repeating {
             body => (Some(body), None),
         };
         match &late {
-            Some(Body::ClientCaps(m)) => self.late.extend([m.ino]),
+            Some(Body::ClientCaps(m)) => {
+                self.late.extend([m.ino]);
+                note_unflushed(&mut self.unflushed, m);
+            }
             Some(Body::ClientCapRelease(m)) => self.late.extend(m.caps.iter().map(|item| item.ino)),
             _ => {}
         }
@@ -94,7 +108,8 @@ pub(super) struct ClientReplay {
 /// A client whose requests were all repeated.
 pub(super) struct Repeated {
     pub client: ClientId,
-    claims: Vec<(InodeKey, CapReconnect)>,
+    claims: BTreeMap<InodeKey, CapReconnect>,
+    unflushed: BTreeMap<InodeKey, u32>,
     pub said: Vec<Said>,
 }
 
@@ -124,7 +139,7 @@ impl ClientReplay {
         said: Vec<Said>,
         claims: Vec<(InodeKey, CapReconnect)>,
     ) -> Vec<Said> {
-        let mut one = Repeating { claims, ..Repeating::default() };
+        let mut one = Repeating { claims: claims.into_iter().collect(), ..Repeating::default() };
         let mut rest = Vec::new();
         for (tid, body) in said {
             match body {
@@ -194,21 +209,37 @@ impl ClientReplay {
                     let refusal = ClientReply { result, ..empty_reply(env, request.op) };
                     sessions.send(env, *client, env.journal().last(), tid, refusal);
                 } else {
-                    one.running = Some((tid, promise));
+                    one.running = Some(Running { tid, promise, ino: Ino(request.ino).head() });
                     ops.start(*client, tid, request);
                 }
             }
         }
         let ended = self.clients.iter().find(|(_, one)| one.running.is_none() && one.requests.is_empty());
         let client = ended.map(|(client, _)| *client)?;
-        let Repeating { claims, said, .. } = self.clients.remove(&client)?;
-        Some(Repeated { client, claims, said })
+        let Repeating { claims, unflushed, said, .. } = self.clients.remove(&client)?;
+        Some(Repeated { client, claims, unflushed, said })
     }
 
-    /// A request of a client is answered; if it is a repeated one, the next may begin.
-    pub fn ended(&mut self, env: &mut Env, client: ClientId, (tid, errno): (u64, Option<Errno>)) {
+    /// A request of a client is answered; if it is a repeated one, the next may begin. The client has what it
+    /// claims of the inode that was made before others see that.
+    pub fn ended(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+        (tid, errno): (u64, Option<Errno>),
+    ) {
         let Some(one) = self.clients.get_mut(&client) else { return };
-        let Some((_, promise)) = one.running.take_if(|(running, _)| *running == tid) else { return };
+        let Some(Running { promise, ino, .. }) = one.running.take_if(|running| running.tid == tid) else {
+            return;
+        };
+        if cache.inodes.contains_key(&ino)
+            && let Some(claim) = one.claims.remove(&ino)
+        {
+            let changed = one.unflushed.get(&ino).copied().unwrap_or(0);
+            settle_claim(env, cache, sessions, client, (ino, &claim, changed));
+        }
         self.promises.remove(&promise);
         self.has_kept = true;
         if let Some(errno) = errno {
@@ -231,7 +262,7 @@ impl ClientReplay {
     pub fn drop_client(&mut self, client: ClientId) {
         self.expect_nothing(client);
         if let Some(one) = self.clients.remove(&client) {
-            one.running.iter().for_each(|(_, promise)| self.promises.remove(promise));
+            one.running.iter().for_each(|running| self.promises.remove(&running.promise));
             one.requests.iter().for_each(|(_, request)| self.promises.remove(&Promise::of(request)));
             self.has_kept = true;
         }
@@ -272,15 +303,9 @@ impl Repeated {
         sessions.drop_numbers(env, cache, self.client);
         let lsn = env.journal().last();
         for (ino, claim) in &self.claims {
-            if cache.inodes.get(ino).is_some_and(|inode| inode.caps.contains_key(self.client)) {
-                // An asynchronous create made it, and its answer has the capability.
-                continue;
-            }
             if cache.inodes.contains_key(ino) {
-                let refused = claim_cap(env, cache, sessions, self.client, *ino, claim);
-                if !refused.is_empty() {
-                    sessions.send_reopened(env, self.client, &refused);
-                }
+                let changed = self.unflushed.get(ino).copied().unwrap_or(0);
+                settle_claim(env, cache, sessions, self.client, (*ino, claim, changed));
                 continue;
             }
             let text = format!("{} claims {ino}, which is gone", self.client);
@@ -290,9 +315,24 @@ impl Repeated {
             sessions.send(env, self.client, lsn, 0, gone);
         }
     }
+}
 
-    /// The inodes of its late claims.
-    pub fn claimed(&self) -> impl Iterator<Item = InodeKey> {
-        self.claims.iter().map(|(ino, _)| *ino)
+/// Decides a late claim on an inode that exists by now, of which the client may have `changed` what it still
+/// has to flush.
+fn settle_claim(
+    env: &mut Env,
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    client: ClientId,
+    (ino, claim, changed): (InodeKey, &CapReconnect, u32),
+) {
+    if cache.inodes.get(&ino).is_some_and(|inode| inode.caps.contains_key(client)) {
+        // An asynchronous create made it, and its answer has the capability.
+        return;
     }
+    let refused = claim_cap(env, cache, sessions, client, ino, (claim, changed));
+    if !refused.is_empty() {
+        sessions.send_reopened(env, client, &refused);
+    }
+    env.due(Due::CapsChanged(ino));
 }

@@ -304,7 +304,6 @@ impl Rank {
         if let Some(ended) = ended {
             let Self { env, cache, sessions, .. } = self;
             ended.settle(env, cache, sessions);
-            ended.claimed().for_each(|ino| self.env.due(Due::CapsChanged(ino)));
             self.take_messages(ended.client, ended.said);
         }
         for (client, said) in others {

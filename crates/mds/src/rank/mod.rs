@@ -296,7 +296,9 @@ impl Rank {
             Due::Loaded(loaded) => self.loaded(&loaded),
             Due::Damaged(damage) => self.damage.note(env, cache, damage),
             Due::InodeNumbersUsed { next, segment } => self.write_back.use_inode_numbers(next, segment),
-            Due::Answered(client, tid, errno) => self.client_replay.ended(env, client, (tid, errno)),
+            Due::Answered(client, tid, errno) => {
+                self.client_replay.ended(env, cache, sessions, client, (tid, errno));
+            }
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {
                     self.ops.wake_space_waiters();

@@ -323,6 +323,14 @@ impl Client {
         (number, ClientRequest { ino: number, ..asynchronous(mkdir(path)) })
     }
 
+    /// The flushes that it repeats before its claims, as Linux does: those of changes under bits that it gave up
+    /// with them. It counts anew.
+    pub fn flushes_again(&self) -> Vec<(u64, ClientCaps)> {
+        let has_given_up = |m: &ClientCaps| self.held.get(&m.ino).is_some_and(|h| m.dirty.0 & !h.caps != 0);
+        let again = self.flushing.iter().filter(|(_, m)| has_given_up(m));
+        again.map(|(tid, m)| (*tid, ClientCaps { seq: 0, issue_seq: 0, ..m.clone() })).collect()
+    }
+
     pub fn reconnect(&mut self) -> ClientReconnect {
         let mut m = ClientReconnect::default();
         self.delegated.clear();

@@ -2,7 +2,7 @@
 
 use super::{Reconnect, Resumed, release_presumed};
 use crate::cache::Cache;
-use crate::cap::Cap;
+use crate::cap::{Cap, STRONG};
 use crate::locks::Style;
 use crate::rank::caps::{Caps, send_cap};
 use crate::rank::effect::{Effect, Stage};
@@ -12,9 +12,11 @@ use crate::rank::snaps;
 use crate::types::{ClientId, Need};
 use auth::MdsCap;
 use fsfmt::{Ino, InodeKey};
-use msgs::{CapReconnect, ClientReconnect, ClientSession, FileLock, RefusedLock, cap_op, session_op};
+use msgs::{
+    CapReconnect, ClientCaps, ClientReconnect, ClientSession, FileLock, RefusedLock, cap_op, session_op,
+};
 use node::Level;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::Reader;
 
 /// Upper bound of capability ids: no rank gives out as many, so a higher number in a claim is forged.
@@ -38,13 +40,15 @@ impl Reconnect {
             return env.effect(Effect::Send(client, 0, close.into()));
         }
         let (mut loading, mut refused) = (0, Vec::new());
+        let unflushed = self.absent.get(&client).map(|a| a.unflushed.clone()).unwrap_or_default();
         for (ino, claim) in m.caps {
             if claim.cap_id < CAP_IDS_END {
                 caps.reserve_id(claim.cap_id);
             }
             let ino = Ino(ino).head();
             if cache.inodes.contains_key(&ino) {
-                refused.extend(claim_cap(env, cache, sessions, client, ino, &claim));
+                let changed = unflushed.get(&ino).copied().unwrap_or(0);
+                refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, changed)));
             } else {
                 loading += 1;
                 self.claims.entry(ino).or_default().push((client, claim));
@@ -77,7 +81,8 @@ impl Reconnect {
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
             if cache.inodes.contains_key(&ino) {
-                absent.refused.extend(claim_cap(env, cache, sessions, client, ino, &claim));
+                let changed = absent.unflushed.get(&ino).copied().unwrap_or(0);
+                absent.refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, changed)));
             } else {
                 absent.missing.push((ino, claim));
             }
@@ -131,14 +136,25 @@ impl Reconnect {
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
             let is_outdated = has_changed && !inode.is_recorded(client);
             let Some(cap) = inode.caps.get_mut(client) else { continue };
-            if is_outdated && cap.give(msgs::cap::PIN, env.now()) || cap.is_revoking() {
+            let was_revoked = cap.is_revoking() && cap.seq > 0;
+            if is_outdated && cap.give(msgs::cap::PIN, env.now()) || was_revoked {
                 send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
             }
         }
     }
 }
 
-/// Gives a client the capability that it claims. It can't have had a directory for itself in which its key
+/// Notes the bits under which a client changed what it flushes before its claims count. Linux has given them up
+/// with the flush, and claims what was left: who is given them meanwhile would not know, for instance, how long
+/// the file is.
+pub(in crate::rank) fn note_unflushed(unflushed: &mut BTreeMap<InodeKey, u32>, flush: &ClientCaps) {
+    let bits = flush.dirty.0 & STRONG;
+    if bits != 0 {
+        *unflushed.entry(Ino(flush.ino).head()).or_default() |= bits;
+    }
+}
+
+/// Gives a client the capability that it claims, and until it has flushed it what it `changed`. It can't have had a directory for itself in which its key
 /// does not let it write: others would wait for it there. Returns the locks that it claims and can't have.
 pub(in crate::rank) fn claim_cap(
     env: &mut Env,
@@ -146,7 +162,7 @@ pub(in crate::rank) fn claim_cap(
     sessions: &mut Sessions,
     client: ClientId,
     ino: InodeKey,
-    claim: &CapReconnect,
+    (claim, changed): (&CapReconnect, u32),
 ) -> BTreeSet<RefusedLock> {
     let path = cache.path_of(ino).ok().flatten();
     let auth = sessions.get(client).map(|s| s.auth());
@@ -161,7 +177,9 @@ pub(in crate::rank) fn claim_cap(
         held &= if is_forged { !msgs::cap::DIR_ASYNC } else { u32::MAX };
         sessions.note_wanted_of_dir(client, claim.wanted);
     }
-    inode.caps.insert(client, Cap::claimed(claim.cap_id, held, claim.wanted));
+    let changed = if inode.is_recorded(client) { changed } else { 0 };
+    let cap = Cap::claimed(claim.cap_id, held, claim.wanted).until_flushed(changed, env.now());
+    inode.caps.insert(client, cap);
     sessions.hold(client, ino);
     claim_locks(env, cache, client, ino, &claim.flock)
 }

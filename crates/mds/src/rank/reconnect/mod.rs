@@ -9,7 +9,7 @@
 mod claims;
 mod window;
 
-pub(super) use claims::claim_cap;
+pub(super) use claims::{claim_cap, note_unflushed};
 
 use super::effect::Stage;
 use super::env::{Due, Env};
@@ -43,6 +43,8 @@ pub(super) struct AbsentClient {
     was_absent: bool,
     /// Its messages since: repeated requests and flushes from before the restart arrive before its claims.
     said: Vec<Said>,
+    /// The bits under which it changed what these flushes tell ([`note_unflushed`]).
+    unflushed: BTreeMap<InodeKey, u32>,
 }
 
 /// A client that has come back.
@@ -138,6 +140,9 @@ impl Reconnect {
         }
         if self.held_back < MAX_HELD_BACK {
             self.held_back += 1;
+            if let Body::ClientCaps(m) = &body {
+                note_unflushed(&mut absent.unflushed, m);
+            }
             absent.said.push((tid, body));
         }
         None
