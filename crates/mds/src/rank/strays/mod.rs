@@ -28,6 +28,9 @@ const MAX_OBJECTS_IN_FLIGHT: u32 = 8;
 const MAX_FILES: usize = 32;
 /// Removed files for each of which that are left one more is purged at once while clients ask for something.
 const PURGES_BEHIND: usize = 4096;
+/// The same of files to be stored. So many may be left ([`crate::cache::Unstored`]) that with all of them as
+/// many are stored at once as may be.
+const STORES_BEHIND: usize = 128;
 /// The time after a client's request in which others are expected.
 const BUSY_FOR: Duration = Duration::from_millis(50);
 
@@ -49,8 +52,9 @@ pub(super) struct Strays {
     to_purge: Line,
     /// Those that may be due to be shortened.
     to_cut: Line,
-    /// Files of [`Cache::unstored`] that may be due to be stored.
+    /// Files of [`Cache::unstored`] that may be due to be stored: those that somebody waits for, and the others.
     to_store: Line,
+    to_store_later: Line,
     /// Inodes that may be due once this event is durable, if they are noted still.
     uncommitted: BTreeSet<(Lsn, InodeKey)>,
     /// Files truncated in this second and in the last one that nobody waits for, and those whose data came
@@ -59,9 +63,10 @@ pub(super) struct Strays {
     recent: [BTreeSet<InodeKey>; 2],
     /// Time of the last request of a client.
     asked_at: Option<Instant>,
-    /// Inodes that are being worked on, and those of them that are purged.
+    /// Inodes that are being worked on, and those of them that are purged, and stored.
     under_way: usize,
     purging: usize,
+    storing: usize,
     /// True if clients were absent at the last step, so that no purge was due.
     was_absent: bool,
     /// The last change of snapshots at the last step: what was kept for a removed one may be due.
@@ -109,21 +114,21 @@ impl Strays {
     pub fn every_second(&mut self, cache: &Cache) {
         let due = std::mem::take(&mut self.recent[1]);
         self.to_cut.extend(due.intersection(&self.truncations));
-        self.to_store.extend(due.iter().filter(|ino| cache.unstored.contains(**ino)));
+        self.to_store_later.extend(due.iter().filter(|ino| cache.unstored.contains(**ino)));
         self.recent.swap(0, 1);
     }
 
-    /// A client asks for something: what is to be purged waits, lest all that was just removed is purged
-    /// while it is waited for.
+    /// A client asks for something: what nobody waits for is purged and stored slowly, lest all that was just
+    /// removed or written is worked on while the answer is waited for.
     pub fn client_asks(&mut self, now: Instant) {
         self.asked_at = Some(now);
     }
 
-    /// The number of files that may be purged at once.
-    fn purges_at_once(&self, env: &Env) -> usize {
+    /// The number of files that may be worked on at once, of `left`; one more for each that are `behind`.
+    fn at_once(&self, env: &Env, left: usize, behind: usize) -> usize {
         let is_busy = self.asked_at.is_some_and(|at| env.now().since(at) < BUSY_FOR);
         match is_busy && !env.cfg().full {
-            true => (1 + self.purges.len() / PURGES_BEHIND).min(MAX_FILES),
+            true => (1 + left / behind).min(MAX_FILES),
             false => MAX_FILES,
         }
     }
@@ -155,29 +160,21 @@ impl Strays {
         if drains {
             return;
         }
-        self.start_some(env, cache, sessions, is_absent, MAX_FILES, |strays| &mut strays.to_cut);
-        self.start_some(env, cache, sessions, is_absent, MAX_FILES, |strays| &mut strays.to_store);
-        let purges = self.purges_at_once(env);
-        self.start_some(env, cache, sessions, is_absent, purges, |strays| &mut strays.to_purge);
-    }
-
-    /// Starts work on inodes of a line as long as there is room, and fewer than `purges` are purged.
-    fn start_some(
-        &mut self,
-        env: &mut Env,
-        cache: &mut Cache,
-        sessions: &mut Sessions,
-        is_absent: bool,
-        purges: usize,
-        line: fn(&mut Self) -> &mut Line,
-    ) {
-        for _ in 0..MAX_LOOKS.min(line(self).len()) {
-            if self.under_way >= MAX_FILES || self.purging >= purges {
-                break;
-            }
-            let Some(ino) = line(self).next() else { break };
-            if self.start(env, cache, sessions, ino, is_absent) {
-                line(self).remove(ino);
+        let purges = self.at_once(env, self.purges.len(), PURGES_BEHIND);
+        let stores = self.at_once(env, cache.unstored.len(), STORES_BEHIND);
+        let lines: [(fn(&mut Self) -> &mut Line, usize, usize); 4] = [
+            (|strays| &mut strays.to_cut, MAX_FILES, MAX_FILES),
+            (|strays| &mut strays.to_store, MAX_FILES, MAX_FILES),
+            (|strays| &mut strays.to_store_later, MAX_FILES, stores),
+            (|strays| &mut strays.to_purge, purges, MAX_FILES),
+        ];
+        for (line, purges, stores) in lines {
+            for _ in 0..MAX_LOOKS.min(line(self).len()) {
+                let has_room = self.under_way < MAX_FILES && self.purging < purges && self.storing < stores;
+                let Some(ino) = has_room.then(|| line(self).next()).flatten() else { break };
+                if self.start(env, cache, sessions, ino, is_absent) {
+                    line(self).remove(ino);
+                }
             }
         }
     }
@@ -191,7 +188,9 @@ impl Strays {
             } else if self.truncations.contains(&next.1) {
                 self.to_cut.insert(next.1);
             } else if cache.unstored.contains(next.1) {
-                self.to_store.insert(next.1);
+                let is_awaited = cache.inodes.get(&next.1).is_some_and(|i| i.is_store_awaited());
+                let line = if is_awaited { &mut self.to_store } else { &mut self.to_store_later };
+                line.insert(next.1);
             }
         }
     }
@@ -234,12 +233,23 @@ impl Strays {
         if inode.data.is_dir() && cache.has_commit(ino.ino) {
             return false;
         }
-        self.purging += usize::from(work.what == Work::Purge);
+        self.count(work.what, 1);
         let inode = cache.inodes.get_mut(&ino).expect("just looked at");
         inode.under_way.edit(|at| at.data_work = Some(work));
-        self.under_way += 1;
         self.continue_work(env, cache, sessions, ino);
         true
+    }
+
+    /// Counts work that begins (1) or ends (-1).
+    fn count(&mut self, what: Work, change: isize) {
+        let part = match what {
+            Work::Purge => Some(&mut self.purging),
+            Work::Store(_) => Some(&mut self.storing),
+            Work::Cut(_) => None,
+        };
+        for count in part.into_iter().chain([&mut self.under_way]) {
+            *count = count.saturating_add_signed(change);
+        }
     }
 
     fn forget(&mut self, ino: InodeKey) {
@@ -248,6 +258,7 @@ impl Strays {
         self.to_purge.remove(ino);
         self.to_cut.remove(ino);
         self.to_store.remove(ino);
+        self.to_store_later.remove(ino);
     }
 
     /// Issues further object operations, or ends the work.
@@ -308,8 +319,7 @@ impl Strays {
     ) {
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
         inode.under_way.edit(|at| at.data_work = None);
-        self.under_way -= 1;
-        self.purging -= usize::from(what == Work::Purge);
+        self.count(what, -1);
         let (data, event) = match what {
             Work::Purge => {
                 let (dir, key) = inode.place.clone().expect("a purged inode is a stray");
@@ -341,7 +351,7 @@ impl Strays {
     /// Asserts what holds between inputs.
     pub fn check(&self, cache: &Cache) {
         assert!(self.under_way <= MAX_FILES, "{} files are worked on at once", self.under_way);
-        assert!(self.purging <= self.under_way, "purges are work, too");
+        assert!(self.purging + self.storing <= self.under_way, "purges and stores are work, too");
         let noted = self.purges.len() + self.truncations.len() + cache.unstored.len();
         assert!(self.under_way <= noted && self.to_purge.len() <= noted, "only noted inodes are worked on");
         assert!(self.to_cut.len() <= noted, "only noted inodes are shortened");
