@@ -63,6 +63,17 @@ fn a_second_opener_ends_caching_and_both_may_write() {
 }
 
 #[test]
+fn who_opens_a_file_that_seems_empty_is_told_what_its_writers_have_not_flushed() {
+    let mut w = two_clients(2);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.call(B, open("f", 1));
+    assert_ne!(caps(&w, A, f) & caps(&w, B, f) & cap::FILE_WR, 0, "both may write");
+    assert!(w.clients.get_mut(&A).expect("a").write_to(f, 500));
+    assert_eq!(w.call(B, open("f", 0)).trace.target.expect("a target").size, 500);
+    assert_ne!(caps(&w, A, f) & caps(&w, B, f) & cap::FILE_WR, 0, "they may go on");
+}
+
+#[test]
 fn a_write_advances_the_time_although_the_writers_clock_is_behind() {
     let mut w = two_clients(3);
     let f = ino(&w.call(A, create("f", 2)));

@@ -3,10 +3,12 @@
 use super::context::Cx;
 use super::draft::Draft;
 use super::flags::is_async;
+use super::getattr::gather;
 use super::make::{link_new, new_inode};
 use super::open_flags::{self as flag, wanted, wanted_by_create};
 use super::plan::{Extra, Plan, Reply};
 use super::setattr::truncate;
+use crate::cap::conflicts;
 use crate::types::{Place, Stop};
 use fsfmt::{ClientRange, InodeKey, mode};
 use msgs::{OpenArgs, cap};
@@ -42,6 +44,12 @@ fn open_existing(cx: &Cx<'_>, ino: InodeKey, place: Option<Place>) -> Result<Pla
     }
     if data.is_file() && writes && !inode.is_recorded(cx.client) {
         grant_range(cx, &mut draft, ino)?;
+    }
+    let waits_to_read = conflicts(inode.held_by_others(Some(cx.client.into()))) & cap::FILE_RD != 0;
+    if data.is_file() && data.size == 0 && !waits_to_read {
+        // From a file of which it was told that it is empty Linux reads nothing, although others who write to it
+        // may have told nothing yet. (Who has to wait for the right to read is told the size with that.)
+        gather(cx, ino, cap::FILE_SHARED);
     }
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }
