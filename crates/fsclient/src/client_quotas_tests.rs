@@ -62,7 +62,7 @@ fn a_file_grows_only_as_far_as_the_quota_allows() {
     let out = rig.ask(sized(20_000));
     assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(Errno::EDQUOT)], vec![]));
     let fh = rig.fh;
-    let fallocate = FsRequest::Fallocate { fh, offset: 0, len: 20_000, mode: 0 };
+    let fallocate = FsRequest::Fallocate { fh, offset: 0, len: 20_000, mode: 0x10 };
     assert_eq!(answers(&rig.ask(fallocate)), [&Err(Errno::EDQUOT)]);
     // The MDS is told of the size, and then counts it.
     let out = rig.ask(FsRequest::Fsync { fh, data_only: false });

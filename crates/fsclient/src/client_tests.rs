@@ -370,6 +370,15 @@ fn reads_at_the_end_of_a_shared_file_ask_how_large_it_is() {
 }
 
 #[test]
+fn nobody_is_told_that_space_is_kept_for_later_writes() {
+    let mut rig = Rig::new();
+    for mode in [0, 1] {
+        let out = rig.ask(FsRequest::Fallocate { fh: FH, offset: 0, len: 100, mode });
+        assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(Errno::EOPNOTSUPP)], vec![]));
+    }
+}
+
+#[test]
 fn holes_in_a_shared_file_reach_to_its_end_as_others_made_it() {
     let mut rig = Rig::new();
     rig.caps(cap_op::REVOKE, 2, SHARED);

@@ -328,7 +328,9 @@ impl FileData<'_> {
             Ok(file) => file,
             Err(errno) => return fail(errno),
         };
-        if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
+        // Space can't be kept for later writes, so nothing is said to have been.
+        let zeroes = mode & (PUNCH_HOLE | ZERO_RANGE) != 0;
+        if !zeroes || mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
             return fail(Errno::EOPNOTSUPP);
         }
         let Some(end) = range.offset.checked_add(range.len).filter(|_| range.len > 0) else {
@@ -356,12 +358,9 @@ impl FileData<'_> {
         if extends {
             inode.want_max_size(end);
         }
-        let zeroes = mode & (PUNCH_HOLE | ZERO_RANGE) != 0;
-        if zeroes {
-            inode.punch_buffered(range.offset, end);
-        }
+        inode.punch_buffered(range.offset, end);
         // A hole must not overtake a write in flight, nor be filled by one.
-        let in_flight = zeroes && inode.data().dirty().is_flying();
+        let in_flight = inode.data().dirty().is_flying();
         if !inode.may(cap::FILE_WR) || extends && end > inode.caps().max_size() || in_flight {
             return self.wait_for_inode(attempt, file.key(), sized);
         }
@@ -374,7 +373,7 @@ impl FileData<'_> {
         inode.note_write(if extends { end } else { 0 }, attempt.now().wall);
         self.cache.note_dirty(attempt.now(), file.key());
         self.cache.inode_changed(file.key());
-        if !zeroes || range.offset >= zero_end {
+        if range.offset >= zero_end {
             return done(Answer::Done);
         }
         self.punch(attempt, file, Range { len: zero_end - range.offset, ..range })
