@@ -187,6 +187,27 @@ fn nor_of_a_file_that_is_made_again() {
 }
 
 #[test]
+fn who_waits_to_read_is_told_what_a_writer_has_not_flushed_before_the_restart() {
+    for order in [[A, B], [B, A]] {
+        let mut w = two_clients(12);
+        let f = ino(&w.call(A, create("f", 2)));
+        w.call(B, open("f", 0));
+        assert!(w.clients.get_mut(&A).expect("a").write_to(f, 900));
+        let held = |w: &mut World, client, bits| {
+            let c = w.clients.get_mut(&client).expect("a client");
+            c.held.get_mut(&f).expect("held").caps = cap::PIN | cap::AUTH_SHARED | bits;
+        };
+        held(&mut w, A, cap::FILE_WR);
+        held(&mut w, B, 0);
+        w.restart(&order);
+        let reader = &w.clients[&B].held[&f];
+        assert_ne!(reader.caps & cap::FILE_RD, 0, "it may read");
+        assert_eq!(reader.size, 900);
+        assert_ne!(caps(&w, A, f) & cap::FILE_WR, 0, "and A may write on");
+    }
+}
+
+#[test]
 fn who_comes_late_does_not_believe_what_has_changed() {
     let mut w = two_clients(5);
     let d = ino(&w.call(A, mkdir("d")));

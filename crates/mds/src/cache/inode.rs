@@ -45,11 +45,19 @@ pub struct UnderWay {
     pub shared_at: Option<Instant>,
     /// Removal or truncation of its data objects, if in progress.
     pub data_work: Option<DataWork>,
+    /// Holders that have claimed `FILE_WR` after a restart: what they wrote before is not known here until they
+    /// have given it up for once.
+    pub untold: BTreeSet<Holder>,
 }
 
 impl UnderWay {
-    const NOTHING: Self =
-        Self { revocations: BTreeMap::new(), waiters: BTreeSet::new(), shared_at: None, data_work: None };
+    const NOTHING: Self = Self {
+        revocations: BTreeMap::new(),
+        waiters: BTreeSet::new(),
+        shared_at: None,
+        data_work: None,
+        untold: BTreeSet::new(),
+    };
 }
 
 impl ConstDefault for UnderWay {
@@ -127,7 +135,33 @@ impl Inode {
         if self.under_way.shared_at.is_some() {
             bits &= !cap::FILE_EXCL;
         }
+        if !self.under_way.untold.is_empty() {
+            bits = self.until_told(holder, bits);
+        }
         self.whole(bits | cap::PIN)
+    }
+
+    /// The part of `bits` for `holder` while writers have not told what they wrote before a restart. Nobody else
+    /// begins to read: Linux relies on the size that comes with `FILE_RD`. They tell it when they give their
+    /// rights up for somebody who wants to.
+    fn until_told(&self, holder: Holder, mut bits: u32) -> u32 {
+        let untold = &self.under_way.untold;
+        if untold.iter().any(|writer| *writer != holder) {
+            bits &= !cap::FILE_RD | self.caps.get(holder).map_or(0, |cap| cap.pending);
+        }
+        let waits = |(other, cap): (Holder, &Cap)| other != holder && cap.wanted & cap::FILE_RD != 0;
+        if untold.contains(&holder) && self.caps.iter().any(waits) {
+            bits &= !(cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL);
+        }
+        bits
+    }
+
+    /// Notes that the holder may not hold `FILE_WR` any more: then it has told what it wrote.
+    pub fn note_told(&mut self, holder: Holder) {
+        let writes = self.caps.get(holder).is_some_and(|cap| cap.held() & cap::FILE_WR != 0);
+        if !writes && self.under_way.untold.contains(&holder) {
+            self.under_way.edit(|at| at.untold.remove(&holder));
+        }
     }
 
     /// The part of `bits` that is of use: on a directory, those to work in it asynchronously only with

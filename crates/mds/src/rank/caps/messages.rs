@@ -61,6 +61,7 @@ impl Caps {
         if c.wanted & STRONG == 0 && c.pending & STRONG != 0 {
             self.unwanted.push_back((env.now(), ino, client));
         }
+        inode.note_told(client.into());
         if is_file && wanted & STRONG != 0 {
             grow_range(env, cache, sessions, ino, client, m.file().max_size);
         }

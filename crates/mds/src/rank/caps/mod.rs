@@ -167,6 +167,7 @@ impl Caps {
         sessions.release(client, ino);
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
         if inode.caps.remove(client).is_some() {
+            inode.note_told(client.into());
             env.due(Due::CapsChanged(ino));
         }
     }

@@ -180,6 +180,9 @@ pub(in crate::rank) fn claim_cap(
     let changed = if inode.is_recorded(client) { changed } else { 0 };
     let cap = Cap::claimed(claim.cap_id, held, claim.wanted).until_flushed(changed, env.now());
     inode.caps.insert(client, cap);
+    if inode.data.is_file() && held & msgs::cap::FILE_WR != 0 {
+        inode.under_way.edit(|at| at.untold.insert(client.into()));
+    }
     sessions.hold(client, ino);
     claim_locks(env, cache, client, ino, &claim.flock)
 }
