@@ -182,7 +182,7 @@ pub enum FsRequest {
     Listxattr { ino: Ino },
     /// Removes an xattr.
     Removexattr { ino: Ino, name: Vec<u8> },
-    /// Punches a hole (mode 3), zeroes (0x10, 0x11). EOPNOTSUPP for the modes that keep space for later writes.
+    /// Punches a hole (mode 3), zeroes (0x10, 0x11). EOPNOTSUPP for modes that keep space for later writes.
     Fallocate { fh: Fh, offset: u64, len: u64, mode: u32 },
     /// Copies at most `len` bytes from one open file to another, or within one between ranges that do not
     /// overlap.

@@ -112,8 +112,8 @@ impl Cap {
             Some(r) => (r.history, r.since),
             None => (Vec::new(), None),
         };
-        // The client may report other changes before it has given everything up: bits of earlier messages that
-        // it names stay held.
+        // The client may report other changes before it has given everything up: bits of earlier messages
+        // that it names stay held.
         let earlier = history.iter().filter(|(sent, _)| *sent <= seq).fold(0, |all, (_, bits)| all | bits);
         let left = bits & earlier & !self.pending;
         history.retain(|(sent, _)| *sent > seq);

@@ -45,8 +45,8 @@ pub struct UnderWay {
     pub shared_at: Option<Instant>,
     /// Removal or truncation of its data objects, if in progress.
     pub data_work: Option<DataWork>,
-    /// Holders that have claimed `FILE_WR` after a restart: what they wrote before is not known here until they
-    /// have given it up for once.
+    /// Holders that have claimed `FILE_WR` after a restart: what they wrote before is not known here until
+    /// they have given it up for once.
     pub untold: BTreeSet<Holder>,
 }
 
@@ -141,9 +141,9 @@ impl Inode {
         self.whole(bits | cap::PIN)
     }
 
-    /// The part of `bits` for `holder` while writers have not told what they wrote before a restart. Nobody else
-    /// begins to read: Linux relies on the size that comes with `FILE_RD`. They tell it when they give their
-    /// rights up for somebody who wants to.
+    /// The part of `bits` for `holder` while writers have not told what they wrote before a restart. Nobody
+    /// else begins to read: Linux relies on the size that comes with `FILE_RD`. They tell it when they give
+    /// their rights up for somebody who wants to.
     fn until_told(&self, holder: Holder, mut bits: u32) -> u32 {
         let untold = &self.under_way.untold;
         if untold.iter().any(|writer| *writer != holder) {

@@ -3,8 +3,8 @@
 use fsfmt::{InodeData, InodeKey};
 use std::collections::BTreeMap;
 
-/// The most files. Each is one object operation of 4 KiB or so, so that all of them are stored in a second once
-/// no client asks for anything.
+/// The most files. Each is one object operation of 4 KiB or so, so that all of them are stored in a second
+/// once no client asks for anything.
 const MAX_FILES: usize = 4096;
 /// The same as a part of the entries that fit the cache, since they stay there.
 const MAX_OF_CACHE: usize = 16;

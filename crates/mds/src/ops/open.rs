@@ -47,8 +47,8 @@ fn open_existing(cx: &Cx<'_>, ino: InodeKey, place: Option<Place>) -> Result<Pla
     }
     let waits_to_read = conflicts(inode.held_by_others(Some(cx.client.into()))) & cap::FILE_RD != 0;
     if data.is_file() && data.size == 0 && !waits_to_read {
-        // From a file of which it was told that it is empty Linux reads nothing, although others who write to it
-        // may have told nothing yet. (Who has to wait for the right to read is told the size with that.)
+        // From a file of which it was told that it is empty Linux reads nothing, although others who write to
+        // it may have told nothing yet. (Who has to wait for the right to read is told the size with that.)
         gather(cx, ino, cap::FILE_SHARED);
     }
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })

@@ -8,7 +8,7 @@
 
 use super::env::{Due, Env};
 use super::ops::{Ops, empty_reply};
-use super::reconnect::{Said, claim_cap, note_unflushed};
+use super::reconnect::{Said, Unflushed, claim_cap};
 use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::ops::{Promise, Promises, is_async, is_replay};
@@ -54,8 +54,8 @@ struct Repeating {
     said: Vec<Said>,
     /// The inodes of those that are about capabilities: what follows about them waits too.
     late: BTreeSet<u64>,
-    /// The bits under which it changed what it flushes with these.
-    unflushed: BTreeMap<InodeKey, u32>,
+    /// What it flushes with these.
+    unflushed: Unflushed,
 }
 
 impl Repeating {
@@ -76,7 +76,7 @@ impl Repeating {
         match &late {
             Some(Body::ClientCaps(m)) => {
                 self.late.extend([m.ino]);
-                note_unflushed(&mut self.unflushed, m);
+                self.unflushed.note(m);
             }
             Some(Body::ClientCapRelease(m)) => self.late.extend(m.caps.iter().map(|item| item.ino)),
             _ => {}
@@ -109,7 +109,7 @@ pub(super) struct ClientReplay {
 pub(super) struct Repeated {
     pub client: ClientId,
     claims: BTreeMap<InodeKey, CapReconnect>,
-    unflushed: BTreeMap<InodeKey, u32>,
+    unflushed: Unflushed,
     pub said: Vec<Said>,
 }
 
@@ -237,7 +237,7 @@ impl ClientReplay {
         if cache.inodes.contains_key(&ino)
             && let Some(claim) = one.claims.remove(&ino)
         {
-            let changed = one.unflushed.get(&ino).copied().unwrap_or(0);
+            let changed = one.unflushed.bits(ino);
             settle_claim(env, cache, sessions, client, (ino, &claim, changed));
         }
         self.promises.remove(&promise);
@@ -304,7 +304,7 @@ impl Repeated {
         let lsn = env.journal().last();
         for (ino, claim) in &self.claims {
             if cache.inodes.contains_key(ino) {
-                let changed = self.unflushed.get(ino).copied().unwrap_or(0);
+                let changed = self.unflushed.bits(*ino);
                 settle_claim(env, cache, sessions, self.client, (*ino, claim, changed));
                 continue;
             }

@@ -323,8 +323,8 @@ impl Client {
         (number, ClientRequest { ino: number, ..asynchronous(mkdir(path)) })
     }
 
-    /// The flushes that it repeats before its claims, as Linux does: those of changes under bits that it gave up
-    /// with them. It counts anew.
+    /// The flushes that it repeats before its claims, as Linux does: those of changes under bits that it gave
+    /// up with them. It counts anew.
     pub fn flushes_again(&self) -> Vec<(u64, ClientCaps)> {
         let has_given_up = |m: &ClientCaps| self.held.get(&m.ino).is_some_and(|h| m.dirty.0 & !h.caps != 0);
         let again = self.flushing.iter().filter(|(_, m)| has_given_up(m));

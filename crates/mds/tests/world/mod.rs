@@ -423,8 +423,8 @@ impl World {
         assert_eq!(self.rank.stage(), Stage::Active, "nobody is waited for");
     }
 
-    /// A client claims what it holds; what was not answered it asks again, and what it flushed when it gave up
-    /// the right to it, as real clients do before their claims.
+    /// A client claims what it holds; what was not answered it asks again, and what it flushed when it gave
+    /// up the right to it, as real clients do before their claims.
     pub fn come_back(&mut self, id: u64) {
         for (tid, request) in self.clients[&id].unsafe_requests.clone() {
             self.send(id, tid, request);

@@ -2,7 +2,7 @@
 
 use super::{Reconnect, Resumed, release_presumed};
 use crate::cache::Cache;
-use crate::cap::{Cap, STRONG};
+use crate::cap::Cap;
 use crate::locks::Style;
 use crate::rank::caps::{Caps, send_cap};
 use crate::rank::effect::{Effect, Stage};
@@ -12,11 +12,9 @@ use crate::rank::snaps;
 use crate::types::{ClientId, Need};
 use auth::MdsCap;
 use fsfmt::{Ino, InodeKey};
-use msgs::{
-    CapReconnect, ClientCaps, ClientReconnect, ClientSession, FileLock, RefusedLock, cap_op, session_op,
-};
+use msgs::{CapReconnect, ClientReconnect, ClientSession, FileLock, RefusedLock, cap_op, session_op};
 use node::Level;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use wire::Reader;
 
 /// Upper bound of capability ids: no rank gives out as many, so a higher number in a claim is forged.
@@ -40,14 +38,15 @@ impl Reconnect {
             return env.effect(Effect::Send(client, 0, close.into()));
         }
         let (mut loading, mut refused) = (0, Vec::new());
-        let unflushed = self.absent.get(&client).map(|a| a.unflushed.clone()).unwrap_or_default();
+        let absent = self.absent.get_mut(&client);
+        let unflushed = absent.map(|absent| std::mem::take(&mut absent.unflushed)).unwrap_or_default();
         for (ino, claim) in m.caps {
             if claim.cap_id < CAP_IDS_END {
                 caps.reserve_id(claim.cap_id);
             }
             let ino = Ino(ino).head();
             if cache.inodes.contains_key(&ino) {
-                let changed = unflushed.get(&ino).copied().unwrap_or(0);
+                let changed = unflushed.bits(ino);
                 refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, changed)));
             } else {
                 loading += 1;
@@ -59,6 +58,7 @@ impl Reconnect {
             absent.loading += loading;
             absent.refused.extend(refused);
             absent.has_claimed = !m.more;
+            absent.unflushed = unflushed;
         }
         self.note_if_reconnected(client);
     }
@@ -81,7 +81,7 @@ impl Reconnect {
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
             if cache.inodes.contains_key(&ino) {
-                let changed = absent.unflushed.get(&ino).copied().unwrap_or(0);
+                let changed = absent.unflushed.bits(ino);
                 absent.refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, changed)));
             } else {
                 absent.missing.push((ino, claim));
@@ -144,18 +144,9 @@ impl Reconnect {
     }
 }
 
-/// Notes the bits under which a client changed what it flushes before its claims count. Linux has given them up
-/// with the flush, and claims what was left: who is given them meanwhile would not know, for instance, how long
-/// the file is.
-pub(in crate::rank) fn note_unflushed(unflushed: &mut BTreeMap<InodeKey, u32>, flush: &ClientCaps) {
-    let bits = flush.dirty.0 & STRONG;
-    if bits != 0 {
-        *unflushed.entry(Ino(flush.ino).head()).or_default() |= bits;
-    }
-}
-
-/// Gives a client the capability that it claims, and until it has flushed it what it `changed`. It can't have had a directory for itself in which its key
-/// does not let it write: others would wait for it there. Returns the locks that it claims and can't have.
+/// Gives a client the capability that it claims, and until its flush is carried out the bits under which it
+/// has `changed` something. It can't have had a directory for itself in which its key does not let it write:
+/// others would wait for it there. Returns the locks that it claims and can't have.
 pub(in crate::rank) fn claim_cap(
     env: &mut Env,
     cache: &mut Cache,

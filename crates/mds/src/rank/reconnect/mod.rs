@@ -7,9 +7,11 @@
 //! that has changed meanwhile.
 
 mod claims;
+mod unflushed;
 mod window;
 
-pub(super) use claims::{claim_cap, note_unflushed};
+pub(super) use claims::claim_cap;
+pub(super) use unflushed::Unflushed;
 
 use super::effect::Stage;
 use super::env::{Due, Env};
@@ -43,8 +45,8 @@ pub(super) struct AbsentClient {
     was_absent: bool,
     /// Its messages since: repeated requests and flushes from before the restart arrive before its claims.
     said: Vec<Said>,
-    /// The bits under which it changed what these flushes tell ([`note_unflushed`]).
-    unflushed: BTreeMap<InodeKey, u32>,
+    /// What these flushes tell.
+    unflushed: Unflushed,
 }
 
 /// A client that has come back.
@@ -141,7 +143,7 @@ impl Reconnect {
         if self.held_back < MAX_HELD_BACK {
             self.held_back += 1;
             if let Body::ClientCaps(m) = &body {
-                note_unflushed(&mut absent.unflushed, m);
+                absent.unflushed.note(m);
             }
             absent.said.push((tid, body));
         }

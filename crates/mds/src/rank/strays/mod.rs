@@ -52,7 +52,7 @@ pub(super) struct Strays {
     to_purge: Line,
     /// Those that may be due to be shortened.
     to_cut: Line,
-    /// Files of [`Cache::unstored`] that may be due to be stored: those that somebody waits for, and the others.
+    /// Files of [`Cache::unstored`] that may be due to be stored: those that somebody waits for, and others.
     to_store: Line,
     to_store_later: Line,
     /// Inodes that may be due once this event is durable, if they are noted still.
@@ -74,6 +74,9 @@ pub(super) struct Strays {
     /// The omap key after which the search for the predecessor's strays continues.
     next_page: Option<Vec<u8>>,
 }
+
+/// One of the lines.
+type WhichLine = fn(&mut Strays) -> &mut Line;
 
 impl Strays {
     /// Begins the search for the predecessor's strays.
@@ -162,7 +165,7 @@ impl Strays {
         }
         let purges = self.at_once(env, self.purges.len(), PURGES_BEHIND);
         let stores = self.at_once(env, cache.unstored.len(), STORES_BEHIND);
-        let lines: [(fn(&mut Self) -> &mut Line, usize, usize); 4] = [
+        let lines: [(WhichLine, usize, usize); 4] = [
             (|strays| &mut strays.to_cut, MAX_FILES, MAX_FILES),
             (|strays| &mut strays.to_store, MAX_FILES, MAX_FILES),
             (|strays| &mut strays.to_store_later, MAX_FILES, stores),
