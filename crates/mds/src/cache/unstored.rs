@@ -37,6 +37,13 @@ impl Unstored {
         self.files.contains_key(&ino)
     }
 
+    /// How full it is, in parts of `whole`, beside a cache of at most `entries`.
+    pub fn fill_level(&self, whole: usize, entries: usize) -> usize {
+        let of_files = self.files.len() * whole / MAX_FILES.min(entries / MAX_OF_CACHE).max(1);
+        let of_bytes = self.bytes * whole as u64 / MAX_BYTES;
+        of_files.max(of_bytes as usize).min(whole)
+    }
+
     /// The number of files.
     pub fn len(&self) -> usize {
         self.files.len()

@@ -28,9 +28,6 @@ const MAX_OBJECTS_IN_FLIGHT: u32 = 8;
 const MAX_FILES: usize = 32;
 /// Removed files for each of which that are left one more is purged at once while clients ask for something.
 const PURGES_BEHIND: usize = 4096;
-/// The same of files to be stored. So many may be left ([`crate::cache::Unstored`]) that with all of them as
-/// many are stored at once as may be.
-const STORES_BEHIND: usize = 128;
 /// The time after a client's request in which others are expected.
 const BUSY_FOR: Duration = Duration::from_millis(50);
 
@@ -127,13 +124,28 @@ impl Strays {
         self.asked_at = Some(now);
     }
 
-    /// The number of files that may be worked on at once, of `left`; one more for each that are `behind`.
-    fn at_once(&self, env: &Env, left: usize, behind: usize) -> usize {
-        let is_busy = self.asked_at.is_some_and(|at| env.now().since(at) < BUSY_FOR);
-        match is_busy && !env.cfg().full {
-            true => (1 + left / behind).min(MAX_FILES),
-            false => MAX_FILES,
+    /// True if nobody has asked for anything for a while, or space is wanted.
+    fn is_idle(&self, env: &Env) -> bool {
+        env.cfg().full || self.asked_at.is_none_or(|at| env.now().since(at) >= BUSY_FOR)
+    }
+
+    /// The number of files that may be purged at once.
+    fn purges_at_once(&self, env: &Env) -> usize {
+        match self.is_idle(env) {
+            true => MAX_FILES,
+            false => (1 + self.purges.len() / PURGES_BEHIND).min(MAX_FILES),
         }
+    }
+
+    /// The number of files that nobody waits for and that may be stored at once: while clients ask for
+    /// something it is one, until half of those that may be left are.
+    fn stores_at_once(&self, env: &Env, cache: &Cache) -> usize {
+        const HALF: usize = MAX_FILES / 2;
+        if self.is_idle(env) {
+            return MAX_FILES;
+        }
+        let level = cache.unstored.fill_level(MAX_FILES, cache.most_entries());
+        (1 + 2 * level.saturating_sub(HALF)).min(MAX_FILES)
     }
 
     /// Starts work that is due: not before the rank serves, for what has no name may be open, and its
@@ -163,8 +175,7 @@ impl Strays {
         if drains {
             return;
         }
-        let purges = self.at_once(env, self.purges.len(), PURGES_BEHIND);
-        let stores = self.at_once(env, cache.unstored.len(), STORES_BEHIND);
+        let (purges, stores) = (self.purges_at_once(env), self.stores_at_once(env, cache));
         let lines: [(WhichLine, usize, usize); 4] = [
             (|strays| &mut strays.to_cut, MAX_FILES, MAX_FILES),
             (|strays| &mut strays.to_store, MAX_FILES, MAX_FILES),
