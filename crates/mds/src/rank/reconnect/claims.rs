@@ -154,8 +154,9 @@ pub(in crate::rank) fn note_unflushed(unflushed: &mut BTreeMap<InodeKey, u32>, f
     }
 }
 
-/// Gives a client the capability that it claims, and until it has flushed it what it `changed`. It can't have had a directory for itself in which its key
-/// does not let it write: others would wait for it there. Returns the locks that it claims and can't have.
+/// Gives a client the capability that it claims, and until it has flushed it what it `changed`. It can't have
+/// had a directory for itself in which its key does not let it write: others would wait for it there. Returns
+/// the locks that it claims and can't have.
 pub(in crate::rank) fn claim_cap(
     env: &mut Env,
     cache: &mut Cache,
