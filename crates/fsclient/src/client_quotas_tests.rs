@@ -198,3 +198,81 @@ fn a_mount_whose_root_has_a_quota_is_as_large_as_that() {
         assert!(rig.client.cache.inode(InodeKey::ROOT).is_some());
     }
 }
+
+/// The answer that describes a directory, which is in this realm.
+fn described(ino: u64, realm: u64) -> msgs::ClientReply {
+    let quota = if ino == DIR { QuotaInfo { max_bytes: 0, max_files: 4 } } else { QuotaInfo::default() };
+    let mut dir = InodeStat { ino, quota, rfiles: 3, rsubdirs: 1, ..dir_stat(2, DIR_CAPS) };
+    (dir.cap.cap_id, dir.cap.realm) = (ino, realm);
+    let trace = msgs::ReplyTrace { dentry: None, target: Some(Box::new(dir)) };
+    msgs::ClientReply { op: MdsOp::LOOKUPINO, safe: true, trace, ..Default::default() }
+}
+
+#[test]
+fn what_is_not_here_is_looked_at_before_a_quota_is_ignored() {
+    let inner = DIR + 2;
+    let (name, new_name) = (b"new".to_vec(), b"b".to_vec());
+    let rename = |parent, new_parent| FsRequest::Rename {
+        parent,
+        name: b"a".to_vec(),
+        new_parent,
+        new_name: b"b".to_vec(),
+        flags: 0,
+    };
+    for (request, realm, expected) in [
+        (create(inner), DIR, Err(Errno::EDQUOT)),
+        (FsRequest::Mkdir { parent: inner, name, mode: 0o755 }, DIR, Err(Errno::EDQUOT)),
+        (FsRequest::Link { ino: INO, new_parent: inner, new_name }, DIR, Err(Errno::EDQUOT)),
+        (rename(inner, OTHER), DIR, Err(Errno::EXDEV)),
+        (rename(DIR, inner), 1, Err(Errno::EXDEV)),
+        (rename(DIR, inner), DIR, Ok(MdsOp::RENAME)),
+        (create(inner), 1, Ok(MdsOp::CREATE)),
+    ] {
+        let mut rig = rig(0, 4);
+        used(&mut rig, 0, 3, QuotaInfo { max_bytes: 0, max_files: 4 });
+        let out = rig.ask(request);
+        let (tid, asked) = requests(&out).pop().expect("a question");
+        assert_eq!((asked.op, asked.path.ino), (MdsOp::LOOKUPINO, inner));
+        let out = rig.mds_says(tid, described(inner, realm));
+        match expected {
+            Err(errno) => assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(errno)], vec![])),
+            Ok(op) => assert_eq!((answers(&out), asked_mds(&out)), (vec![], vec![op])),
+        }
+    }
+}
+
+#[test]
+fn both_directories_of_a_rename_are_looked_at() {
+    let (from, to) = (DIR + 2, DIR + 3);
+    let rename = FsRequest::Rename {
+        parent: from,
+        name: b"a".to_vec(),
+        new_parent: to,
+        new_name: b"b".to_vec(),
+        flags: 0,
+    };
+    let mut rig = rig(0, 4);
+    let mut out = rig.ask(rename);
+    for (ino, realm) in [(from, DIR), (to, 1)] {
+        let (tid, asked) = requests(&out).pop().expect("a question");
+        assert_eq!((asked.op, asked.path.ino), (MdsOp::LOOKUPINO, ino));
+        out = rig.mds_says(tid, described(ino, realm));
+    }
+    assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(Errno::EXDEV)], vec![]));
+}
+
+#[test]
+fn a_file_that_is_not_here_is_looked_at_before_it_is_made_longer() {
+    let mut rig = rig(10_000, 0);
+    let file = DIR + 2;
+    let set = SetAttr { size: Some(20_000), ..SetAttr::default() };
+    let out = rig.ask(FsRequest::Setattr { ino: file, set });
+    let (tid, asked) = requests(&out).pop().expect("a question");
+    assert_eq!((asked.op, asked.path.ino), (MdsOp::LOOKUPINO, file));
+    let mut target = stat(file, 0o100_644);
+    (target.cap.cap_id, target.cap.caps, target.cap.realm) = (9, DIR_CAPS, DIR);
+    let trace = msgs::ReplyTrace { dentry: None, target: Some(Box::new(target)) };
+    let told = msgs::ClientReply { op: MdsOp::LOOKUPINO, safe: true, trace, ..Default::default() };
+    let out = rig.mds_says(tid, told);
+    assert_eq!((answers(&out), asked_mds(&out)), (vec![&Err(Errno::EDQUOT)], vec![]));
+}

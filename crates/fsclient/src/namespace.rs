@@ -41,17 +41,21 @@ impl Namespace<'_> {
         let stage = attempt.take_stage();
         // A truncation that waited for something has looked at the inode before.
         let (mut is_told, mut exists) = (matches!(stage, Stage::Sized), false);
+        let mut looked_at = None;
         if let Stage::Answered(reply) = stage {
+            looked_at = Self::looked_at(&reply);
             match (self.privileges_dropped(request, &reply), Self::looked_up(request, &reply)) {
                 (Some(Err(errno)), _) | (_, Some(Err(errno))) => return fail(errno),
                 (Some(Ok(())), _) => is_told = true,
                 (_, Some(Ok(()))) => exists = true,
+                (None, None) if looked_at.is_some() => {}
                 (None, None) => return self.answered(attempt, request, &reply),
             }
         }
         self.note_change(attempt, request, Inode::change_begins);
         let refused_or_known = refuse(request, self.sessions.renames_with_flags())
             .map(fail)
+            .or_else(|| (!is_told && !exists).then(|| self.look_for_quotas(attempt, request, looked_at))?)
             .or_else(|| self.refused_by_quota(attempt, request, exists))
             .or_else(|| self.answer_from_cache(attempt, request))
             .or_else(|| self.drop_privileges(attempt, request, is_told))

@@ -52,6 +52,11 @@ impl Cache {
         InodeKey::ROOT.ino()
     }
 
+    /// True if it is not known which quotas concern an inode, because that is not here.
+    pub(crate) fn lacks_quotas_of(&self, key: InodeKey) -> bool {
+        self.has_quotas && !self.ignores_quotas && !self.inodes.contains_key(&key)
+    }
+
     /// The nearest directory whose quota concerns an inode.
     pub(crate) fn quota_root(&self, key: InodeKey) -> Option<InodeKey> {
         self.trees_of(key).next().map(Inode::key)
