@@ -17,6 +17,7 @@ use crate::any::Daemon;
 use crate::disk::Crash;
 use crate::faults::Faults;
 use crate::host::HostId;
+use crate::kind::Kind;
 use crate::objects::{OBJECTS, object_request};
 use crate::oracle::backoffs::Backoffs;
 use crate::oracle::terms::Terms;
@@ -47,6 +48,8 @@ pub struct Spec {
     pub osds: u32,
     /// Clients, each of objects and of the file system.
     pub clients: u32,
+    /// The clients' kinds, by number; the others are [`Kind::Ours`].
+    pub kinds: Vec<Kind>,
     /// True if there is a file system.
     pub fs: bool,
     /// Metadata servers beside the one that a file system needs.
@@ -73,6 +76,7 @@ impl Default for Spec {
             mons: 1,
             osds: 3,
             clients: 2,
+            kinds: Vec::new(),
             fs: false,
             standbys: 0,
             snapshots: false,
@@ -209,9 +213,12 @@ impl Cluster {
         let mons = (0..id.monmap.len()).map(|rank| world.add(mon_spec(rank, spec, &id, parts))).collect();
         let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng), parts))).collect();
         let mds = spec.fs.then(|| world.add(mds_spec(0, spec, &id)));
-        let admin = world.add(client_spec("admin", 250, false, &id));
+        let admin = world.add(client_spec("admin", 250, false, Kind::Ours, &id));
         let clients = (0..spec.clients)
-            .map(|n| world.add(client_spec(&n.to_string(), n as u8, spec.fs, &id)))
+            .map(|n| {
+                let kind = spec.kinds.get(n as usize).copied().unwrap_or(Kind::Ours);
+                world.add(client_spec(&n.to_string(), n as u8, spec.fs, kind, &id))
+            })
             .collect();
         let standbys = (1..=spec.standbys).map(|n| world.add(mds_spec(n, spec, &id))).collect();
         Self {
@@ -619,7 +626,7 @@ fn mds_spec(n: u32, spec: &Spec, id: &Identity) -> HostSpec<Request, Reply> {
     }
 }
 
-fn client_spec(name: &str, host: u8, mount: bool, id: &Identity) -> HostSpec<Request, Reply> {
+fn client_spec(name: &str, host: u8, mount: bool, kind: Kind, id: &Identity) -> HostSpec<Request, Reply> {
     let config = ClientConfig {
         credentials: id.credentials(EntityType::CLIENT, name),
         mons: id.mons.clone(),
@@ -634,6 +641,6 @@ fn client_spec(name: &str, host: u8, mount: bool, id: &Identity) -> HostSpec<Req
         service: None,
         addr: ([10, 0, 3, host], 0).into(),
         disks: vec![],
-        make: Box::new(move |boot: Boot| Box::new(fsclient::Client::new(config.clone(), boot.rng))),
+        make: Box::new(move |boot: Boot| kind.client(config.clone(), boot.rng)),
     }
 }

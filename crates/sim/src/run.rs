@@ -6,6 +6,7 @@ use crate::cluster::{Cluster, Spec};
 use crate::disk::Crash;
 use crate::faults::Faults;
 use crate::host::HostId;
+use crate::kind::Kind;
 use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::oracle::late::{self, Late, Told};
@@ -190,6 +191,12 @@ fn locks(seed: u64, profile: Profile) -> bool {
     }
 }
 
+/// Draws the kinds of the clients. They have a random stream of their own too.
+fn kinds(seed: u64, profile: Profile, clients: u32) -> Vec<Kind> {
+    let mut rng = Rng::from_seed(seed ^ 0x006b_696e_6473_0000);
+    if profile == Profile::Files { Kind::draw(&mut rng, clients) } else { Vec::new() }
+}
+
 /// More entries than any directory has.
 const WHOLE: u64 = 10_000;
 
@@ -279,6 +286,7 @@ impl Scenario {
         };
         let mut spec = spec;
         spec.standbys = standbys(seed, spec.fs);
+        spec.kinds = kinds(seed, profile, spec.clients);
         if fills {
             spec.osd_disk = SMALL_DISK;
         }
