@@ -1,7 +1,7 @@
 //! Flushes without an acknowledgement, and what becomes of them when another server takes the rank over.
 //!
-//! Our client claims the bits of such a flush again, and flushes once more under them. Linux has given some of
-//! them up with the flush: it claims what it had kept, and repeats the flush ahead of its claims.
+//! Our client claims the bits of such a flush again, and flushes once more under them. Linux has given some
+//! of them up with the flush: it claims what it had kept, and repeats the flush ahead of its claims.
 
 use msgs::{Caps, ClientCaps, ClientReconnect, cap_flag, cap_op};
 use std::collections::BTreeMap;

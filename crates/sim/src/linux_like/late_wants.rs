@@ -1,5 +1,5 @@
-//! Messages that only tell what the client does not want any more. Linux sends them late: the file may soon be
-//! opened again.
+//! Messages that only tell what the client does not want any more. Linux sends them late: the file may soon
+//! be opened again.
 
 use msgs::{Caps, ClientCaps, cap_op};
 use node::ConnId;
