@@ -11,8 +11,10 @@ use stdx::Instant;
 /// What a holder may still have of earlier messages.
 #[derive(Clone, Debug)]
 struct Revoking {
-    /// Bits of earlier messages, oldest first, each with its `seq`. Never empty.
+    /// Bits of earlier messages, oldest first, each with its `seq`.
     history: Vec<(u32, u32)>,
+    /// Bits that it gave up with a flush which it is about to repeat.
+    unflushed: u32,
     /// Send time of the oldest unconfirmed revocation; none if only bits are left that it has again.
     since: Option<Instant>,
 }
@@ -67,14 +69,16 @@ impl Cap {
     /// with that flush. Until then nobody else may have them: only the flush tells what is so.
     pub fn until_flushed(mut self, bits: u32, now: Instant) -> Self {
         if bits & !self.pending != 0 {
-            self.revoking = Some(Box::new(Revoking { history: vec![(self.seq, bits)], since: Some(now) }));
+            self.revoking =
+                Some(Box::new(Revoking { history: Vec::new(), unflushed: bits, since: Some(now) }));
         }
         self
     }
 
     /// Bits that the client may hold.
     pub fn held(&self) -> u32 {
-        self.history().iter().fold(self.pending, |all, (_, bits)| all | bits)
+        let unflushed = self.revoking.as_ref().map_or(0, |r| r.unflushed);
+        self.history().iter().fold(self.pending | unflushed, |all, (_, bits)| all | bits)
     }
 
     fn history(&self) -> &[(u32, u32)] {
@@ -95,8 +99,8 @@ impl Cap {
     pub fn give(&mut self, bits: u32, now: Instant) -> bool {
         let revokes = self.pending & !bits != 0;
         if revokes {
-            let r =
-                self.revoking.get_or_insert_with(|| Box::new(Revoking { history: Vec::new(), since: None }));
+            let nothing = || Box::new(Revoking { history: Vec::new(), unflushed: 0, since: None });
+            let r = self.revoking.get_or_insert_with(nothing);
             r.history.push((self.seq, self.pending));
             r.since.get_or_insert(now);
         }
@@ -105,27 +109,32 @@ impl Cap {
         revokes
     }
 
-    /// Notes that the client holds `bits` as of message `seq`; true if that ends a revocation.
+    /// Notes that the client holds `bits` as of message `seq`; true if that ends a revocation. A number that
+    /// was not used yet is from before a restart: the claim since is newer, and counts.
     pub fn confirm(&mut self, seq: u32, bits: u32) -> bool {
         let was_revoking = self.is_revoking();
         let (mut history, since) = match self.revoking.take() {
             Some(r) => (r.history, r.since),
             None => (Vec::new(), None),
         };
-        // The client may report other changes before it has given everything up: bits of earlier messages
-        // that it names stay held.
-        let earlier = history.iter().filter(|(sent, _)| *sent <= seq).fold(0, |all, (_, bits)| all | bits);
-        let left = bits & earlier & !self.pending;
-        history.retain(|(sent, _)| *sent > seq);
-        if left != 0 {
-            history.insert(0, (seq, left));
+        if seq <= self.seq {
+            // The client may report other changes before it has given everything up: bits of earlier messages
+            // that it names stay held.
+            let earlier =
+                history.iter().filter(|(sent, _)| *sent <= seq).fold(0, |all, (_, bits)| all | bits);
+            let left = bits & earlier & !self.pending;
+            history.retain(|(sent, _)| *sent > seq);
+            if left != 0 {
+                history.insert(0, (seq, left));
+            }
         }
         if seq == self.seq {
             self.pending &= bits | cap::PIN;
         }
         let is_revoking = history.iter().any(|(_, bits)| bits & !self.pending != 0);
         if !history.is_empty() {
-            self.revoking = Some(Box::new(Revoking { history, since: since.filter(|_| is_revoking) }));
+            let since = since.filter(|_| is_revoking);
+            self.revoking = Some(Box::new(Revoking { history, unflushed: 0, since }));
         }
         was_revoking && !is_revoking
     }
@@ -344,6 +353,26 @@ mod tests {
         assert_eq!(c.held(), SHARED | cap::FILE_WR);
         assert!(c.confirm(3, SHARED));
         assert_eq!(c.held(), SHARED);
+    }
+
+    #[test]
+    fn a_message_from_before_the_restart_confirms_nothing() {
+        let mut c = Cap::claimed(1, LONER, 0);
+        assert!(c.give(SHARED, Instant(1)));
+        assert!(!c.confirm(6, SHARED), "it said so to the former server");
+        assert_eq!(c.held(), LONER | SHARED);
+        assert!(c.confirm(1, SHARED));
+        assert_eq!(c.held(), SHARED);
+    }
+
+    #[test]
+    fn what_is_flushed_after_a_restart_is_held_until_then() {
+        for seq in [0, 7] {
+            let mut c = Cap::claimed(1, cap::PIN, 0).until_flushed(cap::FILE_WR, Instant(1));
+            assert_eq!((c.held(), c.revoked_at()), (cap::PIN | cap::FILE_WR, Some(Instant(1))));
+            assert!(c.confirm(seq, cap::PIN));
+            assert_eq!((c.held(), c.revoked_at()), (cap::PIN, None));
+        }
     }
 
     #[test]

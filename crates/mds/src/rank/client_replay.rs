@@ -237,7 +237,7 @@ impl ClientReplay {
         if cache.inodes.contains_key(&ino)
             && let Some(claim) = one.claims.remove(&ino)
         {
-            let changed = one.unflushed.bits(ino);
+            let changed = one.unflushed.bits(ino, claim.cap_id);
             settle_claim(env, cache, sessions, client, (ino, &claim, changed));
         }
         self.promises.remove(&promise);
@@ -304,7 +304,7 @@ impl Repeated {
         let lsn = env.journal().last();
         for (ino, claim) in &self.claims {
             if cache.inodes.contains_key(ino) {
-                let changed = self.unflushed.bits(*ino);
+                let changed = self.unflushed.bits(*ino, claim.cap_id);
                 settle_claim(env, cache, sessions, self.client, (*ino, claim, changed));
                 continue;
             }

@@ -46,7 +46,7 @@ impl Reconnect {
             }
             let ino = Ino(ino).head();
             if cache.inodes.contains_key(&ino) {
-                let changed = unflushed.bits(ino);
+                let changed = unflushed.bits(ino, claim.cap_id);
                 refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, changed)));
             } else {
                 loading += 1;
@@ -81,7 +81,7 @@ impl Reconnect {
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
             if cache.inodes.contains_key(&ino) {
-                let changed = absent.unflushed.bits(ino);
+                let changed = absent.unflushed.bits(ino, claim.cap_id);
                 absent.refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, changed)));
             } else {
                 absent.missing.push((ino, claim));
