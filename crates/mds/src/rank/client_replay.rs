@@ -237,8 +237,7 @@ impl ClientReplay {
         if cache.inodes.contains_key(&ino)
             && let Some(claim) = one.claims.remove(&ino)
         {
-            let changed = one.unflushed.bits(ino, claim.cap_id);
-            settle_claim(env, cache, sessions, client, (ino, &claim, changed));
+            settle_claim(env, cache, sessions, client, (ino, &claim, &one.unflushed));
         }
         self.promises.remove(&promise);
         self.has_kept = true;
@@ -304,8 +303,7 @@ impl Repeated {
         let lsn = env.journal().last();
         for (ino, claim) in &self.claims {
             if cache.inodes.contains_key(ino) {
-                let changed = self.unflushed.bits(*ino, claim.cap_id);
-                settle_claim(env, cache, sessions, self.client, (*ino, claim, changed));
+                settle_claim(env, cache, sessions, self.client, (*ino, claim, &self.unflushed));
                 continue;
             }
             let text = format!("{} claims {ino}, which is gone", self.client);
@@ -317,20 +315,19 @@ impl Repeated {
     }
 }
 
-/// Decides a late claim on an inode that exists by now, of which the client may have `changed` what it still
-/// has to flush.
+/// Decides a late claim on an inode that exists by now, of which the client may have something `unflushed`.
 fn settle_claim(
     env: &mut Env,
     cache: &mut Cache,
     sessions: &mut Sessions,
     client: ClientId,
-    (ino, claim, changed): (InodeKey, &CapReconnect, u32),
+    (ino, claim, unflushed): (InodeKey, &CapReconnect, &Unflushed),
 ) {
     if cache.inodes.get(&ino).is_some_and(|inode| inode.caps.contains_key(client)) {
         // An asynchronous create made it, and its answer has the capability.
         return;
     }
-    let refused = claim_cap(env, cache, sessions, client, ino, (claim, changed));
+    let refused = claim_cap(env, cache, sessions, client, ino, (claim, unflushed));
     if !refused.is_empty() {
         sessions.send_reopened(env, client, &refused);
     }

@@ -1,5 +1,6 @@
 //! Claims of reconnecting clients, and the return to normal service.
 
+use super::unflushed::Unflushed;
 use super::{Reconnect, Resumed, release_presumed};
 use crate::cache::Cache;
 use crate::cap::Cap;
@@ -46,8 +47,7 @@ impl Reconnect {
             }
             let ino = Ino(ino).head();
             if cache.inodes.contains_key(&ino) {
-                let changed = unflushed.bits(ino, claim.cap_id);
-                refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, changed)));
+                refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, &unflushed)));
             } else {
                 loading += 1;
                 self.claims.entry(ino).or_default().push((client, claim));
@@ -81,8 +81,8 @@ impl Reconnect {
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
             if cache.inodes.contains_key(&ino) {
-                let changed = absent.unflushed.bits(ino, claim.cap_id);
-                absent.refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, changed)));
+                let refused = claim_cap(env, cache, sessions, client, ino, (&claim, &absent.unflushed));
+                absent.refused.extend(refused);
             } else {
                 absent.missing.push((ino, claim));
             }
@@ -145,15 +145,15 @@ impl Reconnect {
 }
 
 /// Gives a client the capability that it claims, and until its flush is carried out the bits under which it
-/// has `changed` something. It can't have had a directory for itself in which its key does not let it write:
-/// others would wait for it there. Returns the locks that it claims and can't have.
+/// changed what is `unflushed`. It can't have had a directory for itself in which its key does not let it
+/// write: others would wait for it there. Returns the locks that it claims and can't have.
 pub(in crate::rank) fn claim_cap(
     env: &mut Env,
     cache: &mut Cache,
     sessions: &mut Sessions,
     client: ClientId,
     ino: InodeKey,
-    (claim, changed): (&CapReconnect, u32),
+    (claim, unflushed): (&CapReconnect, &Unflushed),
 ) -> BTreeSet<RefusedLock> {
     let path = cache.path_of(ino).ok().flatten();
     let auth = sessions.get(client).map(|s| s.auth());
@@ -168,7 +168,7 @@ pub(in crate::rank) fn claim_cap(
         held &= if is_forged { !msgs::cap::DIR_ASYNC } else { u32::MAX };
         sessions.note_wanted_of_dir(client, claim.wanted);
     }
-    let changed = if inode.is_recorded(client) { changed } else { 0 };
+    let changed = if inode.is_recorded(client) { unflushed.bits(ino, claim.cap_id) } else { 0 };
     let cap = Cap::claimed(claim.cap_id, held, claim.wanted).until_flushed(changed, env.now());
     inode.caps.insert(client, cap);
     if inode.data.is_file() && held & msgs::cap::FILE_WR != 0 {
