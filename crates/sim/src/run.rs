@@ -452,9 +452,10 @@ impl Scenario {
             self.late.note(&told, |client| Some(world.name(node(client)?).to_owned()));
             let hosts: Vec<HostId> = match &told {
                 Told::Missing(clients) => clients.iter().copied().filter_map(node).collect(),
-                Told::Returned(client) | Told::Refused(client) | Told::Evicted(client) => {
-                    node(*client).into_iter().collect()
-                }
+                Told::Returned(client)
+                | Told::Refused(client)
+                | Told::Gone(client, _)
+                | Told::Evicted(client) => node(*client).into_iter().collect(),
                 Told::SessionLost => vec![from],
             };
             for host in hosts {

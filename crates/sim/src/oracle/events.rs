@@ -83,4 +83,24 @@ mod tests {
         assert_eq!(passes(&[&refused, &missing]), [false, false]);
         assert_eq!(passes(&[&missing, &returned, &refused]), [false, false]);
     }
+
+    #[test]
+    fn writes_are_lost_only_with_the_file_that_was_not_made() {
+        let missing = Event::new(Level::Info, "clients_missing", "not back yet: client.4102");
+        let refused = Event::new(Level::Warn, "unsafe_requests_lost", "client.4102 repeats a request that");
+        let gone = "client.4102 claims 10000000fa2, which is gone";
+        let gone = Event::new(Level::Info, "claimed_cap_dropped", gone);
+        let passes = |events: &[&Event], node, ino| {
+            let mut late = Late::default();
+            for told in events.iter().filter_map(|event| told(event)) {
+                late.note(&told, |client| Some(format!("client.{}", client - 4100)));
+            }
+            let detail = format!("the MDS has dropped the capability on inode {ino}");
+            check(node, &Event::new(Level::Error, "writes_lost", detail), false, &late).is_none()
+        };
+        assert!(passes(&[&missing, &refused, &gone], "client.2", "10000000fa2"));
+        assert!(!passes(&[&missing, &refused, &gone], "client.2", "20000000fa2"), "another file");
+        assert!(!passes(&[&missing, &refused, &gone], "client.3", "10000000fa2"), "another client");
+        assert!(!passes(&[&gone], "client.2", "10000000fa2"), "a client that was there in time");
+    }
 }

@@ -6,10 +6,11 @@ use node::Event;
 use std::collections::BTreeSet;
 
 /// The events that this follows.
-pub const FOLLOWED: [&str; 6] = [
+pub const FOLLOWED: [&str; 7] = [
     "clients_missing",
     "client_returned",
     "unsafe_requests_lost",
+    "claimed_cap_dropped",
     "mds_session_lost",
     "client_evicted",
     "evicted",
@@ -24,6 +25,8 @@ pub enum Told {
     Returned(u64),
     /// This one came back, but too late: from some point on, what it had not synced is lost.
     Refused(u64),
+    /// This one claims an inode, as the event writes its number, that is not there.
+    Gone(u64, String),
     /// A server gives this one up: it holds nothing from now on, although it may not know yet.
     Evicted(u64),
     /// The client itself says that its session is lost, and what it had not synced from some point on.
@@ -37,6 +40,7 @@ pub fn told(event: &Event) -> Option<Told> {
         "clients_missing" => Some(Told::Missing(named)),
         "client_returned" => Some(Told::Returned(*named.first()?)),
         "unsafe_requests_lost" => Some(Told::Refused(*named.first()?)),
+        "claimed_cap_dropped" => Some(Told::Gone(*named.first()?, claimed(&event.detail)?)),
         "client_evicted" => Some(Told::Evicted(*named.first()?)),
         "mds_session_lost" | "evicted" => Some(Told::SessionLost),
         _ => None,
@@ -50,6 +54,12 @@ fn named(text: &str) -> Vec<u64> {
     digits.filter_map(|id| id.parse().ok()).collect()
 }
 
+/// The inode that a text says is claimed.
+fn claimed(text: &str) -> Option<String> {
+    let (_, after) = text.split_once("claims ")?;
+    Some(after.split([',', ' ']).next()?.to_owned())
+}
+
 /// The clients that came late.
 #[derive(Clone, Default, Debug)]
 pub struct Late {
@@ -59,6 +69,8 @@ pub struct Late {
     refused: BTreeSet<u64>,
     /// The names of their nodes.
     losers: BTreeSet<String>,
+    /// The inodes that these were to make and which are not there, with what was written to them.
+    gone: BTreeSet<(String, String)>,
     /// The names of the nodes that a server has given up: these lose what they had not saved.
     evicted: BTreeSet<String>,
 }
@@ -73,8 +85,11 @@ impl Late {
                 self.refused.insert(*client);
                 self.losers.extend(node(*client));
             }
+            Told::Gone(client, ino) if self.refused.contains(client) => {
+                self.gone.extend(node(*client).map(|node| (node, ino.clone())));
+            }
             Told::Evicted(client) => self.evicted.extend(node(*client)),
-            Told::Refused(_) | Told::SessionLost => {}
+            Told::Refused(_) | Told::Gone(..) | Told::SessionLost => {}
         }
     }
 
@@ -83,6 +98,10 @@ impl Late {
         match event.name {
             "unsafe_requests_lost" => named(&event.detail).first().is_some_and(|c| self.refused.contains(c)),
             "change_lost" => self.losers.contains(node),
+            "writes_lost" => {
+                let ino = event.detail.rsplit(' ').next().unwrap_or_default();
+                self.gone.contains(&(node.to_owned(), ino.to_owned()))
+            }
             "evicted" => self.evicted.contains(node),
             _ => false,
         }

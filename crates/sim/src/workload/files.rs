@@ -697,6 +697,8 @@ impl Load for FileLoad {
                 Told::Missing(_) => self.names.missing(client),
                 Told::Returned(_) => self.names.came_back(client),
                 Told::Refused(_) => self.names.cut(client),
+                // A write or an fsync that fails says so itself.
+                Told::Gone(..) => {}
                 Told::Evicted(_) => {
                     self.names.missing(client);
                     self.contents.evicted(client);
