@@ -24,9 +24,10 @@ use crate::oracle::terms::Terms;
 use crate::world::{Boot, HostSpec, Observer, World};
 use auth::{Credentials, Key, Keyring, KeyringEntry, Method};
 use fsclient::{Answer, ClientConfig, ClientOptions, Reply, Request};
+use msgs::{Caps, cap_op};
 use node::{Node, RequestId};
 use serde_json::{Value, json};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -140,6 +141,9 @@ pub struct Cluster {
     pub primaries: Rc<RefCell<BTreeMap<HostId, HostId>>>,
     /// Terms of the monitors and their leaders, kept up to date in the same way.
     pub terms: Rc<RefCell<Terms>>,
+    /// The flushes so far by which clients gave up bits under which they had changed something, and the
+    /// server of the last, kept up to date in the same way.
+    pub flushes: Rc<Cell<(u64, Option<HostId>)>>,
     /// Backoffs that OSDs have sent to clients, kept up to date in the same way.
     pub backoffs: Rc<RefCell<Backoffs>>,
     pub(crate) spec: Spec,
@@ -230,6 +234,7 @@ impl Cluster {
             clients,
             admin,
             primaries: Default::default(),
+            flushes: Rc::default(),
             backoffs: Rc::default(),
             terms: Rc::new(RefCell::new(Terms::new(spec.mons as usize))),
             spec: spec.clone(),
@@ -283,13 +288,19 @@ impl Cluster {
         Ok(())
     }
 
-    /// Observes all messages: with `observer`, and for [`Self::primaries`], [`Self::terms`] and
-    /// [`Self::backoffs`].
+    /// Observes all messages: with `observer`, and for [`Self::primaries`], [`Self::terms`],
+    /// [`Self::flushes`] and [`Self::backoffs`].
     pub fn watch_with(&mut self, mut observer: Observer) {
-        let (primaries, terms) = (self.primaries.clone(), self.terms.clone());
+        let (primaries, terms, flushes) = (self.primaries.clone(), self.terms.clone(), self.flushes.clone());
         self.world.observer = Some(Box::new(move |now, from, to, msg| {
             if matches!(msg.body, node::Body::Client(msgs::Body::OsdOpReply(_))) {
                 primaries.borrow_mut().insert(to, from);
+            }
+            if let node::Body::Client(msgs::Body::ClientCaps(caps)) = &msg.body
+                && caps.op == cap_op::FLUSH
+                && caps.dirty & !caps.caps != Caps::NONE
+            {
+                flushes.set((flushes.get().0 + 1, Some(to)));
             }
             let found = terms.borrow_mut().observe(now, from, msg);
             observer(now, from, to, msg).or(found)

@@ -4,16 +4,16 @@
 //!
 //! - it announces none of Nacre's extensions, and our client hears of none;
 //! - after a fail-over it repeats flushes ahead of its claims (`flushes.rs`);
-//! - what it does not want any more it tells late (`late_wants.rs`).
+//! - what it changed and does not want any more after a close, it tells late (`late.rs`).
 //!
 //! One thing it has of ours: it believes a server that refuses its file locks. Linux does not hear of that.
 
 mod flushes;
-mod late_wants;
+mod late;
 
 use flushes::Flushes;
-use fsclient::{Client, Reply, Request};
-use late_wants::LateWants;
+use fsclient::{Client, FsRequest, Reply, Request};
+use late::{Late, Leaving};
 use msgs::{
     Body, ClientCaps, ClientReply, InodeStat, MdsOp, ReaddirReply, cap_op, session_metadata, session_op,
 };
@@ -25,7 +25,7 @@ use stdx::{Instant, Now};
 pub(crate) struct LinuxLike {
     inner: Client,
     flushes: Flushes,
-    late: LateWants,
+    late: Late,
     /// Messages to our client that no server sent.
     acks: Vec<(ConnId, Msg)>,
     /// What our client puts out.
@@ -34,13 +34,7 @@ pub(crate) struct LinuxLike {
 
 impl LinuxLike {
     pub(crate) fn new(inner: Client) -> Self {
-        Self {
-            inner,
-            flushes: Flushes::default(),
-            late: LateWants::default(),
-            acks: Vec::new(),
-            out: Vec::new(),
-        }
+        Self { inner, flushes: Flushes::default(), late: Late::default(), acks: Vec::new(), out: Vec::new() }
     }
 
     /// Changes a message of a server to what our client is to see.
@@ -92,16 +86,15 @@ impl LinuxLike {
 
     /// Sends a message of our client as Linux would.
     fn leaves(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Vec<Output<Reply>>) {
-        let Msg { mut tid, body, hold } = msg;
+        let Msg { tid, body, hold } = msg;
         let body = match body {
-            node::Body::Client(Body::ClientCaps(caps)) => {
-                let Some(mut caps) = self.late.leaves(now.mono, conn, *caps) else { return };
-                if let Some(done) = self.flushes.leaves(&mut tid, &mut caps) {
-                    let op = cap_op::FLUSH_ACK;
-                    let ack = ClientCaps { op, ino: caps.ino, cap_id: caps.cap_id, ..ClientCaps::default() };
-                    self.acks.push((conn, Msg::new(done, Body::from(ack))));
-                }
-                Body::from(caps)
+            node::Body::Client(Body::ClientCaps(message)) => {
+                let leaving = self.late.leaves(now.mono, Leaving { conn, tid, message: *message });
+                return leaving.into_iter().for_each(|leaving| self.tell(leaving, out));
+            }
+            node::Body::Client(Body::ClientRequest(request)) if request.op.writes() => {
+                self.tell_flushes(out);
+                Body::ClientRequest(request)
             }
             node::Body::Client(Body::ClientSession(mut session)) => {
                 forget_extensions(&mut session.metadata);
@@ -121,6 +114,27 @@ impl LinuxLike {
         };
         out.push(Output::Send { conn, msg: Msg { tid, body: body.into(), hold } });
     }
+
+    /// Sends the flushes that wait: somebody waits for them.
+    fn tell_flushes(&mut self, out: &mut Vec<Output<Reply>>) {
+        self.late.take_flushes().into_iter().for_each(|leaving| self.tell(leaving, out));
+    }
+
+    /// Sends a message about a capability.
+    fn tell(&mut self, leaving: Leaving, out: &mut Vec<Output<Reply>>) {
+        let Leaving { conn, mut tid, mut message } = leaving;
+        if let Some(done) = self.flushes.leaves(&mut tid, &mut message) {
+            let (op, ino, cap_id) = (cap_op::FLUSH_ACK, message.ino, message.cap_id);
+            let ack = ClientCaps { op, ino, cap_id, ..ClientCaps::default() };
+            self.acks.push((conn, Msg::new(done, Body::from(ack))));
+        }
+        out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(message)) });
+    }
+}
+
+/// True if a caller waits until something is durable.
+fn syncs(request: &Request) -> bool {
+    matches!(request, Request::Unmount | Request::Fs(_, FsRequest::Sync | FsRequest::Fsync { .. }))
 }
 
 /// Forgets what Ceph's servers and Linux do not announce.
@@ -149,10 +163,9 @@ impl Node for LinuxLike {
         match &mut input {
             Input::Message { msg, .. } => self.arrives(msg),
             Input::Timer => {
-                for (conn, message) in self.late.take_due(now.mono) {
-                    out.push(Output::Send { conn, msg: Msg::new(0, Body::from(message)) });
-                }
+                self.late.take_due(now.mono).into_iter().for_each(|leaving| self.tell(leaving, out));
             }
+            Input::Request { request, .. } if syncs(request) => self.tell_flushes(out),
             _ => {}
         }
         self.inner.handle(now, input, &mut self.out);

@@ -197,6 +197,12 @@ fn kinds(seed: u64, profile: Profile, clients: u32) -> Vec<Kind> {
     if profile == Profile::Files { Kind::draw(&mut rng, clients) } else { Vec::new() }
 }
 
+/// True if clients pass a file on to one another. It has a random stream of its own too.
+fn hands_over(seed: u64, profile: Profile) -> bool {
+    let mut rng = Rng::from_seed(seed ^ 0x0068_616e_6473_0000);
+    profile == Profile::Files && rng.chance(1, 3)
+}
+
 /// More entries than any directory has.
 const WHOLE: u64 = 10_000;
 
@@ -248,6 +254,7 @@ struct Scenario {
     watches: bool,
     locks: bool,
     trees: (bool, bool),
+    hands_over: bool,
     /// Directories of a few names are split.
     has_fragments: bool,
     late: Late,
@@ -321,6 +328,7 @@ impl Scenario {
             watches,
             locks,
             trees: trees(seed, profile),
+            hands_over: hands_over(seed, profile),
             has_fragments: split_size(seed) < WHOLE,
             late,
             histories,
@@ -391,6 +399,7 @@ impl Scenario {
             let (snapshots, limits) = self.trees;
             let load = FileLoad::new(self.rng.fork(), &clients, self.calls, now);
             let load = load.with_trees(snapshots, limits).with_fragments(self.has_fragments);
+            let load = load.with_hand_overs(self.hands_over);
             let files = self.profile == Profile::Files;
             self.loads.push(Box::new(if files { load.with_sprees() } else { load }));
         }

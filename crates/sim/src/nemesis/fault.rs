@@ -6,7 +6,7 @@ use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
-pub static FAULTS: [&Fault; 30] = [
+pub static FAULTS: [&Fault; 31] = [
     &processes::OSD_KILLED,
     &processes::OSD_POWER_LOST,
     &processes::MON_KILLED,
@@ -37,6 +37,7 @@ pub static FAULTS: [&Fault; 30] = [
     &disks::DISK_ERRORS,
     &processes::MDS_PAUSED,
     &processes::CLIENT_EVICTED,
+    &processes::MDS_KILLED_UPON_FLUSH,
 ];
 
 /// Draws the faults of a run. `decays` says if the first OSD's disk rots.

@@ -45,6 +45,7 @@ impl Nemesis {
             next_repair: 0,
             armed: None,
             upon_election: None,
+            upon_flush: None,
             died: Vec::new(),
             store_lost: false,
             counts: BTreeMap::new(),
@@ -52,9 +53,16 @@ impl Nemesis {
     }
 
     /// Reports whether a fault is due for a reason other than time: the number of inputs, a write that an
-    /// armed fault waits for, or an election.
+    /// armed fault waits for, an election, or a flush.
     pub fn is_triggered(&self, cluster: &Cluster) -> bool {
-        self.has_inputs(&cluster.world) || self.is_writing(&cluster.world) || self.has_elected(cluster)
+        self.has_inputs(&cluster.world)
+            || self.is_writing(&cluster.world)
+            || self.has_elected(cluster)
+            || self.has_flushed(cluster)
+    }
+
+    fn has_flushed(&self, cluster: &Cluster) -> bool {
+        self.upon_flush.is_some_and(|before| cluster.flushes.get().0 > before)
     }
 
     fn has_elected(&self, cluster: &Cluster) -> bool {
@@ -94,6 +102,12 @@ impl Nemesis {
             && let Some((_, then)) = self.upon_election.take()
         {
             self.leader_elected(then, cluster);
+        }
+        if self.has_flushed(cluster)
+            && let Some(server) = cluster.flushes.get().1
+        {
+            self.upon_flush = None;
+            self.crash(server, Crash::Process, cluster);
         }
         let by_time = self.inputs.is_none() && self.next_at <= now && !self.faults.is_empty();
         if by_time || self.has_inputs(&cluster.world) {
@@ -155,7 +169,7 @@ impl Nemesis {
                 admin::command_osd("osd in", osd, cluster);
             }
         }
-        (self.armed, self.upon_election) = (None, None);
+        (self.armed, self.upon_election, self.upon_flush) = (None, None, None);
         cluster.world.heal_all();
         cluster.world.resume_all();
         cluster.world.mend_all();

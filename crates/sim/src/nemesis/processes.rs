@@ -63,6 +63,18 @@ pub static MDS_PAUSED: Fault = Fault {
     },
 };
 
+/// A metadata server is killed when a client next gives up bits with a flush: its successor hears of what was
+/// changed under them from the client alone.
+pub static MDS_KILLED_UPON_FLUSH: Fault = Fault {
+    name: "mds_killed_upon_flush",
+    profiles: &[],
+    also_in: &[(Files, 2)],
+    inject: |nemesis, _, cluster| {
+        nemesis.upon_flush = Some(cluster.flushes.get().0);
+        Some(())
+    },
+};
+
 /// A client dies.
 pub static CLIENT_KILLED: Fault = Fault {
     name: "client_killed",

@@ -28,6 +28,8 @@ pub struct Nemesis {
     pub(super) armed: Option<(HostId, u64)>,
     /// Happens as soon as the monitors have a leader of a newer term than this.
     pub(super) upon_election: Option<(u64, UponElection)>,
+    /// A metadata server dies as soon as there are more flushes than these by which a client gives up bits.
+    pub(super) upon_flush: Option<u64>,
     /// Nodes that died since the caller last asked.
     pub(super) died: Vec<HostId>,
     /// A monitor has lost its store: no quorum survives a second loss.

@@ -29,6 +29,9 @@ pub enum Action {
     },
     /// Write a cell at the end, then fsync.
     Append(u32),
+    /// What is left of a write whose client was evicted or died before its fsync ended, if the server has
+    /// heard of the size and the data are lost: zeros, at an offset or at the end.
+    Zeros(Option<u64>),
     /// Set the size, a multiple of a cell.
     Truncate(u64),
     /// Read a range.
@@ -143,6 +146,7 @@ impl File {
         match action {
             Action::Write { offset, tag } => self.write(*offset, *tag),
             Action::Append(tag) => self.write(self.size, *tag),
+            Action::Zeros(offset) => self.size = self.size.max(offset.unwrap_or(self.size) + CELL),
             Action::Truncate(size) => {
                 self.cells.retain(|at, _| at < size);
                 self.size = *size;
@@ -202,6 +206,15 @@ impl Model for File {
     }
 }
 
+/// What may be left of a write.
+fn zeros(action: &Action) -> Option<Action> {
+    match action {
+        Action::Write { offset, .. } => Some(Action::Zeros(Some(*offset))),
+        Action::Append(_) => Some(Action::Zeros(None)),
+        _ => None,
+    }
+}
+
 /// The histories of all files.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -234,8 +247,12 @@ impl History {
     /// Records a call. Returns its number, for [`Self::returned`].
     pub fn called(&mut self, ino: u64, client: usize, action: Action) -> usize {
         self.moment += 1;
+        let zeros = zeros(&action).filter(|_| self.evicted.contains(&client));
         let calls = self.files.entry(ino).or_default();
-        calls.push(Entry { call: self.moment, ret: None, what: Call { client, action, answer: None } });
+        let entry =
+            |action| Entry { call: self.moment, ret: None, what: Call { client, action, answer: None } };
+        calls.extend(zeros.map(entry));
+        calls.push(entry(action));
         calls.len() - 1
     }
 
@@ -258,10 +275,31 @@ impl History {
 
     /// A client is evicted: until it knows, what it reads counts for nothing.
     pub fn evicted(&mut self, client: usize) {
+        self.tore_writes(client);
         self.evicted.insert(client);
     }
 
-    /// A client knows that it was evicted, or has ended: what it reads from now on is the present.
+    /// A client has ended.
+    pub fn died(&mut self, client: usize) {
+        self.tore_writes(client);
+        self.began_anew(client);
+    }
+
+    /// A client is gone: of what it was writing the size may be left.
+    fn tore_writes(&mut self, client: usize) {
+        for calls in self.files.values_mut() {
+            let open = calls.iter().filter(|e| e.what.client == client && e.what.answer.is_none());
+            let torn = open.filter_map(|e| Some((e.call, zeros(&e.what.action)?)));
+            let torn = torn.map(|(call, action)| {
+                let what = Call { client, action, answer: None };
+                Entry { call, ret: None, what }
+            });
+            let torn: Vec<_> = torn.collect();
+            calls.extend(torn);
+        }
+    }
+
+    /// A client knows that it was evicted: what it reads from now on is the present.
     pub fn began_anew(&mut self, client: usize) {
         self.evicted.remove(&client);
     }
@@ -322,6 +360,29 @@ mod tests {
         let unknown = (Action::Append(9), Some(Answer::Error(Errno::EIO)));
         assert_eq!(history(&[unknown.clone(), read(&[]), read(&[(9, 16)])]).wrong, None);
         assert!(history(&[unknown, read(&[(9, 16)]), read(&[])]).wrong.is_some());
+    }
+
+    #[test]
+    fn of_a_write_whose_client_was_evicted_the_size_may_be_left() {
+        let torn = |is_evicted| {
+            let mut out = History::default();
+            let write = out.called(7, 0, Action::Write { offset: 16, tag: 9 });
+            if is_evicted {
+                out.evicted(0);
+            }
+            out.returned(7, write, Answer::Error(Errno::EIO));
+            for (of, len) in [(0, 32), (0, 16)] {
+                let (action, answer) = read(&[(of, len)]);
+                let seen = out.called(7, 1, action);
+                out.returned(7, seen, answer.expect("an answer"));
+                if len == 32 && is_evicted {
+                    assert_eq!(out.check().wrong, None);
+                }
+            }
+            out.check().wrong
+        };
+        assert!(torn(false).is_some(), "nobody lost anything");
+        assert!(torn(true).is_some(), "16 zeros after 32 of them");
     }
 
     #[test]

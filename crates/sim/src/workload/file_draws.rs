@@ -1,7 +1,7 @@
 //! Which operation a client of files does next.
 
 use super::file_requests::{CELLS, Task, Use, Work, place, read_of, use_of};
-use super::files::{DIRS, FILES, FileLoad, LINKS};
+use super::files::{DIRS, FILES, FileLoad, HANDED, LINKS};
 use crate::oracle::contents::{self, CELL};
 use crate::oracle::namespace::{Action, ROOT};
 use std::collections::BTreeSet;
@@ -13,7 +13,8 @@ const SIZES: [u64; 3] = [40, 200, 6 << 20];
 impl FileLoad {
     /// The next operation of a client.
     pub(super) fn draw(&mut self, client: usize) -> Work {
-        if let Some(work) = self.draw_in_spree(client).or_else(|| self.draw_of_tree(client)) {
+        let special = self.draw_in_spree(client).or_else(|| self.draw_of_tree(client));
+        if let Some(work) = special.or_else(|| self.draw_of_handed(client)) {
             return work;
         }
         let rng = &mut self.rng;
@@ -86,6 +87,18 @@ impl FileLoad {
                 None => Action::Create(dir, name),
             },
         }))
+    }
+
+    /// Something with the file that clients pass on.
+    fn draw_of_handed(&mut self, client: usize) -> Option<Work> {
+        if !self.hands_over || self.rng.chance(1, 3) {
+            return None;
+        }
+        let Some(file) = self.clients[client].handed else {
+            return Some(Work::Name(Action::OpenOrCreate(ROOT, HANDED.to_owned())));
+        };
+        self.next_tag += 1;
+        Some(if self.rng.chance(1, 3) { Work::Stat(file) } else { self.draw_data(client, file) })
     }
 
     /// Something with a snapshot, or with a limit of a tree.

@@ -38,6 +38,8 @@ const HELD: usize = 2;
 pub(super) const FILES: [&str; 4] = ["a", "b", "c", "d"];
 pub(super) const DIRS: [&str; 2] = ["x", "y"];
 pub(super) const LINKS: [&str; 2] = ["s", "t"];
+/// The name of a file that clients pass on to one another. It stays.
+pub(super) const HANDED: &str = "handed";
 
 /// The load of file system operations.
 pub struct FileLoad {
@@ -55,6 +57,8 @@ pub struct FileLoad {
     believed: BTreeMap<HostId, Believed>,
     pub(super) next_tag: u32,
     pub(super) has_sprees: bool,
+    /// Clients pass a file on to one another: who has written closes it, and syncs later.
+    pub(super) hands_over: bool,
     /// Directories have several fragments, which are listed one after another.
     has_fragments: bool,
     /// Clients make snapshots.
@@ -77,6 +81,8 @@ pub(super) struct ClientState {
     pub(super) links: BTreeSet<u64>,
     /// Files held open beyond the operation that opened them.
     pub(super) held: BTreeMap<u64, Fh>,
+    /// The file that clients pass on.
+    pub(super) handed: Option<u64>,
     /// The directory in which it works alone, and the operations until it does something else.
     pub(super) spree: Option<(u64, u32)>,
     /// It has synced at the end.
@@ -93,6 +99,7 @@ impl ClientState {
             files: BTreeSet::new(),
             links: BTreeSet::new(),
             held: BTreeMap::new(),
+            handed: None,
             spree: None,
             has_synced: false,
         };
@@ -106,6 +113,7 @@ impl ClientState {
         self.files.clear();
         self.links.clear();
         self.held.clear();
+        self.handed = None;
         self.spree = None;
         self.has_synced = false;
     }
@@ -158,6 +166,8 @@ enum Stage {
     Data(Fh),
     /// An fsync of a handle.
     Sync(Fh),
+    /// A close, with data that are synced later.
+    Leaving,
     /// A sync of everything: a change without a handle may be only in the client, and dies with it.
     SyncAll,
     /// A request about snapshots.
@@ -188,6 +198,7 @@ impl FileLoad {
             believed: BTreeMap::new(),
             next_tag: 0,
             has_sprees: false,
+            hands_over: false,
             has_fragments: false,
             has_snapshots: false,
             snaps: Snapshots::default(),
@@ -200,6 +211,12 @@ impl FileLoad {
     /// The same, in which clients now and then work in one directory for a while.
     pub fn with_sprees(mut self) -> Self {
         self.has_sprees = true;
+        self
+    }
+
+    /// The same, in which clients pass one file on to one another if `hands_over`.
+    pub fn with_hand_overs(mut self, hands_over: bool) -> Self {
+        self.hands_over = hands_over;
         self
     }
 
@@ -408,13 +425,8 @@ impl FileLoad {
                 }
                 work => Some((Stage::Data(*fh), data_request(&work, *fh, 0))),
             },
-            (Stage::First, Ok(FsAnswer::Created { entry, fh })) => {
-                self.learn(client, entry);
-                self.record(client, Outcome::Name(Answer::Ino(entry.attr.ino)));
-                self.clients[client].doing.as_mut().expect("still at it").work =
-                    Work::Data(entry.attr.ino, contents::Action::Stat);
-                self.fill(client, entry.attr.ino, *fh).or_else(|| self.close(client, *fh))
-            }
+            (Stage::First, Ok(FsAnswer::Created { entry, fh })) => self.made(client, &work, entry, *fh),
+            (Stage::Leaving, _) => Some((Stage::SyncAll, FsRequest::Sync)),
             (Stage::First, Ok(_)) if changes_attributes(&work) => Some((Stage::SyncAll, FsRequest::Sync)),
             (Stage::SyncAll, _) if matches!(work, Work::Sync) => {
                 self.clients[client].has_synced |= self.finishing;
@@ -431,7 +443,7 @@ impl FileLoad {
             }
             (Stage::Data(fh), Ok(FsAnswer::Written(_))) => {
                 doing.written = Some(self.contents.moment());
-                Some((Stage::Sync(fh), FsRequest::Fsync { fh, data_only: false }))
+                Some(self.after_write(client, &work, fh))
             }
             (Stage::Data(fh), Ok(FsAnswer::Entries(entries))) if !entries.is_empty() => {
                 doing.listing.extend(names_of(entries));
@@ -459,6 +471,31 @@ impl FileLoad {
             }
         };
         self.go_on(world, client, next);
+    }
+
+    /// A file was opened and perhaps made.
+    fn made(&mut self, client: usize, work: &Work, entry: &Entry, fh: Fh) -> Option<(Stage, FsRequest)> {
+        self.learn(client, entry);
+        let ino = entry.attr.ino;
+        if matches!(work, Work::Name(Action::OpenOrCreate(_, name)) if name == HANDED) {
+            self.clients[client].handed = Some(ino);
+        }
+        self.record(client, Outcome::Name(Answer::Ino(ino)));
+        let doing = self.clients[client].doing.as_mut().expect("still at it");
+        doing.work = Work::Data(ino, contents::Action::Stat);
+        self.fill(client, ino, fh).or_else(|| self.close(client, fh))
+    }
+
+    /// What follows a write: an fsync, or of the file that clients pass on a close, and a sync later.
+    fn after_write(&mut self, client: usize, work: &Work, fh: Fh) -> (Stage, FsRequest) {
+        let state = &self.clients[client];
+        let is_handed = matches!(work, Work::Data(ino, _) if state.handed == Some(*ino))
+            && state.doing.as_ref().is_some_and(|doing| !doing.by_held);
+        if is_handed && self.rng.chance(1, 2) {
+            (Stage::Leaving, FsRequest::Release { fh, lock_owner: 0 })
+        } else {
+            (Stage::Sync(fh), FsRequest::Fsync { fh, data_only: false })
+        }
     }
 
     /// A file that everyone writes is written and synced as soon as it is made, as many programs do.
@@ -554,8 +591,10 @@ impl FileLoad {
             self.clients[client].doing = None;
             return;
         };
-        let syncs = matches!(stage, Stage::Sync(_));
-        let longest = if self.has_snapshots && self.rng.chance(1, 3) { 1500 } else { 300 };
+        let was_closed = self.clients[client].doing.as_ref().is_some_and(|d| d.stage == Stage::Leaving);
+        let syncs = matches!(stage, Stage::Sync(_)) || was_closed;
+        let is_long = self.has_snapshots && self.rng.chance(1, 3) || was_closed;
+        let longest = if is_long { 1500 } else { 300 };
         let pause = if syncs && self.rng.chance(1, 2) { self.rng.below(longest) } else { 0 };
         let doing = self.clients[client].doing.as_mut().expect("still at it");
         doing.stage = stage;
@@ -680,7 +719,7 @@ impl Load for FileLoad {
         self.believed.remove(&host);
         for client in (0..self.clients.len()).filter(|client| self.clients[*client].host == host) {
             self.names.lost(client);
-            self.contents.began_anew(client);
+            self.contents.died(client);
         }
         self.clients.iter_mut().filter(|c| c.host == host).for_each(ClientState::forget);
     }
