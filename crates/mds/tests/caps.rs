@@ -387,6 +387,27 @@ fn a_file_deleted_before_a_crash_is_purged_after_it() {
 }
 
 #[test]
+fn a_file_of_which_objects_may_have_been_purged_before_a_crash_is_not_opened_after_it() {
+    let mut w = two_clients(9);
+    let f = ino(&w.call(A, create("f", 2)));
+    let object = put_object(&mut w, f, 0, 0, 10);
+    tell_of_a_write(&mut w, f);
+    w.release(A, f);
+    w.start(B, request(MdsOp::UNLINK, "f"));
+    while w.objects.contains_key(&object) {
+        if !w.io_step() {
+            w.advance(Duration::from_millis(10));
+        }
+    }
+    let mut by_number = open("", 2);
+    by_number.path.ino = f;
+    let now = w.now;
+    let (tid, _) = w.clients.get_mut(&A).expect("a").number(by_number, now);
+    w.restart(&[A, B]);
+    assert_eq!(w.reply(A, tid).result, wire::Errno::ESTALE.to_result_code());
+}
+
+#[test]
 fn clients_come_back_after_a_restart_with_what_they_held() {
     let mut w = two_clients(10);
     let f = ino(&w.call(A, create("f", 2)));

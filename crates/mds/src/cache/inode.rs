@@ -181,6 +181,13 @@ impl Inode {
         self.under_way.data_work.as_ref().is_some_and(|work| matches!(work.what, Work::Purge))
     }
 
+    /// True for a file that nobody has a name or a capability for. Before a restart its objects may have been
+    /// removed in part, so that nobody is given it again.
+    pub fn is_abandoned(&self) -> bool {
+        let is_unnamed = self.data.is_file() && self.data.nlink == 0;
+        is_unnamed && self.caps.is_empty() && self.under_way.waiters.is_empty()
+    }
+
     /// True if somebody wants to read or write objects, and may not because the data are in the journal only.
     pub fn is_store_awaited(&self) -> bool {
         let waits = |cap: &Cap| cap.wanted & OBJECT_BITS & !cap.pending != 0;

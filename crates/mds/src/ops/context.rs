@@ -227,7 +227,7 @@ impl<'a> Cx<'a> {
             return Err((*errno).into());
         }
         let inode = self.cache.inode(ino)?;
-        if inode.is_being_purged() {
+        if inode.is_being_purged() || inode.is_abandoned() && !self.cache.is_kept(&inode.data) {
             return Err(Errno::ESTALE.into());
         }
         // A snapshot's states may be in directories that are gone.
