@@ -412,7 +412,7 @@ impl Cache {
         let key = self.key(ino);
         if let Some(inode) = self.inodes.get_mut(&key) {
             inode.forget_lookups(count);
-            if inode.is_idle() && inode.attrs().nlink() == 0 {
+            if !inode.usage().is_referenced() && inode.attrs().nlink() == 0 {
                 self.inode_changed(key);
             }
         } else {

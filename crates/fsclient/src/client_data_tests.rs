@@ -4,6 +4,7 @@ use super::tests::{ALONE, INO, READERS, Rig, answers, cap_messages, stat};
 use super::*;
 use crate::api::Invalidate;
 use crate::buffer::WRITE_BACK_AFTER;
+use crate::key::InodeKey;
 use crate::mds_request::open_flag;
 use maps::MdsRank;
 use msgs::{ClientCaps, ClientSession, InodeStat, cap, cap_flag, cap_op, session_op};
@@ -55,6 +56,12 @@ fn data_of_a_closed_file_stay_a_moment_and_need_no_commit() {
     assert_eq!((told[0].op, told[0].flags & cap_flag::SYNC), (cap_op::FLUSH, 0), "nobody waits for it");
 }
 
+/// The kernel gives back all that refers to the file's inode.
+fn forget_references(rig: &mut Rig) {
+    let count = rig.inode().usage().lookups();
+    rig.ask(FsRequest::Forget { ino: INO, count });
+}
+
 #[test]
 fn data_of_a_removed_file_never_leave() {
     for (bits, flights) in [(ALONE, 0), (ALONE & !cap::FILE_BUFFER, 1)] {
@@ -67,10 +74,35 @@ fn data_of_a_removed_file_never_leave() {
         if bits != ALONE {
             rig.caps(cap_op::REVOKE, 2, bits);
         }
+        forget_references(&mut rig);
         rig.close_and_wait();
         assert_eq!(rig.client.services.flights(), flights, "others may have it open without the bit");
         assert_eq!(rig.buffered().0, flights as u64 * PAGE as u64);
     }
+}
+
+#[test]
+fn data_of_a_removed_file_stay_as_long_as_somebody_may_open_it_again() {
+    let removed = || {
+        let mut rig = Rig::new();
+        rig.client.cache.open_inode(InodeKey::head(INO)).add_lookups(1);
+        rig.write(0, PAGE);
+        let mut removed = InodeStat { nlink: 0, version: 5, ..stat(INO, 0o100_644) };
+        removed.layout = rig.inode().attrs().layout().into();
+        rig.client.cache.learn_inode(MdsRank(0), &removed);
+        let fh = rig.fh;
+        rig.ask(FsRequest::Release { fh, lock_owner: 0 });
+        assert_eq!((rig.client.services.flights(), rig.buffered().0), (0, PAGE as u64), "it is referenced");
+        rig
+    };
+    let mut rig = removed();
+    forget_references(&mut rig);
+    let buffered = rig.client.cache.buffer().bytes();
+    assert_eq!((rig.client.services.flights(), buffered), (0, 0), "nobody can open it any more");
+    let mut rig = removed();
+    rig.now.mono = rig.client.cache.buffer().deadline().expect("they are to leave");
+    rig.input(Input::Timer);
+    assert_eq!(rig.client.services.flights(), 1, "a descriptor may be opened again");
 }
 
 #[test]

@@ -454,13 +454,25 @@ impl Inode {
         if self.usage.access().writes { self.data.want_sync() } else { self.data.want_data() }
     }
 
-    /// Forgets the buffered data of a file that nobody can open any more. As long as they may be buffered
-    /// here, nobody else has it open.
+    /// Forgets the buffered data of a file that nobody can open any more.
     pub(crate) fn discard_removed(&mut self) {
         let is_gone = self.attrs.nlink() == 0 && self.usage.is_closed() && !self.promised.is_any();
-        if is_gone && self.may(cap::FILE_BUFFER) && !self.caps.is_revoked() {
+        if is_gone && self.is_here_alone() && !self.usage.is_referenced() {
             self.data.forget_waiting();
         }
+    }
+
+    /// True if no other client has the file open, since its data may be buffered here.
+    fn is_here_alone(&self) -> bool {
+        self.may(cap::FILE_BUFFER) && !self.caps.is_revoked()
+    }
+
+    /// True if the data of a file without a name have to leave: it is not written any more, and they won't be
+    /// discarded when the last reference goes, as it soon does unless a descriptor that opens nothing
+    /// (`O_PATH`) holds it.
+    fn must_leave_unnamed(&self) -> bool {
+        let is_kept = self.usage.is_referenced() && self.is_here_alone();
+        self.attrs.nlink() == 0 && !self.usage.access().writes && !is_kept
     }
 
     /// Nobody waits for data and attributes any more.
@@ -645,7 +657,7 @@ impl Inode {
     pub(crate) fn must_write_back(&self) -> bool {
         self.has_urgent_data()
             || self.data.is_wanted()
-            || self.attrs.nlink() == 0 && !self.usage.access().writes
+            || self.must_leave_unnamed()
             || self.data.dirty().waiting_bytes() >= u64::from(self.attrs.layout().object_size).max(1 << 20)
     }
 

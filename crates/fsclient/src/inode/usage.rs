@@ -72,7 +72,7 @@ impl Usage {
     }
 
     /// True if local callers hold references.
-    pub(super) fn is_referenced(&self) -> bool {
+    pub(crate) fn is_referenced(&self) -> bool {
         self.lookups > 0
     }
 
