@@ -3,7 +3,7 @@
 mod world;
 
 use mds::{ClientId, MdsOptions, Stage};
-use msgs::{ClientRequest, MdsOp, cap};
+use msgs::{CapBody, CapFile, ClientRequest, MdsOp, cap};
 use std::time::Duration;
 use world::World;
 use world::client::{
@@ -405,6 +405,30 @@ fn a_file_of_which_objects_may_have_been_purged_before_a_crash_is_not_opened_aft
     let (tid, _) = w.clients.get_mut(&A).expect("a").number(by_number, now);
     w.restart(&[A, B]);
     assert_eq!(w.reply(A, tid).result, wire::Errno::ESTALE.to_result_code());
+}
+
+#[test]
+fn only_news_of_who_can_have_changed_nothing_are_reported() {
+    let mut w = two_clients(9);
+    let f = ino(&w.call(A, create("f", 2)));
+    let client = w.clients.get_mut(&A).expect("a");
+    assert!(client.write_to(f, 10));
+    let (tid, told) = client.update(f);
+    w.send(A, tid, told.clone());
+    w.release(A, f);
+    w.quiet();
+    w.crash(&[A, B]);
+    // A has not heard that the first arrived.
+    w.send(A, tid + 1, told.clone());
+    w.quiet();
+    w.has_hostile = true;
+    let msgs::Body::ClientCaps(mut larger) = told else { panic!("a message about a capability") };
+    larger.body = CapBody::File(CapFile { size: 11, ..larger.file() });
+    w.send(A, tid + 2, *larger);
+    w.quiet();
+    let reports = w.log.iter().filter(|line| line.starts_with("flush_ignored"));
+    assert_eq!(reports.count(), 1, "{:?}", w.log);
+    assert_eq!(w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").size, 10);
 }
 
 #[test]

@@ -267,9 +267,9 @@ impl World {
             Effect::Reached(_) => {}
             Effect::Event(
                 node::Level::Warn,
-                "flush_ignored" | "async_request_failed" | "claimed_locks_refused",
-                _,
-            ) if self.has_hostile => {}
+                name @ ("flush_ignored" | "async_request_failed" | "claimed_locks_refused"),
+                detail,
+            ) if self.has_hostile => self.log.push(format!("{name}: {detail}")),
             Effect::Event(node::Level::Warn, "unsafe_requests_lost", _)
                 if self.loses_requests || self.has_hostile => {}
             Effect::Event(_, name @ ("damaged_metadata_seen" | "scrub_ended"), detail) if self.has_damage => {

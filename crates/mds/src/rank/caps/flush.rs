@@ -29,7 +29,8 @@ impl Caps {
 
     /// Carries out a flush of dirty attributes: acknowledged when durable, applied once. The client need not
     /// hold the bits any more: it gives them up with the flush, and repeats the flush after our restart. But
-    /// only a client that the inode records can have held them.
+    /// only a client that the inode records can have held them. Nacre's repeats a flush under another number;
+    /// if the former is in the journal, it has no news.
     pub(super) fn flush(
         &mut self,
         env: &mut Env,
@@ -52,7 +53,7 @@ impl Caps {
             self.small_files += u64::from(takes_data);
             let more = vec![Update::Flushed { client: client.0, tid }];
             commit_inode(env, cache, sessions, Some(client), "flush", data, more);
-        } else if inode.is_some() {
+        } else if inode.is_some_and(|inode| has_news(&inode.data, m)) {
             sessions.report_once(env, client, Level::Warn, "flush_ignored", |who| {
                 format!("{who} flushes {ino}, of which it held nothing that it could have changed")
             });
@@ -105,6 +106,17 @@ impl Caps {
 /// The number of an inode's realm; the root's if it is gone.
 fn realm_of(cache: &Cache, inode: InodeKey) -> u64 {
     cache.inodes.get(&inode).map_or(Ino::ROOT, |inode| cache.realm_of(inode)).0
+}
+
+/// True if a flush says something of an inode that is not known, such as a larger size.
+fn has_news(data: &InodeData, m: &ClientCaps) -> bool {
+    let (file, dirty) = (m.file(), m.dirty.0);
+    let mode = data.mode & !fsfmt::mode::FORMAT;
+    let owner = (m.uid, m.gid, m.mode & !fsfmt::mode::FORMAT) != (data.uid, data.gid, mode);
+    let is_written = stat::utime(file.mtime) > data.mtime || data.is_file() && file.size > data.size;
+    dirty & cap::AUTH_EXCL != 0 && owner
+        || dirty & cap::XATTR_EXCL != 0 && m.xattr_version > data.xattr_version
+        || dirty & (cap::FILE_WR | cap::FILE_EXCL) != 0 && is_written
 }
 
 /// Merges what a client changed under exclusive or write caps; `is_its_own` if nobody else has seen or
