@@ -9,6 +9,7 @@ use e2e::{Cluster, Mount, Options};
 use rustix::fs::{Mode, OFlags};
 use std::fs;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -178,5 +179,25 @@ fn names_that_the_kernel_believes_change_at_once_while_it_makes_others_beside_th
             assert!(!seen.join("k5").exists(), "renamed by the other mount, round {round}");
             stop.store(true, Ordering::Relaxed);
         });
+    }
+}
+
+#[test]
+fn a_removed_file_is_opened_again_by_a_descriptor_that_opened_nothing() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let mount = Mount::new(&cluster, "one");
+    for n in 0..6 {
+        let path = mount.point().join(format!("file{n}"));
+        fs::write(&path, vec![b'x'; 5000]).expect("writes");
+        let held = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).expect("opens");
+        fs::remove_file(&path).expect("removes");
+        std::thread::sleep(std::time::Duration::from_millis(40 * n));
+        // What Linux keeps in memory of it proves nothing.
+        fs::write("/proc/sys/vm/drop_caches", "1").expect("forgets");
+        let content = fs::read(format!("/proc/self/fd/{}", held.as_raw_fd())).expect("opens again");
+        assert!(content.len() == 5000 && content.iter().all(|byte| *byte == b'x'), "file {n}");
     }
 }
