@@ -291,6 +291,23 @@ fn a_removed_file_that_a_missing_client_has_open_is_not_purged() {
     assert!(!files.iter().any(|f| w.objects.contains_key(&object(*f))), "nobody needs them any more");
 }
 
+#[test]
+fn a_missing_client_goes_on_with_a_removed_file_that_it_has_open() {
+    let mut w = two_clients(7);
+    let f = ino(&w.call(A, create("f", 2)));
+    assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
+    let mut chmod = setattr_mode("", 0o600);
+    chmod.path.ino = f;
+    let now = w.now;
+    let (tid, _) = w.clients.get_mut(&A).expect("a").number(chmod, now);
+    w.clients.get_mut(&B).expect("b").held.clear();
+    w.restart(&[B]);
+    w.come_back(A);
+    w.quiet();
+    assert_eq!(w.reply(A, tid).result, 0);
+    assert_ne!(caps(&w, A, f) & cap::PIN, 0);
+}
+
 fn lock(path: &str, wait: u8, owner: u64) -> msgs::ClientRequest {
     let args =
         msgs::FileLockArgs { rule: 1, kind: 2, owner: owner | 1 << 63, pid: 1, start: 0, length: 0, wait };
