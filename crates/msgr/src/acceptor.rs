@@ -191,7 +191,7 @@ impl Conn {
         }
         (self.session.global_seq, self.session.connect_seq) = (asked.global_seq, asked.connect_seq);
         self.session.rewind(asked.msg_seq);
-        self.session.ack_due = false;
+        self.session.unacknowledged = None;
         let in_seq = self.session.in_seq;
         self.tx.control(tag::SESSION_RECONNECT_OK, &in_seq);
         self.ready(FEATURES, true);

@@ -165,7 +165,7 @@ impl Conn {
 
     /// True if [`Self::poll_write`] would return bytes.
     pub fn has_output(&self) -> bool {
-        let waits = self.session.has_next() || self.session.ack_due;
+        let waits = self.session.has_next() || self.session.must_acknowledge(self.now.mono);
         self.tx.len() > 0 || self.state == State::Open && waits
     }
 
@@ -178,13 +178,16 @@ impl Conn {
     pub fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Closed => None,
-            State::Open => {
-                let idle = self.common.idle_timeout?;
-                let dead = self.last_heard + idle;
-                Some(if self.sends_keepalives() { dead.min(self.last_keepalive + idle / 3) } else { dead })
-            }
+            State::Open => [self.idle_deadline(), self.session.acknowledge_at()].into_iter().flatten().min(),
             _ => Some(self.opened + self.common.handshake_timeout),
         }
+    }
+
+    /// The time at which a keepalive is due, or the peer has been silent for too long.
+    fn idle_deadline(&self) -> Option<Instant> {
+        let idle = self.common.idle_timeout?;
+        let dead = self.last_heard + idle;
+        Some(if self.sends_keepalives() { dead.min(self.last_keepalive + idle / 3) } else { dead })
     }
 
     /// Time has passed.

@@ -152,7 +152,7 @@ impl Conn {
             return Err(Reason::Unexpected(tag::SESSION_RECONNECT_OK));
         }
         self.session.rewind(peer_has);
-        self.session.ack_due = false;
+        self.session.unacknowledged = None;
         self.ready(FEATURES, true);
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Conn {
         let had = self.session.in_seq;
         if header.seq <= had {
             // Sent again after a reconnect, though it had come: a duplicate is dropped, but acknowledged.
-            self.session.ack_due = self.session.lossless;
+            self.session.received(0, self.now().mono);
             return Ok(());
         }
         // A session may start at any number; in a lossless one no number may be skipped after that.
@@ -58,7 +58,8 @@ impl Conn {
             return Err(Reason::Gap { had, got: header.seq });
         }
         self.session.in_seq = header.seq;
-        self.session.ack_due = self.session.lossless;
+        let bytes = frame.front.len() + frame.middle.len() + frame.data.len();
+        self.session.received(bytes, self.now().mono);
         let msg = RawMsg {
             kind: header.kind,
             version: header.version,
@@ -78,7 +79,7 @@ impl Conn {
         while self.tx.len() < BATCH {
             let Some((seq, msg)) = self.session.next() else { break };
             // A message acknowledges too.
-            self.session.ack_due = false;
+            self.session.unacknowledged = None;
             let header = Header {
                 seq,
                 tid: msg.tid,
@@ -94,8 +95,8 @@ impl Conn {
             };
             self.tx.frame(tag::MESSAGE, &Writer::encode(&header), &msg.front, &msg.middle, &msg.data);
         }
-        if self.session.ack_due {
-            self.session.ack_due = false;
+        if self.session.must_acknowledge(self.now().mono) {
+            self.session.unacknowledged = None;
             let in_seq = self.session.in_seq;
             self.tx.control(tag::ACK, &in_seq);
         }

@@ -2,6 +2,7 @@
 
 use crate::config::Common;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use stdx::Instant;
 use wire::{AddrVec, EntityName, RawMsg};
 
@@ -29,13 +30,40 @@ pub struct Session {
     pub(crate) queued: usize,
     /// True if sent messages are kept until acknowledged.
     pub(crate) lossless: bool,
-    /// True if an acknowledgement of `in_seq` is due.
-    pub(crate) ack_due: bool,
+    /// Messages up to `in_seq` of which the peer does not know that they have come.
+    pub(crate) unacknowledged: Option<Unacknowledged>,
     /// Owner of the session.
     pub(crate) owner: Option<Owner>,
     /// The peer's number and addresses, which a reconnection does not repeat.
     pub(crate) num: i64,
     pub(crate) addrs: AddrVec,
+}
+
+/// The time for which an acknowledgement waits for a message that can tell it too.
+const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(10);
+/// It waits for no more messages and bytes than these, which the peer keeps until then.
+const MAX_UNACKNOWLEDGED: u32 = 32;
+const MAX_UNACKNOWLEDGED_BYTES: usize = 64 << 10;
+
+/// Messages of a lossless session that were received and not acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unacknowledged {
+    since: Instant,
+    count: u32,
+    bytes: usize,
+}
+
+impl Unacknowledged {
+    /// True if they have to be acknowledged now, with a frame of its own if no message leaves.
+    fn is_due(&self, now: Instant) -> bool {
+        let is_much = self.count >= MAX_UNACKNOWLEDGED || self.bytes >= MAX_UNACKNOWLEDGED_BYTES;
+        is_much || now >= self.deadline()
+    }
+
+    /// The time at which they have to be acknowledged.
+    fn deadline(&self) -> Instant {
+        self.since + ACKNOWLEDGE_AFTER
+    }
 }
 
 /// The peer that may resume a session.
@@ -92,6 +120,25 @@ impl Session {
     /// True if a message waits to be sent.
     pub(crate) fn has_next(&self) -> bool {
         self.sent < self.out.len()
+    }
+
+    /// A message of so many bytes has come.
+    pub(crate) fn received(&mut self, bytes: usize, now: Instant) {
+        if self.lossless {
+            let none = Unacknowledged { since: now, count: 0, bytes: 0 };
+            let all = self.unacknowledged.get_or_insert(none);
+            (all.count, all.bytes) = (all.count + 1, all.bytes + bytes);
+        }
+    }
+
+    /// True if what has come must be acknowledged now.
+    pub(crate) fn must_acknowledge(&self, now: Instant) -> bool {
+        self.unacknowledged.is_some_and(|all| all.is_due(now))
+    }
+
+    /// The time at which what has come must be acknowledged.
+    pub(crate) fn acknowledge_at(&self) -> Option<Instant> {
+        self.unacknowledged.map(|all| all.deadline())
     }
 
     /// The peer has everything up to `seq`.

@@ -5,7 +5,8 @@ mod common;
 use auth::{ConMode, Method, Tickets};
 use common::{Pair, World};
 use msgr::{Claim, Event, Session, SessionTable};
-use stdx::{Buf, Bufs, Rng};
+use std::time::Duration;
+use stdx::{Buf, Bufs, Now, Rng};
 use wire::RawMsg;
 
 const MESSAGES: u64 = 6;
@@ -247,4 +248,38 @@ fn parked_sessions_expire() {
     assert_eq!(scene.table.expire(now), vec![]);
     assert_eq!(scene.table.expire(now + std::time::Duration::from_nanos(1)), vec![scene.key]);
     assert!(scene.table.is_empty());
+}
+
+#[test]
+fn an_acknowledgement_waits_a_little_for_a_message_that_tells_it_too() {
+    let mut world = World::new(1, Method::None);
+    let tickets = world.tickets();
+    let client = world.connect_service(&[ConMode::Crc], &tickets, false, None, 1);
+    let mut pair = Pair::new(client, world.accept_service(&[ConMode::Crc], false));
+    let (mut rng, start) = (Rng::from_seed(1), world.now);
+    let after = |ms: u64| Now { mono: start.mono + Duration::from_millis(ms), ..start };
+    pair.run(&mut rng, start);
+
+    pair.a.conn.send(numbered(1));
+    pair.run(&mut rng, after(1));
+    assert!(pair.a.conn.queued() > 0 && !pair.b.conn.has_output());
+    assert_eq!(pair.b.conn.deadline(), Some(after(11).mono));
+    pair.b.conn.tick(after(10));
+    assert!(!pair.b.conn.has_output());
+    pair.b.conn.tick(after(11));
+    pair.run(&mut rng, after(11));
+    assert_eq!((pair.a.conn.queued(), pair.b.conn.deadline()), (0, None), "no message came");
+
+    pair.a.conn.send(numbered(2));
+    pair.run(&mut rng, after(12));
+    pair.b.conn.send(numbered(3));
+    pair.run(&mut rng, after(13));
+    assert_eq!((pair.a.conn.queued(), pair.b.conn.deadline()), (0, None), "the answer told it");
+
+    (0..32).for_each(|tid| pair.a.conn.send(numbered(tid)));
+    pair.run(&mut rng, after(14));
+    assert_eq!(pair.a.conn.queued(), 0, "many are not kept waiting");
+    pair.a.conn.send(RawMsg { data: Bufs::from(Buf::zeros(64 << 10)), ..numbered(1) });
+    pair.run(&mut rng, after(15));
+    assert_eq!(pair.a.conn.queued(), 0, "nor a large one");
 }

@@ -108,11 +108,13 @@ impl<'a> Pump<'a> {
                     return reason;
                 }
             }
+            // It may say something when its time has come, such as a keepalive.
+            self.tick();
             let wrote = self.write();
             if wrote {
                 self.shared.serve_budgets();
             }
-            self.check_time();
+            self.check_patience();
             if self.is_finished() {
                 self.link.conn().close(Reason::Local);
                 return Reason::Local;
@@ -254,13 +256,19 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Deadlines of the machine and our own.
-    fn check_time(&mut self) {
+    /// The machine's deadline.
+    fn tick(&mut self) {
         let now = clock::now();
         let mut conn = self.link.conn();
         if conn.deadline().is_some_and(|at| at <= now.mono) {
             conn.tick(now);
         }
+    }
+
+    /// Our own deadlines.
+    fn check_patience(&mut self) {
+        let now = clock::now();
+        let mut conn = self.link.conn();
         if self.stalled.is_some_and(|since| now.mono >= since + self.patience()) {
             self.shared.metrics.count("peers_stalled");
             conn.close(Reason::QueueFull);
