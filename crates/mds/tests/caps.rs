@@ -432,6 +432,24 @@ fn only_news_of_who_can_have_changed_nothing_are_reported() {
 }
 
 #[test]
+fn a_flush_that_is_repeated_after_a_restart_does_not_undo_a_truncation() {
+    let mut w = two_clients(9);
+    let f = ino(&w.call(A, create("f", 2)));
+    let client = w.clients.get_mut(&A).expect("a");
+    assert!(client.write_to(f, 1000));
+    let (tid, told) = client.update(f);
+    w.send(A, tid, told.clone());
+    assert_eq!(w.call(A, setattr_size("f", 10)).result, 0);
+    w.crash(&[A, B]);
+    assert_ne!(caps(&w, A, f) & cap::FILE_WR, 0, "A may write");
+    let msgs::Body::ClientCaps(mut again) = told else { panic!("a message about a capability") };
+    again.body = CapBody::File(CapFile { truncate_seq: 1, ..again.file() });
+    w.send(A, tid + 50, *again);
+    w.quiet();
+    assert_eq!(w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").size, 10);
+}
+
+#[test]
 fn clients_come_back_after_a_restart_with_what_they_held() {
     let mut w = two_clients(10);
     let f = ino(&w.call(A, create("f", 2)));

@@ -113,10 +113,19 @@ fn has_news(data: &InodeData, m: &ClientCaps) -> bool {
     let (file, dirty) = (m.file(), m.dirty.0);
     let mode = data.mode & !fsfmt::mode::FORMAT;
     let owner = (m.uid, m.gid, m.mode & !fsfmt::mode::FORMAT) != (data.uid, data.gid, mode);
-    let is_written = stat::utime(file.mtime) > data.mtime || data.is_file() && file.size > data.size;
+    let is_longer = data.is_file() && file.size > data.size && !was_cut_since(data, m);
+    let is_written = stat::utime(file.mtime) > data.mtime || is_longer;
     dirty & cap::AUTH_EXCL != 0 && owner
         || dirty & cap::XATTR_EXCL != 0 && m.xattr_version > data.xattr_version
         || dirty & (cap::FILE_WR | cap::FILE_EXCL) != 0 && is_written
+}
+
+/// True if the file was truncated after the size that a flush tells. A truncation takes back all caps, so
+/// that this is a flush that was carried out before a restart, and is repeated under another number. Linux
+/// leaves `truncate_seq` out, and repeats a flush under its own number.
+fn was_cut_since(data: &InodeData, m: &ClientCaps) -> bool {
+    let seq = m.file().truncate_seq;
+    seq != 0 && seq < data.truncate_seq
 }
 
 /// Merges what a client changed under exclusive or write caps; `is_its_own` if nobody else has seen or
@@ -155,10 +164,9 @@ fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool) {
                 data.dirstat.edit(|stat| stat.mtime = mtime);
             }
         }
-        // Linux leaves truncate_seq out of its flushes. None can be older than a truncation: that takes back
-        // all caps. Nobody was let write further than this.
+        // Nobody was let write further than this.
         let size = file.size.min(data.max_size_ever);
-        if data.is_file() && size > data.size {
+        if data.is_file() && size > data.size && !was_cut_since(data, m) {
             data.size = size;
             data.rstat.rbytes = size;
         }
