@@ -49,6 +49,21 @@ fn a_directory_tells_its_parent_by_number_wherever_it_is() {
     }
 }
 
+/// Linux asks so when it serves a file system by NFS.
+#[test]
+fn the_name_of_an_inode_in_its_directory_is_found_by_number() {
+    let mut w = two_clients(1);
+    let dir = ino(&w.call(A, mkdir("a")));
+    let sub = ino(&w.call(A, mkdir("a/sub")));
+    w.give_everything_back(A);
+    let mut request = request(MdsOp::LOOKUPNAME, "");
+    (request.path.ino, request.path2.ino) = (sub, dir);
+    let reply = w.call(B, request.clone());
+    assert_eq!((reply.result, reply.trace.dentry.map(|d| d.name)), (0, Some(b"sub".to_vec())));
+    request.path2.ino = 1;
+    assert_eq!(w.call(B, request).result, Errno::ENOENT.to_result_code(), "it is not there");
+}
+
 /// NFS servers pass on what their clients may have made up.
 #[test]
 fn a_key_for_a_path_finds_nothing_elsewhere_by_number() {

@@ -64,10 +64,10 @@ pub(super) fn parent(cx: &Cx<'_>) -> Result<Plan, Stop> {
 
 /// LOOKUPNAME: the name of an inode in its directory.
 pub(super) fn name(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    // The second path is the child, the first its directory.
-    let inode = cx.inode(Ino(cx.request.path2.ino).head())?;
+    // The first path is the inode, the second the directory.
+    let inode = cx.inode(Ino(cx.request.path.ino).head())?;
     let Some((dir, key)) = inode.place.clone() else { return Err(Errno::ENOENT.into()) };
-    if dir.ino != Ino(cx.request.path.ino) {
+    if dir.ino != Ino(cx.request.path2.ino) {
         return Err(Errno::ENOENT.into());
     }
     cx.inode(dir.inode())?;
