@@ -1,11 +1,12 @@
 //! Small new files whose content goes to the MDS with the flush of an fsync.
 
-use super::tests::{ALONE, INO, READERS, Rig, answers, asked_mds, cap_messages, requests};
+use super::tests::{ALONE, INO, READERS, Rig, answers, asked_mds, cap_messages, requests, stat};
 use super::*;
 use crate::buffer::WRITE_BACK_AFTER;
 use crate::key::InodeKey;
 use msgs::{
-    ClientCaps, ClientReply, ClientSession, MdsOp, cap, cap_op, session_metadata, session_op, small_file,
+    ClientCaps, ClientReply, ClientSession, InodeStat, MdsOp, cap, cap_op, session_metadata, session_op,
+    small_file,
 };
 use stdx::Bufs;
 
@@ -264,4 +265,27 @@ fn a_lost_session_loses_what_was_on_its_way_and_says_so() {
     assert_eq!(rig.buffered().0, 0);
     rig.flushed(true);
     assert_eq!(rig.buffered().0, 0);
+}
+
+#[test]
+fn who_reads_at_a_server_that_has_not_heard_of_a_release_has_the_data_stored_first() {
+    for (takes_small_files, seq, asks) in [(true, 3, true), (true, 1, false), (false, 3, false)] {
+        let mut rig = Rig::new();
+        rig.client.sessions.pretend_active(maps::MdsRank(0), None);
+        if takes_small_files {
+            rig.announce();
+        }
+        let mut again = InodeStat { size: 50, version: 5, ..stat(INO, 0o100_644) };
+        again.layout = rig.inode().attrs().layout().into();
+        (again.cap.cap_id, again.cap.seq, again.cap.caps) = (9, seq, ALONE);
+        rig.client.cache.open_inode(InodeKey::head(INO)).lose_cap();
+        rig.client.cache.learn_inode(maps::MdsRank(0), &again);
+        let out = rig.read_it();
+        let asked = requests(&out).len();
+        assert_eq!((asked, rig.client.services.reads()), (usize::from(asks), usize::from(!asks)));
+        if asks {
+            rig.stored(&out);
+            assert_eq!(rig.client.services.reads(), 1);
+        }
+    }
 }

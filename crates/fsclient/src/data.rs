@@ -100,7 +100,13 @@ impl FileData<'_> {
         key: InodeKey,
         sized: bool,
     ) -> Option<Step> {
-        let data = self.cache.inode(key)?.data();
+        let inode = self.cache.inode(key)?;
+        let (data, rank) = (inode.data(), inode.caps().cap().map(|cap| cap.auth_rank()));
+        if data.is_in_doubt() && !rank.is_some_and(|rank| self.sessions.takes_small_files(rank)) {
+            // This MDS has nothing of the kind.
+            self.cache.open_inode(key).stored();
+            return None;
+        }
         if data.is_in_journal() || data.is_changed() {
             return Some(self.sessions.ask(attempt, self.cache, mds_request::store(key.ino())));
         }

@@ -44,7 +44,18 @@ impl Inode {
         if stat.cap.cap_id == 0 || stat.cap.caps == 0 {
             return None;
         }
+        if replaces && stat.cap.seq > 1 {
+            self.doubt_place_of_data();
+        }
         self.take_cap(rank, stat)
+    }
+
+    /// The MDS had given us the capability before, and has not heard yet that we gave it back. It may believe
+    /// that we know of data that are in its journal only.
+    fn doubt_place_of_data(&mut self) {
+        if self.attrs.is_file() && (1..=small_file::MAX_BYTES).contains(&self.attrs.size()) {
+            self.data.doubt_place();
+        }
     }
 
     /// Takes what is allowed of a state of a snapshot; nothing once that may have been removed.

@@ -14,7 +14,10 @@ pub(super) enum SmallFile {
     Sent(u64),
     /// The MDS has it in its journal, and may have it in no object.
     InJournal,
-    /// The same, and it was changed here since. The whole content is buffered: it goes to the MDS again,
+    /// The MDS may have it in its journal only, if it takes small files at all. It is asked before an object
+    /// is looked into.
+    InDoubt,
+    /// It is in the journal, and was changed here since. The whole content is buffered: it goes to the MDS again,
     /// which takes it if the former one is in no object yet. Otherwise the journal has nothing of it.
     Changed,
 }

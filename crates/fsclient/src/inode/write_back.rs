@@ -117,7 +117,7 @@ impl WriteBack {
         match self.small_file {
             SmallFile::Fresh | SmallFile::Changed => self.small_file = SmallFile::InObjects,
             SmallFile::Leaving => self.come_back(),
-            SmallFile::InObjects | SmallFile::Sent(_) | SmallFile::InJournal => {}
+            SmallFile::InObjects | SmallFile::Sent(_) | SmallFile::InJournal | SmallFile::InDoubt => {}
         }
     }
 
@@ -126,9 +126,16 @@ impl WriteBack {
         self.small_file = SmallFile::InObjects;
     }
 
+    /// The data may be in the journal of the MDS only.
+    pub(super) fn doubt_place(&mut self) {
+        if self.small_file == SmallFile::InObjects && self.dirty.is_empty() {
+            self.small_file = SmallFile::InDoubt;
+        }
+    }
+
     /// The MDS has stored the content in an object.
     pub(super) fn stored(&mut self) {
-        if matches!(self.small_file, SmallFile::InJournal | SmallFile::Changed) {
+        if self.is_in_journal() || self.is_changed() {
             self.small_file = SmallFile::InObjects;
             self.content = None;
         }
@@ -176,7 +183,12 @@ impl WriteBack {
 
     /// True if the content may be in no object yet.
     pub(crate) fn is_in_journal(&self) -> bool {
-        self.small_file == SmallFile::InJournal
+        matches!(self.small_file, SmallFile::InJournal | SmallFile::InDoubt)
+    }
+
+    /// True if nothing says yet that the MDS takes small files.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.small_file == SmallFile::InDoubt
     }
 
     pub(crate) fn counted_bytes(&self) -> u64 {
