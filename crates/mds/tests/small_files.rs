@@ -157,6 +157,25 @@ fn a_newer_content_takes_the_place_of_the_one_in_the_journal_even_while_that_is_
 }
 
 #[test]
+fn a_newer_content_is_taken_although_there_is_no_room_for_another() {
+    let mut w = World::new(6, MdsOptions { cache_inodes: 400, ..ROOMY });
+    w.connect(A);
+    let first = synced(&mut w, "first", b"old");
+    let mut n = 0;
+    loop {
+        let file = ino(&w.call(A, create(&format!("f{n}"), 2)));
+        if !sync(&mut w, file, b"content") {
+            break;
+        }
+        n += 1;
+    }
+    assert!(n > 0 && object(&w, first).is_none(), "{n} files fit, and the first is not stored yet");
+    assert!(sync(&mut w, first, b"newer"));
+    a_while(&mut w);
+    assert_eq!(object(&w, first), Some(b"newer".to_vec()));
+}
+
+#[test]
 fn a_truncation_comes_after_the_content() {
     let mut w = two_clients(5);
     let file = synced(&mut w, "f", b"content");

@@ -26,7 +26,9 @@ pub(super) fn take(
     let is_uncut = data.truncate_seq <= 1 && data.truncate_from == 0;
     let is_one_piece = u64::from(data.layout.stripe_unit) >= small_file::MAX_BYTES;
     let is_alone = inode.held_by_others(Some(client.into())) & OBJECT_BITS == 0;
-    let is_stored_soon = !env.cfg().full && cache.may_be_unstored(inode, len);
+    // One that takes the place of another is not refused: the client would write it to the object now, and
+    // the former one would be stored over it later.
+    let is_stored_soon = old.is_some() || !env.cfg().full && cache.may_be_unstored(inode, len);
     let may_take = is_sent && is_new && is_uncut && is_one_piece && is_alone && is_stored_soon;
     if !may_take || !data.is_file() || data.size != len {
         return false;
