@@ -195,6 +195,23 @@ fn a_process_that_serves_another_mount_is_not_waited_for() {
 }
 
 #[test]
+fn a_file_that_is_mounted_elsewhere_is_unmounted() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let at = mount_at(&cluster, "mnt");
+    let _unmount = Unmount(at.clone());
+    let bound = cluster.dir().join("bound");
+    fs::write(at.join("file"), "content").expect("writes");
+    fs::write(&bound, "").expect("makes");
+    run(Command::new("mount").arg("--bind").arg(at.join("file")).arg(&bound)).ok();
+    assert!(is_mounted(&bound));
+    run(Command::new(nacre_bin()).arg("umount").arg(&bound)).ok();
+    assert!(!is_mounted(&bound) && is_mounted(&at));
+}
+
+#[test]
 fn a_process_that_is_asked_to_end_saves_what_is_written_though_programs_use_it() {
     if !Mount::is_possible() || !has("ceph") {
         return;

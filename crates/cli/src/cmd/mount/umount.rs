@@ -142,7 +142,8 @@ enum Asked {
 
 fn ask(point: &Path) -> Result<Asked> {
     let shown = point.display();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // A file may be mounted too, with `--bind`.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let root = match rustix::fs::open(point, flags, Mode::empty()) {
         Ok(root) => root,
         Err(Errno::NOTCONN) => return Ok(Asked::Dead),
