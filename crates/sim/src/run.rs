@@ -623,7 +623,8 @@ impl Scenario {
             let name = String::from_utf8_lossy(&key.name).into_owned();
             pools.entry(key.pool).or_default().insert(name, view);
         }
-        let [metadata, data] = [METADATA, DATA].map(|pool| pools.remove(&pool).unwrap_or_default());
+        let [metadata, mut data] = [METADATA, DATA].map(|pool| pools.remove(&pool).unwrap_or_default());
+        data.retain(|object, _| !self.late.may_have_left(object));
         oracle::metadata::check(&metadata, &data).map_err(|what| Found("metadata_consistent", what))
     }
 

@@ -17,8 +17,8 @@ pub(super) enum SmallFile {
     /// The MDS may have it in its journal only, if it takes small files at all. It is asked before an object
     /// is looked into.
     InDoubt,
-    /// It is in the journal, and was changed here since. The whole content is buffered: it goes to the MDS again,
-    /// which takes it if the former one is in no object yet. Otherwise the journal has nothing of it.
+    /// It is in the journal, and was changed here since. The whole content is buffered: it goes to the MDS
+    /// again, which takes it if the former one is in no object yet. Otherwise the journal has nothing of it.
     Changed,
 }
 

@@ -93,6 +93,13 @@ impl Late {
         }
     }
 
+    /// Reports whether a data object may be of no file: its client came too late to make it, and wrote before
+    /// it knew.
+    pub fn may_have_left(&self, object: &str) -> bool {
+        let of = object.split_once('.').map(|(ino, _)| ino);
+        self.gone.iter().any(|(_, ino)| Some(ino.as_str()) == of)
+    }
+
     /// Reports whether an event is about a client that came too late or was evicted, or its own.
     pub fn explains(&self, node: &str, event: &Event) -> bool {
         match event.name {
