@@ -34,6 +34,8 @@ pub(super) struct Trimming {
 /// The walk over what a snapshot contained.
 struct Walk {
     snap: SnapId,
+    /// The last id that was taken when the walk began: what directories tell lacks those taken since.
+    seen: SnapId,
     left: Vec<Step>,
     waits_for: Option<Need>,
 }
@@ -85,10 +87,13 @@ impl Trimming {
             return;
         }
         if self.walk.is_none() {
-            self.walk =
-                cache.snaps.trimming().find(|(snap, _)| self.given_back.contains(snap)).map(
-                    |(snap, record)| Walk { snap, left: vec![Step::Dir(record.info.ino)], waits_for: None },
-                );
+            let next = cache.snaps.trimming().find(|(snap, _)| self.given_back.contains(snap));
+            self.walk = next.map(|(snap, record)| Walk {
+                snap,
+                seen: cache.snaps.last(),
+                left: vec![Step::Dir(record.info.ino)],
+                waits_for: None,
+            });
         }
         let Some(walk) = &mut self.walk else { return };
         for _ in 0..MAX_STEPS {
@@ -172,10 +177,12 @@ impl Walk {
             self.left.push(Step::Entries(dir, last.to_omap(), snaps.to_vec()));
         }
         let Some(d) = cache.dirs.get(&dir) else { return };
+        let newer = cache.snaps.all_live().rev().take_while(|snap| *snap > self.seen);
+        let left: Vec<SnapId> = newer.chain(snaps.iter().copied()).collect();
         let mut updates = Vec::new();
         for (key, slot) in d.page(after, last) {
             let SlotLink::Primary(state) = slot.link(key) else {
-                if !slot.is_null() && is_dead(key, slot.first(), snaps) {
+                if !slot.is_null() && is_dead(key, slot.first(), &left) {
                     updates.push(Update::Dentry { dir, key: key.clone(), value: None });
                 }
                 continue;
@@ -183,7 +190,7 @@ impl Walk {
             if slot.first() <= self.snap && self.snap <= key.snap && is_dir(cache, state) {
                 self.left.push(Step::Dir(state.ino));
             }
-            if is_dead(key, slot.first(), snaps) {
+            if is_dead(key, slot.first(), &left) {
                 updates.push(Update::Dentry { dir, key: key.clone(), value: None });
                 updates.push(Update::Forget { inode: state });
             }
