@@ -15,7 +15,7 @@ use std::io::{ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
-use stdx::{Buf, Instant};
+use stdx::{Buf, Instant, Now};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
@@ -109,12 +109,13 @@ impl<'a> Pump<'a> {
                 }
             }
             // It may say something when its time has come, such as a keepalive.
-            self.tick();
+            let now = clock::now();
+            self.tick(now);
             let wrote = self.write();
             if wrote {
                 self.shared.serve_budgets();
             }
-            self.check_patience();
+            self.check_patience(now.mono);
             if self.is_finished() {
                 self.link.conn().close(Reason::Local);
                 return Reason::Local;
@@ -257,8 +258,7 @@ impl<'a> Pump<'a> {
     }
 
     /// The machine's deadline.
-    fn tick(&mut self) {
-        let now = clock::now();
+    fn tick(&mut self, now: Now) {
         let mut conn = self.link.conn();
         if conn.deadline().is_some_and(|at| at <= now.mono) {
             conn.tick(now);
@@ -266,15 +266,14 @@ impl<'a> Pump<'a> {
     }
 
     /// Our own deadlines.
-    fn check_patience(&mut self) {
-        let now = clock::now();
+    fn check_patience(&mut self, now: Instant) {
         let mut conn = self.link.conn();
-        if self.stalled.is_some_and(|since| now.mono >= since + self.patience()) {
+        if self.stalled.is_some_and(|since| now >= since + self.patience()) {
             self.shared.metrics.count("peers_stalled");
             conn.close(Reason::QueueFull);
         }
         if self.link.is_finishing() {
-            self.finishing_since.get_or_insert(now.mono);
+            self.finishing_since.get_or_insert(now);
         }
     }
 
