@@ -19,8 +19,8 @@ use crate::references::References;
 use inodes::Inodes;
 use maps::{MdsRank, ceph_str_hash_rjenkins};
 use msgs::{
-    CapReconnect, CapReleaseItem, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat, cap_op,
-    snap_op,
+    CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat,
+    cap_op, snap_op,
 };
 use rados::SnapContext;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +72,8 @@ pub(crate) struct Cache {
     /// When this client has not worked in directories for a while.
     work_ends_at: Deadlines<InodeKey>,
     last_flush_tid: u64,
+    /// The inodes of flushes without an acknowledgement, by tid, and of some that are lost with their inodes.
+    flushes: BTreeMap<u64, InodeKey>,
     use_counter: u64,
     unused_limit: usize,
     /// Calls of [`Self::trim_inodes`] that do not look.
@@ -104,6 +106,7 @@ impl Cache {
             names_expire_at: Deadlines::default(),
             work_ends_at: Deadlines::default(),
             last_flush_tid: 0,
+            flushes: BTreeMap::new(),
             use_counter: 0,
             unused_limit,
             calls_without_look: 0,
@@ -271,6 +274,7 @@ impl Cache {
     pub(crate) fn cap_message(&mut self, rank: MdsRank, tid: u64, msg: &ClientCaps) -> Option<String> {
         let key = InodeKey::head(msg.ino);
         if msg.op == cap_op::FLUSH_ACK {
+            self.flushes.remove(&tid);
             self.inodes.get_mut(&key)?.take_flush_ack(tid, msg);
             self.inode_changed(key);
             return None;
@@ -619,13 +623,38 @@ impl Cache {
     /// Composes the message about the inode's capability that is due, with the tid of its flush or 0.
     pub(crate) fn take_cap_message(&mut self, key: InodeKey) -> Option<(u64, ClientCaps)> {
         let tid = self.last_flush_tid + 1;
-        let (message, flushes) = self.inodes.get_mut(&key)?.cap_message(tid)?;
-        if !flushes {
+        let mut message = self.inodes.get_mut(&key)?.cap_message(tid)?;
+        if message.dirty == Caps::NONE {
             return Some((0, message));
         }
         self.last_flush_tid = tid;
+        self.flushes.insert(tid, key);
+        message.oldest_flush_tid = self.oldest_flush();
         self.wake_waiters(key);
         Some((tid, message))
+    }
+
+    /// The oldest flush without an acknowledgement, of any inode: the MDS remembers this one and later ones,
+    /// lest it carry one out again. 0 if there is none.
+    fn oldest_flush(&mut self) -> u64 {
+        while let Some(flush) = self.flushes.first_entry() {
+            let (tid, inode) = (*flush.key(), self.inodes.get(flush.get()));
+            if inode.is_some_and(|inode| inode.caps().is_flushing(tid)) {
+                return tid;
+            }
+            flush.remove();
+        }
+        0
+    }
+
+    /// The flushes that the next MDS of `rank` gets again ahead of the claims, by tid.
+    pub(crate) fn repeat_flushes(&mut self, rank: MdsRank) -> BTreeMap<u64, ClientCaps> {
+        let oldest_flush_tid = self.oldest_flush();
+        let repeat = |(tid, key): (&u64, &InodeKey)| {
+            let flush = self.inodes.get(key).filter(|i| i.rests_on(rank))?.repeat_flush(*tid)?;
+            Some((*tid, ClientCaps { oldest_flush_tid, ..flush }))
+        };
+        self.flushes.iter().filter_map(repeat).collect()
     }
 
     #[cfg(test)]

@@ -485,6 +485,9 @@ mod data_tests;
 #[path = "client_eviction_tests.rs"]
 mod eviction_tests;
 #[cfg(test)]
+#[path = "client_fail_over_tests.rs"]
+mod fail_over_tests;
+#[cfg(test)]
 #[path = "client_fs_name_tests.rs"]
 mod fs_name_tests;
 #[cfg(test)]

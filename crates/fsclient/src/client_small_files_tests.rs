@@ -1,5 +1,6 @@
 //! Small new files whose content goes to the MDS with the flush of an fsync.
 
+use super::fail_over_tests::claims_of_next_session;
 use super::tests::{ALONE, INO, READERS, Rig, answers, asked_mds, cap_messages, requests, stat};
 use super::*;
 use crate::buffer::WRITE_BACK_AFTER;
@@ -235,22 +236,17 @@ fn while_the_content_is_on_its_way_it_is_read_here_and_writes_wait() {
 }
 
 #[test]
-fn a_new_server_gets_the_content_again_or_an_object_does() {
+fn a_new_server_gets_the_content_again_and_an_object_does_if_it_does_not_take_it() {
     for takes in [true, false] {
         let mut rig = Rig::with_new_file();
         rig.write(0, 100);
-        assert_eq!(contents(&rig.sync_it()).len(), 1);
-        rig.client.cache.suspend(maps::MdsRank(0));
-        rig.client.sessions.pretend(crate::session::State::Reconnecting);
-        rig.conn = rig.client.sessions.pretend(crate::session::State::Reconnecting);
-        let out = match takes {
-            true => rig.announce(),
-            false => rig.mds_says(0, ClientSession::of(session_op::OPEN, 0)),
-        };
-        assert_eq!((contents(&out).len(), rig.client.services.flights()), (takes.into(), (!takes).into()));
-        if takes {
-            assert_eq!(answers(&rig.flushed(true)), [&Ok(Answer::Done)]);
-        }
+        let sent = contents(&rig.sync_it());
+        let (flushes, _) = claims_of_next_session(&mut rig);
+        let again: Vec<_> = flushes.into_iter().map(|(tid, flush)| (tid, flush.inline_data)).collect();
+        assert_eq!(again, [(1, sent[0].clone())]);
+        rig.announce();
+        assert_eq!(answers(&rig.flushed(takes)), vec![&Ok(Answer::Done); takes.into()]);
+        assert_eq!(rig.client.services.flights(), (!takes).into());
     }
 }
 

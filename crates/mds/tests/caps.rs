@@ -408,7 +408,7 @@ fn a_file_of_which_objects_may_have_been_purged_before_a_crash_is_not_opened_aft
 }
 
 #[test]
-fn only_news_of_who_can_have_changed_nothing_are_reported() {
+fn a_flush_of_who_can_have_changed_nothing_is_reported() {
     let mut w = two_clients(9);
     let f = ino(&w.call(A, create("f", 2)));
     let client = w.clients.get_mut(&A).expect("a");
@@ -419,12 +419,12 @@ fn only_news_of_who_can_have_changed_nothing_are_reported() {
     w.quiet();
     w.crash(&[A, B]);
     // A has not heard that the first arrived.
-    w.send(A, tid + 1, told.clone());
+    w.send(A, tid, told.clone());
     w.quiet();
     w.has_hostile = true;
     let msgs::Body::ClientCaps(mut larger) = told else { panic!("a message about a capability") };
     larger.body = CapBody::File(CapFile { size: 11, ..larger.file() });
-    w.send(A, tid + 2, *larger);
+    w.send(A, tid + 1, *larger);
     w.quiet();
     let reports = w.log.iter().filter(|line| line.starts_with("flush_ignored"));
     assert_eq!(reports.count(), 1, "{:?}", w.log);

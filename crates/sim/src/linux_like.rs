@@ -3,20 +3,17 @@
 //! It wraps our client, and changes the messages between that and the server:
 //!
 //! - it announces none of Nacre's extensions, and our client hears of none;
-//! - after a fail-over it repeats flushes ahead of its claims (`flushes.rs`);
+//! - after a fail-over it repeats ahead of its claims only flushes of what it has given up since, and the
+//!   others once its session is open;
 //! - what it changed and does not want any more after a close, it tells late (`late.rs`).
 //!
 //! One thing it has of ours: it believes a server that refuses its file locks. Linux does not hear of that.
 
-mod flushes;
 mod late;
 
-use flushes::Flushes;
 use fsclient::{Client, FsRequest, Reply, Request};
 use late::{Late, Leaving};
-use msgs::{
-    Body, ClientCaps, ClientReply, InodeStat, MdsOp, ReaddirReply, cap_op, session_metadata, session_op,
-};
+use msgs::{Body, Caps, ClientCaps, cap_flag, session_metadata, session_op};
 use node::{ConnId, Input, Msg, Node, Output};
 use std::collections::BTreeMap;
 use stdx::{Instant, Now};
@@ -24,62 +21,43 @@ use stdx::{Instant, Now};
 /// Our client in Linux's clothes. It works with one rank.
 pub(crate) struct LinuxLike {
     inner: Client,
-    flushes: Flushes,
+    /// The connection on which a session was opened or capabilities were claimed.
+    session: Option<ConnId>,
+    /// Flushes that wait until the session is open.
+    repeated: Vec<Leaving>,
     late: Late,
-    /// Messages to our client that no server sent.
-    acks: Vec<(ConnId, Msg)>,
     /// What our client puts out.
     out: Vec<Output<Reply>>,
 }
 
 impl LinuxLike {
     pub(crate) fn new(inner: Client) -> Self {
-        Self { inner, flushes: Flushes::default(), late: Late::default(), acks: Vec::new(), out: Vec::new() }
+        Self { inner, session: None, repeated: Vec::new(), late: Late::default(), out: Vec::new() }
     }
 
     /// Changes a message of a server to what our client is to see.
-    fn arrives(&mut self, msg: &mut Msg) {
+    fn arrives(&mut self, msg: &mut Msg, out: &mut Vec<Output<Reply>>) {
         let node::Body::Client(body) = &mut msg.body else { return };
         match body {
             Body::ClientSession(session) => {
                 forget_extensions(&mut session.metadata);
-                if matches!(session.head.op, session_op::CLOSE | session_op::REJECT) {
-                    self.forget();
+                match session.head.op {
+                    session_op::OPEN => self.repeated.drain(..).for_each(|flush| tell(flush, out)),
+                    session_op::CLOSE | session_op::REJECT => self.late.forget(),
+                    _ => {}
                 }
             }
-            Body::ClientCaps(caps) if caps.op == cap_op::FLUSH_ACK => {
-                msg.tid = self.flushes.acknowledged(msg.tid);
-            }
-            Body::ClientCaps(caps) => {
-                self.flushes.has(caps.ino, caps.caps.0);
-                self.late.arrives(caps);
-            }
-            Body::ClientReply(reply) => {
-                given_by(reply, |stat| self.flushes.has(stat.ino, stat.cap.caps));
-            }
+            Body::ClientCaps(caps) => self.late.arrives(caps),
             _ => {}
         }
     }
 
-    fn forget(&mut self) {
-        self.flushes.forget();
-        self.late.forget();
-    }
-
-    /// Passes on what our client puts out, and tells it what follows from that.
+    /// Passes on what our client puts out.
     fn pass_on(&mut self, now: Now, out: &mut Vec<Output<Reply>>) {
-        loop {
-            for output in std::mem::take(&mut self.out) {
-                match output {
-                    Output::Send { conn, msg } => self.leaves(now, conn, msg, out),
-                    output => out.push(output),
-                }
-            }
-            if self.acks.is_empty() {
-                return;
-            }
-            for (conn, msg) in std::mem::take(&mut self.acks) {
-                self.inner.handle(now, Input::Message { conn, msg }, &mut self.out);
+        for output in std::mem::take(&mut self.out) {
+            match output {
+                Output::Send { conn, msg } => self.leaves(now, conn, msg, out),
+                output => out.push(output),
             }
         }
     }
@@ -89,8 +67,16 @@ impl LinuxLike {
         let Msg { tid, body, hold } = msg;
         let body = match body {
             node::Body::Client(Body::ClientCaps(message)) => {
-                let leaving = self.late.leaves(now.mono, Leaving { conn, tid, message: *message });
-                return leaving.into_iter().for_each(|leaving| self.tell(leaving, out));
+                let leaving = Leaving { conn, tid, message: *message };
+                return match self.session {
+                    Some(session) if session == conn => {
+                        self.late
+                            .leaves(now.mono, leaving)
+                            .into_iter()
+                            .for_each(|leaving| tell(leaving, out));
+                    }
+                    _ => self.repeat(leaving, out),
+                };
             }
             node::Body::Client(Body::ClientRequest(request)) if request.op.writes() => {
                 self.tell_flushes(out);
@@ -98,16 +84,16 @@ impl LinuxLike {
             }
             node::Body::Client(Body::ClientSession(mut session)) => {
                 forget_extensions(&mut session.metadata);
-                if matches!(session.head.op, session_op::REQUEST_OPEN | session_op::REQUEST_CLOSE) {
-                    self.forget();
+                match session.head.op {
+                    session_op::REQUEST_OPEN => self.starts(conn),
+                    session_op::REQUEST_CLOSE => self.late.forget(),
+                    _ => {}
                 }
                 Body::ClientSession(session)
             }
-            node::Body::Client(Body::ClientReconnect(mut claims)) => {
+            node::Body::Client(Body::ClientReconnect(claims)) => {
                 self.late.forget();
-                for (tid, flush) in self.flushes.claim(&mut claims) {
-                    out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(flush)) });
-                }
+                self.session = Some(conn);
                 Body::ClientReconnect(claims)
             }
             body => return out.push(Output::Send { conn, msg: Msg { tid, body, hold } }),
@@ -115,21 +101,34 @@ impl LinuxLike {
         out.push(Output::Send { conn, msg: Msg { tid, body: body.into(), hold } });
     }
 
-    /// Sends the flushes that wait: somebody waits for them.
-    fn tell_flushes(&mut self, out: &mut Vec<Output<Reply>>) {
-        self.late.take_flushes().into_iter().for_each(|leaving| self.tell(leaving, out));
+    /// A session is opened anew.
+    fn starts(&mut self, conn: ConnId) {
+        self.late.forget();
+        self.repeated.clear();
+        self.session = Some(conn);
     }
 
-    /// Sends a message about a capability.
-    fn tell(&mut self, leaving: Leaving, out: &mut Vec<Output<Reply>>) {
-        let Leaving { conn, mut tid, mut message } = leaving;
-        if let Some(done) = self.flushes.leaves(&mut tid, &mut message) {
-            let (op, ino, cap_id) = (cap_op::FLUSH_ACK, message.ino, message.cap_id);
-            let ack = ClientCaps { op, ino, cap_id, ..ClientCaps::default() };
-            self.acks.push((conn, Msg::new(done, Body::from(ack))));
-        }
-        out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(message)) });
+    /// Repeats a flush for another server: at once if what it tells may be changed by others.
+    fn repeat(&mut self, Leaving { conn, tid, message }: Leaving, out: &mut Vec<Output<Reply>>) {
+        let holds = message.dirty & !message.caps == Caps::NONE;
+        let flush = Leaving { conn, tid, message: ClientCaps { flags: 0, ..message } };
+        self.repeated.retain(|other| other.conn == conn);
+        if holds { self.repeated.push(flush) } else { tell(flush, out) }
     }
+
+    /// Sends the flushes that wait: somebody waits for them.
+    fn tell_flushes(&mut self, out: &mut Vec<Output<Reply>>) {
+        self.late.take_flushes().into_iter().for_each(|leaving| tell(leaving, out));
+    }
+}
+
+/// Sends a message about a capability.
+fn tell(Leaving { conn, tid, mut message }: Leaving, out: &mut Vec<Output<Reply>>) {
+    if message.dirty & !message.caps != Caps::NONE {
+        // Only for who syncs Linux asks the server to hurry, not for who waits for the bits.
+        message.flags &= !cap_flag::SYNC;
+    }
+    out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(message)) });
 }
 
 /// True if a caller waits until something is durable.
@@ -144,26 +143,15 @@ fn forget_extensions(metadata: &mut BTreeMap<String, String>) {
     metadata.retain(|name, _| !ALL.contains(&name.as_str()));
 }
 
-/// Goes through the inodes that come with a reply.
-fn given_by(reply: &ClientReply, mut each: impl FnMut(&InodeStat)) {
-    let dentry = reply.trace.dentry.as_deref();
-    dentry.map(|dentry| &dentry.dir).into_iter().chain(reply.trace.target.as_deref()).for_each(&mut each);
-    if matches!(reply.op, MdsOp::READDIR | MdsOp::LSSNAP)
-        && let Ok(listed) = wire::Reader::new(&reply.extra).get::<ReaddirReply>()
-    {
-        listed.entries.iter().for_each(|entry| each(&entry.inode));
-    }
-}
-
 impl Node for LinuxLike {
     type Request = Request;
     type Reply = Reply;
 
     fn handle(&mut self, now: Now, mut input: Input<Request>, out: &mut Vec<Output<Reply>>) {
         match &mut input {
-            Input::Message { msg, .. } => self.arrives(msg),
+            Input::Message { msg, .. } => self.arrives(msg, out),
             Input::Timer => {
-                self.late.take_due(now.mono).into_iter().for_each(|leaving| self.tell(leaving, out));
+                self.late.take_due(now.mono).into_iter().for_each(|leaving| tell(leaving, out));
             }
             Input::Request { request, .. } if syncs(request) => self.tell_flushes(out),
             _ => {}

@@ -109,8 +109,9 @@ pub(crate) struct Capability {
     /// Changes that the MDS does not know, by the bits they were made under: `Fw` size and times of writes,
     /// `Fx` times that were set, `Ax` mode and owner.
     dirty: Caps,
-    /// Flushes without an acknowledgement: what each one carries, by tid.
-    flushing: BTreeMap<u64, Caps>,
+    /// Flushes without an acknowledgement, by tid. The next MDS gets them again as they were: it may have
+    /// carried them out, and let others make changes since.
+    flushing: BTreeMap<u64, Box<ClientCaps>>,
     growth: Growth,
     /// Writes may reach up to here.
     max_size: u64,
@@ -182,7 +183,7 @@ impl Capability {
 
     /// Bits under which something changed here that the MDS may not have yet.
     pub(crate) fn unacknowledged(&self) -> Caps {
-        self.flushing.values().fold(self.dirty, |all, caps| all | *caps)
+        self.flushing.values().fold(self.dirty, |all, flush| all | flush.dirty)
     }
 
     pub(crate) fn has_dirty(&self) -> bool {
@@ -191,6 +192,11 @@ impl Capability {
 
     pub(crate) fn has_flushing(&self) -> bool {
         !self.flushing.is_empty()
+    }
+
+    /// True if the flush `tid` has no acknowledgement.
+    pub(crate) fn is_flushing(&self, tid: u64) -> bool {
+        self.flushing.contains_key(&tid)
     }
 
     /// True if the MDS has the file's size on stable storage.
@@ -335,23 +341,28 @@ impl Capability {
         }
     }
 
-    /// The session is lost: the next MDS takes what we claim as issued and counts from zero. Flushes without
-    /// an acknowledgement are sent again; until then we claim the bits that they were made under, so that
-    /// nobody reads past them.
+    /// The session is lost: the next MDS takes what we claim as issued and counts from zero.
     pub(super) fn prepare_claim(&mut self) {
-        let unacknowledged = std::mem::take(&mut self.flushing);
-        if self.growth != Growth::Durable {
-            self.growth = Growth::Untold;
-        }
         // The next MDS has not heard what this one was asked for.
         self.requested_max_size = 0;
         let Some(cap) = &mut self.cap else { return };
         (cap.seq, cap.issue_seq, cap.mseq) = (0, 0, 0);
         cap.owes_answer = false;
-        for caps in unacknowledged.into_values() {
-            self.dirty = self.dirty | caps;
-            cap.implemented = cap.implemented | caps;
-        }
+    }
+
+    /// The flush `tid` for the next MDS, which gets it ahead of the claims.
+    pub(super) fn repeat_flush(&self, tid: u64, wanted: Caps) -> Option<ClientCaps> {
+        let (cap, flush) = (self.cap.as_ref()?, self.flushing.get(&tid)?);
+        Some(ClientCaps {
+            realm: cap.realm,
+            cap_id: cap.id,
+            seq: cap.seq,
+            issue_seq: cap.issue_seq,
+            migrate_seq: cap.mseq,
+            caps: cap.implemented,
+            wanted,
+            ..(**flush).clone()
+        })
     }
 
     /// The claim for the next MDS: all that it knows of what we want and hold.
@@ -400,10 +411,8 @@ impl Capability {
         })
     }
 
-    /// Notes that the message `due` is sent, as flush `tid` if it flushes. Returns its part that describes
-    /// the capability.
-    pub(super) fn sent(&mut self, due: &Due, tid: u64) -> ClientCaps {
-        let oldest_flush_tid = if due.flushes == Caps::NONE { 0 } else { self.start_flush(due.flushes, tid) };
+    /// Notes that the message `due` is sent. Returns its part that describes the capability.
+    pub(super) fn sent(&mut self, due: &Due) -> ClientCaps {
         let cap = self.cap.as_mut().expect("a message is due only about a capability");
         if due.gives_back {
             cap.implemented = cap.issued;
@@ -419,19 +428,17 @@ impl Capability {
             wanted: due.wanted,
             dirty: due.flushes,
             migrate_seq: cap.mseq,
-            oldest_flush_tid,
             ..ClientCaps::default()
         }
     }
 
-    /// Moves changes into flush `tid`. Returns the oldest flush without an acknowledgement.
-    fn start_flush(&mut self, caps: Caps, tid: u64) -> u64 {
-        self.dirty = self.dirty & !caps;
-        self.flushing.insert(tid, caps);
-        if self.growth != Growth::Durable && caps.has_any(cap::FILE_WR) {
+    /// Notes that `flush` is sent as flush `tid`, with the changes that it names.
+    pub(super) fn flush_sent(&mut self, tid: u64, flush: &ClientCaps) {
+        self.dirty = self.dirty & !flush.dirty;
+        if self.growth != Growth::Durable && flush.dirty.has_any(cap::FILE_WR) {
             self.growth = Growth::Flushing(tid);
         }
-        self.flushing.keys().next().copied().unwrap_or(tid)
+        self.flushing.insert(tid, Box::new(flush.clone()));
     }
 
     /// The `max_size` to put into the message `due`: 0 unless it asks.

@@ -172,13 +172,19 @@ impl Inode {
     /// The session is lost: nothing shared is believed until the next MDS has our claim.
     pub(crate) fn suspend(&mut self) {
         self.caps.prepare_claim();
-        self.data.prepare_claim();
         self.caps.set_suspended(true);
     }
 
     /// The session serves again.
     pub(crate) fn resume(&mut self) {
         self.caps.set_suspended(false);
+    }
+
+    /// The flush `tid` for the next MDS, if it has no acknowledgement.
+    pub(crate) fn repeat_flush(&self, tid: u64) -> Option<ClientCaps> {
+        let mut flush = self.caps.repeat_flush(tid, self.wanted())?;
+        self.data.add_whole(tid, &mut flush);
+        Some(flush)
     }
 
     /// The claim on the capability for the next MDS.
@@ -207,7 +213,7 @@ impl Inode {
 
     /// Composes the message about the capability that is due, if one is: it acknowledges a revocation,
     /// flushes, asks, or wants less. `tid` is that of a flush.
-    pub(crate) fn cap_message(&mut self, tid: u64) -> Option<(ClientCaps, bool)> {
+    pub(crate) fn cap_message(&mut self, tid: u64) -> Option<ClientCaps> {
         let is_leaving = self.data.is_leaving();
         let needs = Needs {
             wanted: self.wanted(),
@@ -229,15 +235,17 @@ impl Inode {
             // Others wait for a revocation: an MDS of Ceph journals it only at its next tick, up to 5 s
             // later, unless the message asks for more.
             flags: if self.data.is_sync_wanted() || revoked { cap_flag::SYNC } else { 0 },
-            ..self.caps.sent(&due, tid)
+            ..self.caps.sent(&due)
         };
         let mut message = self.attrs.fill_cap_message(message, max_size);
-        if due.flushes.has_any(cap::FILE_WR)
-            && let Some(content) = self.data.send_whole(tid)
-        {
-            (message.inline_version, message.inline_data) = (small_file::IN_JOURNAL, content);
+        if flushes {
+            self.caps.flush_sent(tid, &message);
         }
-        Some((message, flushes))
+        if due.flushes.has_any(cap::FILE_WR) {
+            self.data.send_whole(tid);
+            self.data.add_whole(tid, &mut message);
+        }
+        Some(message)
     }
 }
 

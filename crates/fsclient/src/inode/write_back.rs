@@ -2,6 +2,7 @@
 
 use super::small_files::SmallFile;
 use crate::dirty::{Dirty, Flight};
+use msgs::{ClientCaps, small_file};
 use stdx::{Buf, Bufs};
 use wire::Errno;
 
@@ -80,13 +81,19 @@ impl WriteBack {
         true
     }
 
-    /// The content that goes with the flush `tid`, if it does.
-    pub(super) fn send_whole(&mut self, tid: u64) -> Option<Vec<u8>> {
-        if self.small_file != SmallFile::Leaving {
-            return None;
+    /// The flush `tid` leaves: the content that was handed over goes with it.
+    pub(super) fn send_whole(&mut self, tid: u64) {
+        if self.small_file == SmallFile::Leaving {
+            self.small_file = SmallFile::Sent(tid);
         }
-        self.small_file = SmallFile::Sent(tid);
-        self.dirty.flight(0).map(|data| data.to_vec())
+    }
+
+    /// Adds the content that goes with the flush `tid`, if it does.
+    pub(super) fn add_whole(&self, tid: u64, flush: &mut ClientCaps) {
+        let content = self.dirty.flight(0).filter(|_| self.small_file == SmallFile::Sent(tid));
+        if let Some(content) = content {
+            (flush.inline_version, flush.inline_data) = (small_file::IN_JOURNAL, content.to_vec());
+        }
     }
 
     /// Flush `tid` is acknowledged; `is_taken` if the MDS has taken the content that came with it, and
@@ -101,13 +108,6 @@ impl WriteBack {
             self.small_file = SmallFile::InJournal;
         } else {
             self.come_back();
-        }
-    }
-
-    /// The session is lost: what was sent goes with the next flush.
-    pub(super) fn prepare_claim(&mut self) {
-        if self.small_file.is_leaving() {
-            self.small_file = SmallFile::Leaving;
         }
     }
 

@@ -453,6 +453,9 @@ impl Sessions {
             for tid in self.requests.replays(rank) {
                 self.transmit_now(rank, tid, env.out);
             }
+            for (tid, flush) in env.cache.repeat_flushes(rank) {
+                self.send(rank, Body::from(flush), tid, env.out);
+            }
             env.cache.give_up_idle(rank, MAX_IDLE_CLAIMS);
             let mut caps = env.cache.claims(rank);
             env.locks.add_to_claims(&mut caps);

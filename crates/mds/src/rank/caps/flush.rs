@@ -29,8 +29,7 @@ impl Caps {
 
     /// Carries out a flush of dirty attributes: acknowledged when durable, applied once. The client need not
     /// hold the bits any more: it gives them up with the flush, and repeats the flush after our restart. But
-    /// only a client that the inode records can have held them. Nacre's repeats a flush under another number;
-    /// if the former is in the journal, it has no news.
+    /// only a client that the inode records can have held them.
     pub(super) fn flush(
         &mut self,
         env: &mut Env,
@@ -53,7 +52,7 @@ impl Caps {
             self.small_files += u64::from(takes_data);
             let more = vec![Update::Flushed { client: client.0, tid }];
             commit_inode(env, cache, sessions, Some(client), "flush", data, more);
-        } else if inode.is_some_and(|inode| has_news(&inode.data, m)) {
+        } else if inode.is_some() {
             sessions.report_once(env, client, Level::Warn, "flush_ignored", |who| {
                 format!("{who} flushes {ino}, of which it held nothing that it could have changed")
             });
@@ -108,21 +107,8 @@ fn realm_of(cache: &Cache, inode: InodeKey) -> u64 {
     cache.inodes.get(&inode).map_or(Ino::ROOT, |inode| cache.realm_of(inode)).0
 }
 
-/// True if a flush says something of an inode that is not known, such as a larger size.
-fn has_news(data: &InodeData, m: &ClientCaps) -> bool {
-    let (file, dirty) = (m.file(), m.dirty.0);
-    let mode = data.mode & !fsfmt::mode::FORMAT;
-    let owner = (m.uid, m.gid, m.mode & !fsfmt::mode::FORMAT) != (data.uid, data.gid, mode);
-    let is_longer = data.is_file() && file.size > data.size && !was_cut_since(data, m);
-    let is_written = stat::utime(file.mtime) > data.mtime || is_longer;
-    dirty & cap::AUTH_EXCL != 0 && owner
-        || dirty & cap::XATTR_EXCL != 0 && m.xattr_version > data.xattr_version
-        || dirty & (cap::FILE_WR | cap::FILE_EXCL) != 0 && is_written
-}
-
-/// True if the file was truncated after the size that a flush tells. A truncation takes back all caps, so
-/// that this is a flush that was carried out before a restart, and is repeated under another number. Linux
-/// leaves `truncate_seq` out, and repeats a flush under its own number.
+/// True if the file was truncated after the size that a flush tells. A truncation takes all bits back: a
+/// client that repeats a flush from before must not undo it. Linux leaves `truncate_seq` out.
 fn was_cut_since(data: &InodeData, m: &ClientCaps) -> bool {
     let seq = m.file().truncate_seq;
     seq != 0 && seq < data.truncate_seq
