@@ -459,6 +459,20 @@ fn clients_come_back_after_a_restart_with_what_they_held() {
     assert_eq!(w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").size, 777);
 }
 
+/// It opened the file with the capability that it had, and does not ask again.
+#[test]
+fn who_asked_for_the_right_to_write_just_before_a_crash_gets_it_after() {
+    let mut w = two_clients(10);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.release(A, f);
+    w.call(B, lookup("f"));
+    w.clients.get_mut(&B).expect("b").held.get_mut(&f).expect("held").wanted = cap::FILE_RD | cap::FILE_WR;
+    // What asks for it is lost.
+    w.crash(&[A, B]);
+    assert_ne!(caps(&w, B, f) & cap::FILE_WR, 0, "{}", msgs::Caps(caps(&w, B, f)));
+    assert!(w.clients[&B].held[&f].max_size > 0);
+}
+
 #[test]
 fn a_client_that_does_not_come_back_is_evicted() {
     let mut w = two_clients(11);

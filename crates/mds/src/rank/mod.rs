@@ -284,6 +284,9 @@ impl Rank {
                 self.note(ino);
             }
             Due::CapsChanged(ino) => {
+                if env.stage() == Stage::Active {
+                    caps::record_writers(env, cache, sessions, ino);
+                }
                 self.caps.eval(env, cache, sessions, ino, None);
                 self.ops.wake(cache, ino);
                 self.note(ino);

@@ -127,6 +127,19 @@ impl Caps {
     }
 }
 
+/// Records the clients that want to write a file, and may, and are not recorded: they claimed so, and what
+/// asked the predecessor for it died with that. They do not ask again.
+pub fn record_writers(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
+    let Some(inode) = cache.inodes.get(&ino).filter(|inode| inode.data.is_file()) else { return };
+    let wants = |client: &ClientId| inode.caps.get(*client).is_some_and(|c| c.wanted & STRONG != 0);
+    let unrecorded = |client: &ClientId| wants(client) && !inode.is_recorded(*client);
+    for client in inode.caps.clients().filter(unrecorded).collect::<Vec<_>>() {
+        if may_write(env, cache, sessions, ino, client) {
+            grow_range(env, cache, sessions, ino, client, 0);
+        }
+    }
+}
+
 fn cap_of(cache: &Cache, ino: InodeKey, client: ClientId, id: u64) -> Option<&Cap> {
     cache.inodes.get(&ino)?.caps.get(client).filter(|c| c.id == id)
 }

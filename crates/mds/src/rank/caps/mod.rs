@@ -15,6 +15,7 @@ use crate::cap::{Cap, STRONG};
 use crate::types::{ClientId, OpId};
 use fsfmt::InodeKey;
 use holders::Holders;
+pub(super) use messages::record_writers;
 use msgs::{ClientCaps, InodeStat, cap, cap_op};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
