@@ -34,19 +34,26 @@ pub(super) struct Trimming {
 /// The walk over what a snapshot contained.
 struct Walk {
     snap: SnapId,
-    /// The last id that was taken when the walk began: what directories tell lacks those taken since.
-    seen: SnapId,
     left: Vec<Step>,
     waits_for: Option<Need>,
 }
 
-/// A part of the walk that is left.
+/// A part of the walk that is left. The live inode of a directory tells which snapshots are left when its
+/// entries are looked at: clients make others meanwhile.
 #[derive(Clone)]
 enum Step {
-    /// A directory whose live inode tells which snapshots are left.
     Dir(Ino),
-    /// The entries of a fragment after an omap key, of which these snapshots are left.
-    Entries(DirFrag, Vec<u8>, Vec<SnapId>),
+    /// The entries of a fragment after an omap key.
+    Entries(DirFrag, Vec<u8>),
+}
+
+impl Step {
+    fn dir(&self) -> Ino {
+        match self {
+            Self::Dir(ino) => *ino,
+            Self::Entries(dir, _) => dir.ino,
+        }
+    }
 }
 
 impl Trimming {
@@ -90,7 +97,6 @@ impl Trimming {
             let next = cache.snaps.trimming().find(|(snap, _)| self.given_back.contains(snap));
             self.walk = next.map(|(snap, record)| Walk {
                 snap,
-                seen: cache.snaps.last(),
                 left: vec![Step::Dir(record.info.ino)],
                 waits_for: None,
             });
@@ -120,37 +126,34 @@ impl Trimming {
             return;
         };
         walk.waits_for = None;
-        match (walk.left.pop(), &loaded.page) {
-            (Some(Step::Dir(ino)), _) if cache.inodes.contains_key(&ino.head()) => {
-                walk.left.push(Step::Dir(ino))
-            }
-            // A directory without an inode is gone with all that was in it.
-            (Some(Step::Dir(_)) | None, _) => {}
-            (Some(Step::Entries(dir, after, snaps)), Some(page)) => {
-                walk.take_page(env, cache, sessions, (dir, &after, &snaps), page.last.as_ref());
+        let Some(step) = walk.left.pop() else { return };
+        let has_inode = cache.inodes.contains_key(&step.dir().head());
+        match (step, &loaded.need, &loaded.page) {
+            // Without an inode a directory is gone with all that was in it.
+            (_, Need::Inode(_), _) if !has_inode => {}
+            (Step::Entries(dir, after), Need::Page(..), Some(page)) if has_inode => {
+                walk.take_page(env, cache, sessions, (dir, &after), page.last.as_ref());
             }
             // A damaged page: its copies stay.
-            (Some(Step::Entries(..)), None) => {}
+            (Step::Entries(..), Need::Page(..), None) => {}
+            (step, ..) => walk.left.push(step),
         }
     }
 }
 
 impl Walk {
     fn take(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, step: Step) {
+        let Some(inode) = cache.inodes.get(&step.dir().head()) else {
+            return self.fetch(env, Need::Inode(step.dir().head()), step);
+        };
         match &step {
-            Step::Dir(ino) => match cache.inodes.get(&ino.head()) {
-                Some(inode) => {
-                    let snaps = cache.snap_context(cache.realm_of(inode)).snaps;
-                    for frag in inode.data.fragtree.leaves() {
-                        let dir = DirFrag { ino: *ino, frag };
-                        self.left.push(Step::Entries(dir, Vec::new(), snaps.clone()));
-                    }
-                }
-                None => self.fetch(env, Need::Inode(ino.head()), step),
-            },
-            Step::Entries(dir, after, snaps) => {
+            Step::Dir(ino) => {
+                let entries = |frag| Step::Entries(DirFrag { ino: *ino, frag }, Vec::new());
+                self.left.extend(inode.data.fragtree.leaves().into_iter().map(entries));
+            }
+            Step::Entries(dir, after) => {
                 if after.is_empty() && cache.dirs.get(dir).is_some_and(|d| d.complete) {
-                    self.take_page(env, cache, sessions, (*dir, after, snaps), None);
+                    self.take_page(env, cache, sessions, (*dir, after), None);
                 } else {
                     self.fetch(env, Need::Page(*dir, after.clone()), step);
                 }
@@ -164,21 +167,22 @@ impl Walk {
         env.due(Due::Load(need, None));
     }
 
-    /// Looks through the entries after a key up to `last`, which are cached.
+    /// Looks through the entries after a key up to `last`, which are cached, as is the directory's inode.
     fn take_page(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
-        (dir, after, snaps): (DirFrag, &[u8], &[SnapId]),
+        (dir, after): (DirFrag, &[u8]),
         last: Option<&DentryKey>,
     ) {
         if let Some(last) = last {
-            self.left.push(Step::Entries(dir, last.to_omap(), snaps.to_vec()));
+            self.left.push(Step::Entries(dir, last.to_omap()));
         }
-        let Some(d) = cache.dirs.get(&dir) else { return };
-        let newer = cache.snaps.all_live().rev().take_while(|snap| *snap > self.seen);
-        let left: Vec<SnapId> = newer.chain(snaps.iter().copied()).collect();
+        let (Some(d), Some(inode)) = (cache.dirs.get(&dir), cache.inodes.get(&dir.ino.head())) else {
+            return;
+        };
+        let left = cache.snap_context(cache.realm_of(inode)).snaps;
         let mut updates = Vec::new();
         for (key, slot) in d.page(after, last) {
             let SlotLink::Primary(state) = slot.link(key) else {
