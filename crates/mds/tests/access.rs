@@ -130,3 +130,16 @@ fn a_refusal_is_said_once_with_who_and_counted_each_time() {
     assert_eq!(said.len(), changes("mine").len(), "each is an event, which is what is counted");
     assert!(said[0].contains("client.20") && said[0].contains("uid 5"), "{}", said[0]);
 }
+
+/// Linux maps ids of a mount with the owner, and asks in the name of the caller.
+#[test]
+fn a_new_inode_belongs_to_the_owner_that_its_request_names() {
+    let mut w = World::new(1, MdsOptions::default());
+    w.connect(A);
+    for request in [mkdir("d"), create("f", RDWR)] {
+        let request =
+            by(1000, 1000, ClientRequest { head_version: 3, owner_uid: 7, owner_gid: 8, ..request });
+        let made = w.call(A, request).trace.target.expect("a target");
+        assert_eq!((made.uid, made.gid), (7, 8));
+    }
+}

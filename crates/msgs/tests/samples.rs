@@ -15,6 +15,27 @@ fn every_message_survives_its_encoding() {
 }
 
 #[test]
+fn a_request_that_names_no_owner_makes_inodes_of_its_caller() {
+    let (caller_uid, caller_gid) = (7, 8);
+    for (head_version, owner, expected) in
+        [(1, (9, 9), (7, 8)), (3, (9, 10), (9, 10)), (3, (u32::MAX, 10), (7, 10))]
+    {
+        let (owner_uid, owner_gid) = owner;
+        let request = msgs::ClientRequest {
+            head_version,
+            caller_uid,
+            caller_gid,
+            owner_uid,
+            owner_gid,
+            ..Default::default()
+        };
+        let again = Body::from_raw(Body::from(request).to_raw(1)).expect("a request");
+        let Body::ClientRequest(again) = again.1 else { panic!("a request") };
+        assert_eq!((again.owner_uid, again.owner_gid), expected);
+    }
+}
+
+#[test]
 fn every_message_has_its_own_number() {
     let mut seen = BTreeSet::new();
     for body in Body::samples(&mut stdx::Rng::from_seed(8)) {

@@ -96,7 +96,7 @@ impl Client {
     pub fn number(&mut self, mut request: ClientRequest, now: Now) -> (u64, ClientRequest) {
         let tid = self.next_tid;
         self.next_tid += 1;
-        request.head_version = 1;
+        request.head_version = request.head_version.max(1);
         request.stamp = Utime::from(now.wall);
         request.oldest_client_tid = self.unsafe_requests.keys().next().copied().unwrap_or(tid);
         self.unsafe_requests.insert(tid, request.clone());

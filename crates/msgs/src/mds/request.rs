@@ -348,8 +348,10 @@ impl ClientRequest {
         }
         if head_version >= 3 {
             let len = r.get::<u32>()? as usize;
-            out.owner_uid = r.get()?;
-            out.owner_gid = r.get()?;
+            let owner: (u32, u32) = (r.get()?, r.get()?);
+            // All ones: none is named.
+            out.owner_uid = Some(owner.0).filter(|uid| *uid != u32::MAX).unwrap_or(out.caller_uid);
+            out.owner_gid = Some(owner.1).filter(|gid| *gid != u32::MAX).unwrap_or(out.caller_gid);
             // A later head is longer by what we do not know.
             r.take(len.saturating_sub(r.position() - start))?;
         }

@@ -22,15 +22,17 @@ use auth::MdsCap;
 use fsfmt::tables::{SessionRecord, parse_session_key, session_key};
 use fsfmt::{Ino, InodeKey, Update};
 use maps::Epoch;
-use msgs::{Body, CLIENT_UUID, ClientReply, ClientSession};
+use msgs::{Body, CLIENT_UUID, ClientReply, ClientSession, cephfs_feature};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 use wire::{DecodeError, Reader, Timespec, Writer};
 
 /// Session features that we offer: up to 9 (versioned replies), reclaims, lazy wanted caps, several reconnect
-/// messages, delegated inode numbers.
-const FEATURES: u64 = 0x1fff | DELEG_INO;
+/// messages, delegated inode numbers, and owners of new inodes that are not the caller, without which Linux
+/// creates nothing through a mount with mapped ids (their place in a request is behind wide retry counters).
+const FEATURES: u64 =
+    0x1fff | DELEG_INO | 1 << cephfs_feature::RETRY_FWD_32BITS | 1 << cephfs_feature::HAS_OWNER_UIDGID;
 
 /// The write-back of sessions: records to set and keys to remove.
 pub(super) type SessionChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);
