@@ -247,6 +247,37 @@ fn a_process_that_is_asked_to_end_saves_what_is_written_though_programs_use_it()
 }
 
 #[test]
+fn what_a_dead_cluster_cannot_save_is_given_up_by_the_second_signal() {
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options { separate: true, ..Options::default() });
+    let at = cluster.dir().join("at");
+    fs::create_dir(&at).expect("makes");
+    let mut command = Command::new(nacre_bin());
+    command.arg("mount").arg("-c").arg(cluster.conf()).arg(&at).stdout(Stdio::null());
+    let (mut process, mut says) = start(&mut command);
+    wait_until("it is mounted", || is_mounted(&at));
+    let mut file = fs::File::create(at.join("file")).expect("creates");
+    file.sync_all().expect("syncs");
+    OSDS.iter().for_each(|osd| cluster.signal(osd, Signal::STOP));
+    file.write_all(b"written while they stood still").expect("writes");
+    drop(file);
+    run(Command::new("umount").args(["-i"]).arg(&at)).ok();
+    let pid = rustix::process::Pid::from_raw(process.id() as i32).expect("a process id");
+    let mut signal = |expected: &str| {
+        rustix::process::kill_process(pid, Signal::TERM).expect("it runs");
+        let said = says.find(|line| line.contains("signal"));
+        assert!(said.as_ref().is_some_and(|said| said.contains(expected)), "{said:?}");
+    };
+    signal("a second signal gives it up");
+    assert!(process.try_wait().expect("is our child").is_none(), "it waits");
+    signal("what was not saved is lost");
+    assert_eq!(process.wait().expect("is our child").code(), Some(1));
+    OSDS.iter().for_each(|osd| cluster.signal(osd, Signal::CONT));
+}
+
+#[test]
 fn syncing_the_mounted_directory_saves_everything() {
     if !Mount::is_possible() || !has("ceph") {
         return;

@@ -5,14 +5,17 @@ use super::umount;
 use super::utab::Registered;
 use crate::{logging, signals};
 use anyhow::{Context, Result, bail};
-use client::{Caller, Cluster, Fs, FsRequest};
+use client::{Caller, Cluster, Fs, FsRequest, Reply};
 use runtime::Notice;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Who waits longer than this for the end of a mount is told why.
+const SAVE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Mounts and serves. `detached`: alone, in no terminal, once it is mounted.
 pub(super) fn run(settings: &Settings, detached: bool) -> Result<()> {
@@ -50,9 +53,41 @@ pub(super) fn run(settings: &Settings, detached: bool) -> Result<()> {
     let fs = cluster.fs();
     wait_and_unmount(mount, &fs, point, &signals)?;
     drop(registered);
-    let saved = fs.call(Caller::default(), FsRequest::Sync);
+    let saved = save(&fs, point, &signals)?;
     cluster.shut_down()?;
-    saved.map(drop).map_err(lost)
+    saved.map_err(lost)
+}
+
+/// Saves everything, for as long as it takes; an error of the client tells what is lost. The first signal is
+/// that of a host that shuts down, or of a user: it says how to give up, and the next one does that.
+fn save(fs: &Fs, point: &Path, signals: &mpsc::Receiver<Notice>) -> Result<Result<(), client::Errno>> {
+    let (tx, saved) = mpsc::channel();
+    let done = move |result: Reply| {
+        // The receiver lives until it has heard this or two signals.
+        let _ = tx.send(result);
+    };
+    fs.submit(Caller::default(), FsRequest::Sync, done);
+    let (shown, began) = (point.display(), Instant::now());
+    let (mut is_told, mut is_asked) = (false, false);
+    loop {
+        match saved.recv_timeout(Duration::from_millis(200)) {
+            Ok(result) => return Ok(result.map(drop)),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => bail!("the client has ended before all was saved"),
+        }
+        if signals.try_recv().is_ok() {
+            if is_asked {
+                bail!("{shown}: given up by a second signal: what was not saved is lost");
+            }
+            (is_asked, is_told) = (true, true);
+            eprintln!("nacre: {shown}: what was written is not saved yet; a second signal gives it up");
+        } else if !is_told && began.elapsed() >= SAVE_PATIENCE {
+            is_told = true;
+            eprintln!(
+                "nacre: {shown}: it is unmounted, and waits until the cluster has saved what was written"
+            );
+        }
+    }
 }
 
 fn lost(errno: client::Errno) -> anyhow::Error {
