@@ -42,14 +42,14 @@ fn code(errno: Errno) -> i32 {
 }
 
 #[test]
-fn only_who_works_asynchronously_gets_a_directory_for_itself() {
+fn only_who_works_asynchronously_may_create_and_unlink_in_a_directory_by_itself() {
     let mut w = two_clients(1);
     let d = ino(&w.call(A, mkdir("d")));
     w.call(A, create("d/f", 2));
-    assert_eq!(caps(&w, A, d) & ALONE, 0, "as before");
+    assert_eq!(caps(&w, A, d) & ALONE, cap::FILE_EXCL, "it need not look names up that it makes");
     assert!(w.clients[&A].delegated.is_empty());
     w.want_alone(A, d);
-    assert_eq!(caps(&w, A, d) & ALONE, 0, "nothing is given before it changes something there");
+    assert_eq!(caps(&w, A, d) & ALONE, cap::FILE_EXCL, "no more before it changes something there");
     w.call(A, create("d/g", 2));
     assert_eq!(caps(&w, A, d) & ALONE, ALONE);
     let made = ino(&w.call(A, mkdir("d/e")));
@@ -59,7 +59,26 @@ fn only_who_works_asynchronously_gets_a_directory_for_itself() {
         "from the beginning"
     );
     let others = ino(&w.call(B, mkdir("b")));
-    assert_eq!(caps(&w, B, others) & ALONE, 0);
+    assert_eq!(caps(&w, B, others) & ALONE, cap::FILE_EXCL);
+    w.call(A, lookup("b"));
+    w.call(A, create("b/f", 2));
+    assert_eq!(caps(&w, B, others) & ALONE, 0, "another works there too");
+}
+
+/// It promised its callers nothing that others have to wait for.
+#[test]
+fn a_directory_of_a_client_that_waits_for_answers_is_not_kept_for_it_over_a_crash() {
+    for returns in [false, true] {
+        let mut w = two_clients(1);
+        let d = ino(&w.call(A, mkdir("d")));
+        assert_eq!(caps(&w, A, d) & (ALONE | cap::FILE_SHARED), cap::FILE_EXCL | cap::FILE_SHARED);
+        w.crash(if returns { &[A, B] } else { &[B] });
+        if returns {
+            let kept = caps(&w, A, d) & (ALONE | cap::FILE_SHARED);
+            assert_eq!(kept, cap::FILE_SHARED, "it was claimed, and taken back");
+        }
+        assert_eq!(w.call(B, readdir("d", b"", 100)).result, 0);
+    }
 }
 
 #[test]
@@ -99,7 +118,7 @@ fn a_client_without_delegated_numbers_is_answered_as_ever() {
     w.want_alone(A, 1);
     let d = ino(&w.call(A, mkdir("d")));
     let made = w.call(A, create("d/f", 2));
-    assert_eq!((made.extra, caps(&w, A, d) & ALONE), (ino_bytes(ino_of(&made.trace)), 0));
+    assert_eq!((made.extra, caps(&w, A, d) & ALONE), (ino_bytes(ino_of(&made.trace)), cap::FILE_EXCL));
 }
 
 fn ino_of(trace: &msgs::ReplyTrace) -> u64 {
@@ -120,8 +139,10 @@ fn who_may_not_always_write_there_works_synchronously() {
         let mine = |request: ClientRequest| ClientRequest { caller_uid: 7, ..request };
         w.call(A, mine(create("d/f", 2)));
         w.want_alone(A, d);
+        // Until now it counts as shared with B, who has made it.
+        w.advance(Duration::from_secs(2));
         assert_eq!(w.call(A, mine(create("d/g", 2))).result, 0);
-        assert_eq!(caps(&w, A, d) & ALONE == ALONE, may, "{key}");
+        assert_eq!(caps(&w, A, d) & ALONE, if may { ALONE } else { 0 }, "{key}");
     }
 }
 

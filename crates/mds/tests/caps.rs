@@ -643,6 +643,7 @@ fn listings_give_capabilities_in_a_full_cache_of_which_clients_hold_little() {
 fn a_release_that_an_answer_has_overtaken_gives_back_what_came_before() {
     let mut w = two_clients(19);
     let f = ino(&w.call(A, create("f", 2)));
+    w.call(B, getattr("", cap::FILE_SHARED));
     let first = w.clients[&A].held[&f].clone();
     w.clients.get_mut(&A).expect("a").stubborn = true;
     let tid = w.start(B, getattr("f", cap::FILE_SHARED));

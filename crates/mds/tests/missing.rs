@@ -218,7 +218,7 @@ fn who_comes_late_does_not_believe_what_has_changed() {
     let same = ino(&w.call(A, mkdir("same")));
     w.call(B, readdir("d", b"", 10));
     w.call(B, open("d/f", 0));
-    w.call(B, lookup("same"));
+    w.call(B, getattr("same", cap::FILE_SHARED));
     assert_ne!(caps(&w, B, f) & cap::FILE_CACHE, 0, "{}", msgs::Caps(caps(&w, B, f)));
     w.restart(&[A]);
     assert_eq!(w.call(A, create("d/new", 2)).result, 0);

@@ -195,7 +195,8 @@ impl Inode {
         matters && (!self.under_way.waiters.is_empty() || self.caps.values().any(waits))
     }
 
-    /// True if `client` could be given a directory to work in it alone, once the inode records that.
+    /// True if `client` could be given a directory for itself; to work in it asynchronously, once the inode
+    /// records that.
     pub fn may_be_exclusive(&self, client: ClientId) -> bool {
         let others = self.held_by_others(Some(client.into()));
         self.data.is_dir() && self.allowed(client) & !conflicts(others) & cap::FILE_EXCL != 0

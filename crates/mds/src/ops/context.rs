@@ -268,12 +268,7 @@ impl<'a> Cx<'a> {
     /// True if the client may be let create and unlink in a directory asynchronously: it does so, and whoever
     /// asks there may change it, since nobody is asked then.
     pub fn may_create_async(&self, dir: InodeKey) -> bool {
-        let path = || self.cache.path_of(dir).ok().flatten();
-        let may_write = |auth: &MdsCap| {
-            let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
-            let fs = &self.cfg.fs_name;
-            auth.is_allow_all() || path().is_some_and(|path| auth.lets_all_write(fs, &text(path)))
-        };
+        let may_write = |auth: &MdsCap| may_all_write(self.cache, &self.cfg.fs_name, auth, dir);
         self.async_work.files && !self.cfg.full && self.auth.is_some_and(may_write)
     }
 
@@ -412,4 +407,10 @@ pub fn max_size_step(size: u64, asked: u64, most: u64) -> u64 {
     const STEP: u64 = 4 << 20;
     let wish = asked.max(size.saturating_mul(2)).max(size.saturating_add(1));
     wish.div_ceil(STEP).saturating_mul(STEP).min(most)
+}
+
+/// True if a key lets everybody at its client change a directory of the file system `fs_name`.
+pub fn may_all_write(cache: &Cache, fs_name: &str, auth: &MdsCap, dir: InodeKey) -> bool {
+    let lets = |path: Vec<u8>| auth.lets_all_write(fs_name, &String::from_utf8_lossy(&path));
+    auth.is_allow_all() || cache.path_of(dir).ok().flatten().is_some_and(lets)
 }

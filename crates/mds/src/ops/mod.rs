@@ -31,7 +31,7 @@ mod unlink;
 mod view;
 mod xattr;
 
-pub use context::{AsyncWork, Cx, max_size_step};
+pub use context::{AsyncWork, Cx, max_size_step, may_all_write};
 pub use draft::{Draft, shift};
 pub use flags::{is_async, is_replay};
 pub use path::base;

@@ -1,7 +1,7 @@
 //! Flushes of attributes that clients changed under write and exclusive bits.
 
 use super::{Caps, small_files};
-use crate::cache::Cache;
+use crate::cache::{Cache, Inode};
 use crate::rank::commit::commit_inode;
 use crate::rank::env::Env;
 use crate::rank::sessions::Sessions;
@@ -29,7 +29,7 @@ impl Caps {
 
     /// Carries out a flush of dirty attributes: acknowledged when durable, applied once. The client need not
     /// hold the bits any more: it gives them up with the flush, and repeats the flush after our restart. But
-    /// only a client that the inode records can have held them.
+    /// only a client that the inode records can have held them, or one that has a directory for itself.
     pub(super) fn flush(
         &mut self,
         env: &mut Env,
@@ -43,7 +43,9 @@ impl Caps {
         let done = sessions.get(client).is_some_and(|s| s.has_flushed(tid));
         let inode = cache.inodes.get(&ino).filter(|_| !done);
         let mut takes_data = done && cache.unstored.contains(ino);
-        if let Some(inode) = inode.filter(|i| i.is_recorded(client)) {
+        let has_alone =
+            |i: &Inode| i.data.is_dir() && i.caps.get(client).is_some_and(|c| c.held() & cap::FILE_EXCL != 0);
+        if let Some(inode) = inode.filter(|i| i.is_recorded(client) || has_alone(i)) {
             let mut data = inode.data.clone();
             // Linux writes at a coarse time: others may have seen it between two of its writes.
             let is_alone = inode.caps.clients().all(|holder| holder == client);

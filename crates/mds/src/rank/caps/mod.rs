@@ -82,7 +82,8 @@ impl Caps {
     }
 
     /// Grants `client` its bits of an inode, in a reply, and returns the inode as the client will see it.
-    /// `want` are bits that it wants from now on. Conflicting bits of others are revoked first.
+    /// `want` are bits that it wants from now on, `gains` such as are of use to it now. Conflicting bits of
+    /// others are revoked first.
     pub fn issue(
         &mut self,
         env: &mut Env,
@@ -90,7 +91,7 @@ impl Caps {
         sessions: &mut Sessions,
         ino: InodeKey,
         client: ClientId,
-        want: u32,
+        (want, gains): (u32, u32),
     ) -> InodeStat {
         let inode = cache.inodes.get_mut(&ino).expect("replies are about cached inodes");
         let cap = inode.caps.get_or_insert_with(client, || {
@@ -101,16 +102,17 @@ impl Caps {
         cap.wanted |= want;
         self.eval(env, cache, sessions, ino, Some(client));
         let inode = cache.inodes.get_mut(&ino).expect("eval removes no inode");
-        let grantable = inode.grantable(client);
+        let (grantable, may_gain) = (inode.grantable(client), inode.may_be_exclusive(client));
         let cap = inode.caps.get_mut(client).expect("eval removes no capability");
-        // A directory is given to whoever is recorded to work in it alone.
+        // A directory is given to whoever is recorded to work in it alone. One that is given without a record
+        // promises nothing that a successor has to know.
         let withholds = env.cfg().full || self.withholds_directories;
-        let asked = match (inode.data.is_dir(), withholds) {
-            (true, true) => cap.wanted & !cap::DIR_ASYNC,
-            (true, false) => cap.wanted | cap::DIR_ASYNC,
-            (false, _) => cap.wanted,
+        let (asked, gained) = match (inode.data.is_dir(), withholds) {
+            (true, true) => (cap.wanted & !cap::DIR_ASYNC, 0),
+            (true, false) => (cap.wanted | cap::DIR_ASYNC, if may_gain { gains } else { 0 }),
+            (false, _) => (cap.wanted, 0),
         };
-        let bits = cap.pending | (grantable & (UNASKED_BITS | asked));
+        let bits = cap.pending | (grantable & (UNASKED_BITS | asked)) | gained;
         if bits & !cap.pending & STRONG != 0 {
             env.due(Due::InodeChanged(ino));
         }
@@ -215,6 +217,20 @@ impl Caps {
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|inode| inode.data.is_dir()) else {
                 continue;
             };
+            let Some(c) = inode.caps.get_mut(client).filter(|c| c.pending & cap::FILE_EXCL != 0) else {
+                continue;
+            };
+            c.give(c.pending & !cap::DIR_ASYNC, env.now());
+            send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
+        }
+    }
+
+    /// Takes the directories back that a client has claimed for itself, and is not recorded in: others may
+    /// have been let look at them since the restart.
+    pub fn revoke_unrecorded(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
+        for ino in sessions.held(client) {
+            let inode = cache.inodes.get_mut(&ino).filter(|i| i.data.is_dir() && !i.is_recorded(client));
+            let Some(inode) = inode else { continue };
             let Some(c) = inode.caps.get_mut(client).filter(|c| c.pending & cap::FILE_EXCL != 0) else {
                 continue;
             };

@@ -1,7 +1,7 @@
 //! Answers to clients, with the capabilities that accompany them.
 
 use crate::cache::{Cache, Slot};
-use crate::ops::{Extra, Listed, Reply, Snapped, View};
+use crate::ops::{Extra, Listed, Reply, Snapped, View, may_all_write};
 use crate::rank::caps::Caps;
 use crate::rank::env::Env;
 use crate::rank::sessions::{DELEG_INO, Sessions};
@@ -11,7 +11,7 @@ use fsfmt::{DentryKey, DirFrag, Frag, Ino, InoRange, InodeKey};
 use maps::IntervalSet;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
 use msgs::{
-    ClientReply, ClientRequest, CreatedInode, InodeStat, MdsOp, ReaddirEntry, ReplyDentry, ReplyTrace,
+    ClientReply, ClientRequest, CreatedInode, InodeStat, MdsOp, ReaddirEntry, ReplyDentry, ReplyTrace, cap,
 };
 use wire::Writer;
 
@@ -34,18 +34,20 @@ pub(super) fn build(
     if let Some(view) = &reply.view {
         trace = view_trace(cache, client, view);
     }
+    // Of the directory in which it has changed something, and of one that it has made.
+    let gains = if changes_names(request.op) { gains(env, cache, sessions, client, reply) } else { 0 };
     if let Some((dir, key)) = &reply.dentry {
         let slot = cache.dirs.get(dir).and_then(|d| d.slots.get(key));
         let is_primary = slot.is_some_and(Slot::is_primary);
         let (dir_stat, lease) = (stat::dir_stat(dir.frag), stat::no_lease(is_primary));
-        let dir = issue_known(env, cache, sessions, caps, (dir.inode(), client), realm);
+        let dir = issue_known(env, cache, sessions, caps, (dir.inode(), client, gains), realm);
         trace.dentry = Some(Box::new(ReplyDentry { dir, dir_stat, name: key.name.to_vec(), lease }));
     }
     if let Some(ino) = reply.target {
         if reply.is_assumed {
             caps.assume(cache, sessions, ino, client);
         }
-        trace.target = Some(Box::new(caps.issue(env, cache, sessions, ino, client, reply.want)));
+        trace.target = Some(Box::new(caps.issue(env, cache, sessions, ino, client, (reply.want, gains))));
     }
     let extra = match &reply.extra {
         Extra::None => Vec::new(),
@@ -76,6 +78,22 @@ pub(super) fn build(
     }
 }
 
+/// True for what adds or removes a name.
+fn changes_names(op: MdsOp) -> bool {
+    use MdsOp as Op;
+    let makes = matches!(op, Op::CREATE | Op::MKNOD | Op::MKDIR | Op::SYMLINK | Op::LINK);
+    makes || matches!(op, Op::UNLINK | Op::RMDIR | Op::RENAME | Op::RENAME_FLAGS)
+}
+
+/// `Fx` of a directory, if whoever asks there may change it, since nobody is asked then. Without it Ceph's
+/// library gives `Fs` back with each change, and then has to look up the next name before it makes it.
+fn gains(env: &Env, cache: &Cache, sessions: &Sessions, client: ClientId, reply: &Reply) -> u32 {
+    let Some((dir, auth)) = reply.dentry.as_ref().zip(sessions.get(client).map(|s| s.auth())) else {
+        return 0;
+    };
+    if may_all_write(cache, &env.cfg().fs_name, auth, dir.0.inode()) { cap::FILE_EXCL } else { 0 }
+}
+
 /// The number of a created inode, with numbers for asynchronous creates if the client knows of such.
 fn created(sessions: &Sessions, client: ClientId, ino: Ino, delegated: &[InoRange]) -> Vec<u8> {
     if !sessions.get(client).is_some_and(|s| s.has_feature(DELEG_INO)) {
@@ -99,13 +117,13 @@ fn issue_known(
     cache: &mut Cache,
     sessions: &mut Sessions,
     caps: &mut Caps,
-    (ino, client): (InodeKey, ClientId),
+    (ino, client, gains): (InodeKey, ClientId, u32),
     described: Ino,
 ) -> InodeStat {
     let inode = &cache.inodes[&ino];
     let realm = cache.realm_of(inode);
     if inode.caps.contains_key(client) || cache.is_realm_around(realm, described) {
-        return caps.issue(env, cache, sessions, ino, client, 0);
+        return caps.issue(env, cache, sessions, ino, client, (0, gains));
     }
     stat::inode_stat(ino, inode, client, realm)
 }
@@ -157,7 +175,7 @@ fn listing(
         let holds = listed.caps.contains_key(client);
         let inode = if room > 0 || holds {
             room = room.saturating_sub(usize::from(!holds));
-            issue_known(env, cache, sessions, caps, (*ino, client), realm)
+            issue_known(env, cache, sessions, caps, (*ino, client, 0), realm)
         } else {
             stat::inode_stat(*ino, listed, client, cache.realm_of(listed))
         };

@@ -113,6 +113,7 @@ impl Reconnect {
         if env.cfg().full {
             Caps::revoke_async(env, cache, sessions, client);
         }
+        Caps::revoke_unrecorded(env, cache, sessions, client);
         sessions.send_reopened(env, client, &refused);
         snaps::tell_again(env, cache, sessions, client);
         let absent = self.remove(client).expect("it was absent");
