@@ -24,7 +24,7 @@ fn a_directory_tells_its_parent_by_number_wherever_it_is() {
     let (sub, gone) = (made(&mut w, mkdir("a/sub")), made(&mut w, mkdir("a/gone")));
     let file = made(&mut w, create("a/sub/f", 2));
     w.give_everything_back(A);
-    let none = Err(Errno::ENOENT.to_result_code());
+    let none = Err(Errno::EINVAL.to_result_code());
     for round in 0..2 {
         assert_eq!(ask(&mut w, MdsOp::LOOKUPPARENT, sub), Ok(a), "round {round}");
         assert_eq!(ask(&mut w, MdsOp::LOOKUPPARENT, file), Ok(sub));
@@ -47,6 +47,15 @@ fn a_directory_tells_its_parent_by_number_wherever_it_is() {
         }
         w.crash(&[A, B]);
     }
+}
+
+#[test]
+fn a_file_without_a_name_has_no_parent() {
+    let mut w = two_clients(1);
+    let file = ino(&w.call(A, create("f", 2)));
+    ok(&mut w, request(MdsOp::UNLINK, "f"));
+    assert_eq!(ask(&mut w, MdsOp::LOOKUPINO, file), Ok(file), "it is open");
+    assert_eq!(ask(&mut w, MdsOp::LOOKUPPARENT, file), Err(Errno::ESTALE.to_result_code()));
 }
 
 /// Linux asks so when it serves a file system by NFS.

@@ -58,7 +58,9 @@ pub(super) fn parent(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let inode = cx.inode(Ino(cx.request.path.ino).head())?;
     match &inode.place {
         Some((dir, _)) if !dir.ino.is_base() || dir.ino == Ino::ROOT => only_target(cx, dir.inode()),
-        _ => Err(Errno::ENOENT.into()),
+        _ if inode.data.ino.is_base() => Err(Errno::EINVAL.into()),
+        // It has no name any more, and is open somewhere.
+        _ => Err(Errno::ESTALE.into()),
     }
 }
 
