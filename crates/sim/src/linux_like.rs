@@ -68,15 +68,11 @@ impl LinuxLike {
         let body = match body {
             node::Body::Client(Body::ClientCaps(message)) => {
                 let leaving = Leaving { conn, tid, message: *message };
-                return match self.session {
-                    Some(session) if session == conn => {
-                        self.late
-                            .leaves(now.mono, leaving)
-                            .into_iter()
-                            .for_each(|leaving| tell(leaving, out));
-                    }
-                    _ => self.repeat(leaving, out),
-                };
+                if self.session != Some(conn) {
+                    return self.repeat(leaving, out);
+                }
+                let leaving = self.late.leaves(now.mono, leaving);
+                return leaving.into_iter().for_each(|leaving| tell(leaving, out));
             }
             node::Body::Client(Body::ClientRequest(request)) if request.op.writes() => {
                 self.tell_flushes(out);

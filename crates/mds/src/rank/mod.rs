@@ -181,7 +181,10 @@ impl Rank {
         if full && !was_full {
             let Self { env, cache, sessions, .. } = self;
             let clients: Vec<ClientId> = sessions.iter().map(|(client, _)| client).collect();
-            clients.into_iter().for_each(|client| Caps::revoke_async(env, cache, sessions, client));
+            // Nothing new may be made.
+            for client in clients {
+                Caps::revoke_directories(env, cache, sessions, client, |_| true);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ mod small_files;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
 use super::stat;
-use crate::cache::{Cache, Revocation};
+use crate::cache::{Cache, Inode, Revocation};
 use crate::cap::{Cap, STRONG};
 use crate::types::{ClientId, OpId};
 use fsfmt::InodeKey;
@@ -210,27 +210,18 @@ impl Caps {
         }
     }
 
-    /// Revokes a client's rights to create and unlink asynchronously: nothing new may be made in a full
-    /// cluster.
-    pub fn revoke_async(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
+    /// Takes back those directories that a client has for itself which `which` chooses.
+    pub fn revoke_directories(
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+        which: impl Fn(&Inode) -> bool,
+    ) {
         for ino in sessions.held(client) {
-            let Some(inode) = cache.inodes.get_mut(&ino).filter(|inode| inode.data.is_dir()) else {
+            let Some(inode) = cache.inodes.get_mut(&ino).filter(|i| i.data.is_dir() && which(i)) else {
                 continue;
             };
-            let Some(c) = inode.caps.get_mut(client).filter(|c| c.pending & cap::FILE_EXCL != 0) else {
-                continue;
-            };
-            c.give(c.pending & !cap::DIR_ASYNC, env.now());
-            send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
-        }
-    }
-
-    /// Takes the directories back that a client has claimed for itself, and is not recorded in: others may
-    /// have been let look at them since the restart.
-    pub fn revoke_unrecorded(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
-        for ino in sessions.held(client) {
-            let inode = cache.inodes.get_mut(&ino).filter(|i| i.data.is_dir() && !i.is_recorded(client));
-            let Some(inode) = inode else { continue };
             let Some(c) = inode.caps.get_mut(client).filter(|c| c.pending & cap::FILE_EXCL != 0) else {
                 continue;
             };

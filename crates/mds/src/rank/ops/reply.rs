@@ -35,7 +35,7 @@ pub(super) fn build(
         trace = view_trace(cache, client, view);
     }
     // Of the directory in which it has changed something, and of one that it has made.
-    let gains = if changes_names(request.op) { gains(env, cache, sessions, client, reply) } else { 0 };
+    let gains = gains(env, cache, sessions, client, (request.op, reply));
     if let Some((dir, key)) = &reply.dentry {
         let slot = cache.dirs.get(dir).and_then(|d| d.slots.get(key));
         let is_primary = slot.is_some_and(Slot::is_primary);
@@ -78,20 +78,23 @@ pub(super) fn build(
     }
 }
 
-/// True for what adds or removes a name.
-fn changes_names(op: MdsOp) -> bool {
+/// `Fx` for who adds or removes a name in a directory, if whoever asks there may change it, since nobody is
+/// asked then. Without it Ceph's library gives `Fs` back with each change, and then has to look up the next
+/// name before it makes it.
+fn gains(
+    env: &Env,
+    cache: &Cache,
+    sessions: &Sessions,
+    client: ClientId,
+    (op, reply): (MdsOp, &Reply),
+) -> u32 {
     use MdsOp as Op;
     let makes = matches!(op, Op::CREATE | Op::MKNOD | Op::MKDIR | Op::SYMLINK | Op::LINK);
-    makes || matches!(op, Op::UNLINK | Op::RMDIR | Op::RENAME | Op::RENAME_FLAGS)
-}
-
-/// `Fx` of a directory, if whoever asks there may change it, since nobody is asked then. Without it Ceph's
-/// library gives `Fs` back with each change, and then has to look up the next name before it makes it.
-fn gains(env: &Env, cache: &Cache, sessions: &Sessions, client: ClientId, reply: &Reply) -> u32 {
-    let Some((dir, auth)) = reply.dentry.as_ref().zip(sessions.get(client).map(|s| s.auth())) else {
+    if !makes && !matches!(op, Op::UNLINK | Op::RMDIR | Op::RENAME | Op::RENAME_FLAGS) {
         return 0;
-    };
-    if may_all_write(cache, &env.cfg().fs_name, auth, dir.0.inode()) { cap::FILE_EXCL } else { 0 }
+    }
+    let Some(((dir, _), session)) = reply.dentry.as_ref().zip(sessions.get(client)) else { return 0 };
+    if may_all_write(cache, &env.cfg().fs_name, session.auth(), dir.inode()) { cap::FILE_EXCL } else { 0 }
 }
 
 /// The number of a created inode, with numbers for asynchronous creates if the client knows of such.

@@ -2,7 +2,7 @@
 
 use super::unflushed::Unflushed;
 use super::{Reconnect, Resumed, release_presumed};
-use crate::cache::Cache;
+use crate::cache::{Cache, Inode};
 use crate::cap::Cap;
 use crate::locks::Style;
 use crate::rank::caps::{Caps, send_cap};
@@ -110,10 +110,11 @@ impl Reconnect {
         if env.stage() == Stage::Active || was_absent {
             self.revoke_outdated(env, cache, sessions, client, was_absent);
         }
-        if env.cfg().full {
-            Caps::revoke_async(env, cache, sessions, client);
-        }
-        Caps::revoke_unrecorded(env, cache, sessions, client);
+        // Nothing new may be made in a full cluster. Where the client is not recorded, others may have been
+        // let look since the restart.
+        let is_full = env.cfg().full;
+        let which = |dir: &Inode| is_full || !dir.is_recorded(client);
+        Caps::revoke_directories(env, cache, sessions, client, which);
         sessions.send_reopened(env, client, &refused);
         snaps::tell_again(env, cache, sessions, client);
         let absent = self.remove(client).expect("it was absent");
