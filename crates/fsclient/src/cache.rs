@@ -357,8 +357,7 @@ impl Cache {
     /// The inode of a name for a local caller, who holds one more reference to it from now on.
     pub(crate) fn entry(&mut self, now: Now, dir: InodeKey, name: &[u8], key: InodeKey) -> Option<Entry> {
         let entry = self.entry_of(key)?;
-        let is_of_name = self.names.last_known(dir, name) == Some(key);
-        let entry_valid = if is_of_name { self.tell_name(now, dir, name) } else { Duration::ZERO };
+        let entry_valid = self.tell_name_if(now, dir, name, |names, dir| names.leads_to(dir, name, key));
         Some(Entry { entry_valid, ..entry })
     }
 
@@ -374,16 +373,25 @@ impl Cache {
 
     /// The time for which a local caller may believe the answer for a name.
     pub(crate) fn tell_name(&mut self, now: Now, dir: InodeKey, name: &[u8]) -> Duration {
-        match self.inodes.get_mut(&dir) {
-            Some(inode) if self.names.is_under_right(inode, name) => {
-                let valid = inode.tell_name(now.mono, name);
-                if valid > Duration::ZERO {
-                    self.names_expire_at.note(dir, now.mono + Inode::NAMES_KEPT);
-                }
-                valid
-            }
-            _ => Duration::ZERO,
+        self.tell_name_if(now, dir, name, |names, dir| names.is_under_right(dir, name))
+    }
+
+    /// The same, if the table's answer for the name is sure.
+    fn tell_name_if(
+        &mut self,
+        now: Now,
+        dir: InodeKey,
+        name: &[u8],
+        is_sure: impl Fn(&Names, &Inode) -> bool,
+    ) -> Duration {
+        let Some(inode) = self.inodes.get_mut(&dir).filter(|inode| is_sure(&self.names, inode)) else {
+            return Duration::ZERO;
+        };
+        let valid = inode.tell_name(now.mono, name);
+        if valid > Duration::ZERO {
+            self.names_expire_at.note(dir, now.mono + Inode::NAMES_KEPT);
         }
+        valid
     }
 
     /// Local callers have moved a name: they believe it at its new place for as long as at its old one.

@@ -124,6 +124,12 @@ impl Names {
         is_known && dir.may(cap::FILE_SHARED)
     }
 
+    /// True if a name leads to an inode, by the directory's `Fs`.
+    pub(crate) fn leads_to(&self, dir: &Inode, name: &[u8], key: InodeKey) -> bool {
+        let dentry = self.get(dir.key(), name);
+        dentry.is_some_and(|d| d.inode == Some(key) && d.is_under_right(dir)) && dir.may(cap::FILE_SHARED)
+    }
+
     /// True if a name is known not to exist, by the directory's `Fs`.
     pub(crate) fn is_absent_by_right(&self, dir: &Inode, name: &[u8]) -> bool {
         self.is_under_right(dir, name) && self.last_known(dir.key(), name).is_none()

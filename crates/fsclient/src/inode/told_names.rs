@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::time::Duration;
-use stdx::Instant;
+use stdx::{FastSet, Instant};
 
 /// The time for which a name is told.
 const TOLD_FOR: Duration = Duration::from_secs(1);
@@ -36,9 +36,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(crate) struct ToldNames {
     /// Names that were told since `turned_at`.
-    recent: BTreeSet<Vec<u8>>,
+    recent: FastSet<Box<[u8]>>,
     /// Names that were told in the [`BELIEVED_AT_MOST`] before `turned_at`, or longer ago.
-    older: BTreeSet<Vec<u8>>,
+    older: FastSet<Box<[u8]>>,
     turned_at: Instant,
     /// No names are told before this instant.
     silent_until: Instant,
@@ -66,7 +66,7 @@ pub(super) enum Right {
 struct Withdrawal {
     id: u64,
     phase: Phase,
-    names: BTreeSet<Vec<u8>>,
+    names: FastSet<Box<[u8]>>,
     /// Callers (threads) that may get past the guard once.
     let_through: BTreeSet<u32>,
 }
@@ -94,7 +94,7 @@ impl ToldNames {
     /// Notes that callers believe a name, because they have moved it here.
     pub(super) fn note(&mut self, now: Instant, name: &[u8]) {
         self.drop_expired(now);
-        self.recent.insert(name.to_vec());
+        self.recent.insert(name.into());
     }
 
     /// The time after which [`Self::drop_expired`] drops a name that is told now.
@@ -185,8 +185,9 @@ impl ToldNames {
         self.drop_expired(now);
         self.unsure = false;
         let mut names = std::mem::take(&mut self.older);
-        names.append(&mut self.recent);
-        let to_forget: Vec<Vec<u8>> = names.iter().cloned().collect();
+        names.extend(self.recent.drain());
+        let mut to_forget: Vec<Vec<u8>> = names.iter().map(|name| name.to_vec()).collect();
+        to_forget.sort_unstable();
         if !names.is_empty() {
             let phase = match right {
                 Right::GivenBack => Phase::Guarded(now + BELIEVED_AT_MOST),
