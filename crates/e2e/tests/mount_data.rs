@@ -45,6 +45,40 @@ fn a_change_of_attributes_is_seen_at_once_by_a_mount_that_believes_older_ones() 
 }
 
 #[test]
+fn what_is_written_lazily_is_seen_by_another_mount_after_a_sync() {
+    /// `CEPH_IOC_LAZYIO` of Linux, and a command that no file system has.
+    const COMMANDS: [libc::Ioctl; 2] = [0x9704, 0x97ff];
+    if !Mount::is_possible() {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let (one, two) = (Mount::new(&cluster, "one"), Mount::new(&cluster, "two"));
+    let open = |mount: &Mount| {
+        let path = mount.point().join("file");
+        fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).expect("opens")
+    };
+    let files = [open(&one), open(&two)];
+    for file in &files {
+        // SAFETY: neither command has an argument.
+        let results = COMMANDS.map(|command| unsafe { libc::ioctl(file.as_raw_fd(), command) });
+        assert_eq!(results, [0, -1]);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOTTY));
+    }
+    for n in 0..20 {
+        let (writer, reader) = if n % 2 == 0 { (0, 1) } else { (1, 0) };
+        for at in 0..200 {
+            files[writer].write_all_at(&[n], at * 100 + writer as u64).expect("writes");
+        }
+        files[writer].sync_data().expect("syncs");
+        for at in 0..200 {
+            let mut seen = [0xff];
+            files[reader].read_exact_at(&mut seen, at * 100 + writer as u64).expect("reads");
+            assert_eq!(seen, [n], "at {at} in round {n}");
+        }
+    }
+}
+
+#[test]
 fn direct_writes_are_seen_by_another_mount_while_the_file_is_open() {
     if !Mount::is_possible() {
         return;

@@ -160,6 +160,9 @@ pub enum FsRequest {
     Flush { fh: Fh, lock_owner: u64 },
     /// Makes data (and, unless `data_only`, attributes) durable.
     Fsync { fh: Fh, data_only: bool },
+    /// Lets writes through an open file be buffered although others have it open too (LazyIO), who see them
+    /// after a sync.
+    SetLazy { fh: Fh },
     /// Ends the last use of an open file. The owner's BSD lock is freed.
     Release { fh: Fh, lock_owner: u64 },
     /// Opens a directory.

@@ -147,6 +147,7 @@ impl Client {
             | R::Write { .. }
             | R::CopyRange { .. }
             | R::Fallocate { .. }
+            | R::SetLazy { .. }
             | R::Lseek { .. } => FileData { cache, handles, sessions, services }.step(attempt, request),
             R::Fsync { fh, data_only } => sync::fsync(cache, sessions, attempt, (handles, *fh), *data_only),
             R::Flush { .. } | R::Release { .. } | R::Getlk { .. } | R::Setlk { .. } => {

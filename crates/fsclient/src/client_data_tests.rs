@@ -1,6 +1,6 @@
 //! Buffered data on their way to the OSDs, and reads beside them.
 
-use super::tests::{ALONE, INO, READERS, Rig, answers, cap_messages, stat};
+use super::tests::{ALONE, INO, READERS, Rig, SHARED, answers, cap_messages, stat};
 use super::*;
 use crate::api::Invalidate;
 use crate::buffer::WRITE_BACK_AFTER;
@@ -164,6 +164,43 @@ fn a_direct_write_is_answered_when_it_has_arrived() {
     assert_eq!(rig.client.services.flights(), 2, "beside the first");
     let out = rig.writes_arrive();
     assert_eq!(answers(&out), [&Ok(Answer::Written(PAGE as u32)), &Ok(Answer::Written(PAGE as u32))]);
+}
+
+#[test]
+fn a_lazy_write_is_buffered_while_others_have_the_file_open() {
+    let mut rig = Rig::new();
+    rig.caps(cap_op::REVOKE, 2, SHARED | cap::FILE_LAZYIO);
+    assert!(answers(&rig.write(0, PAGE)).is_empty(), "a write through any other descriptor waits");
+    rig.writes_arrive();
+    let fh = rig.fh;
+    let out = rig.ask(FsRequest::SetLazy { fh });
+    assert_eq!(answers(&out), [&Ok(Answer::Done)]);
+    let told = cap_messages(&out);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].wanted.has(cap::FILE_LAZYIO), "the MDS knows what is wanted");
+    assert!(cap_messages(&rig.ask(FsRequest::SetLazy { fh })).is_empty(), "once is enough");
+    assert_eq!(answers(&rig.write(0, PAGE)), [&Ok(Answer::Written(PAGE as u32))]);
+    assert_eq!((rig.client.services.flights(), rig.buffered().0), (0, PAGE as u64));
+    let out = rig.ask(FsRequest::Fsync { fh, data_only: true });
+    assert_eq!((answers(&out).len(), rig.client.services.flights()), (0, 1), "a sync has others see it");
+    rig.writes_arrive();
+    rig.write(0, PAGE);
+    rig.caps(cap_op::REVOKE, 3, SHARED);
+    assert_eq!(rig.client.services.flights(), 1, "without the right the data leave at once");
+    assert!(answers(&rig.write(8 * PAGE as u64, PAGE)).is_empty());
+}
+
+#[test]
+fn what_was_written_lazily_leaves_with_the_last_lazy_descriptor() {
+    let mut rig = Rig::new();
+    rig.open_with(0);
+    rig.caps(cap_op::REVOKE, 2, SHARED | cap::FILE_LAZYIO);
+    let fh = rig.fh;
+    rig.ask(FsRequest::SetLazy { fh });
+    rig.write(0, PAGE);
+    assert_eq!(rig.client.services.flights(), 0);
+    rig.ask(FsRequest::Release { fh, lock_owner: 0 });
+    assert_eq!(rig.client.services.flights(), 1, "the other one is not lazy");
 }
 
 /// The times for which the attributes in the answers may be believed.

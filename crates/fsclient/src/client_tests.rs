@@ -31,7 +31,7 @@ pub(super) const ALONE: u32 = cap::PIN
     | cap::FILE_WR
     | cap::FILE_BUFFER;
 /// Bits of a file that several read and write.
-const SHARED: u32 = cap::PIN | cap::AUTH_SHARED | cap::XATTR_SHARED | cap::FILE_RD | cap::FILE_WR;
+pub(super) const SHARED: u32 = cap::PIN | cap::AUTH_SHARED | cap::XATTR_SHARED | cap::FILE_RD | cap::FILE_WR;
 pub(super) const READERS: u32 = cap::PIN | cap::ANY_SHARED | cap::FILE_RD | cap::FILE_CACHE;
 
 /// A client with an open session and one open file, which nobody else uses.

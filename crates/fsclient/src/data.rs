@@ -38,7 +38,7 @@ struct Range {
 }
 
 impl FileData<'_> {
-    /// Attempts a read, write, copy, fallocate or lseek.
+    /// Attempts a read, write, copy, fallocate or lseek, or makes a file a lazy one.
     pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
         if let FsRequest::CopyRange { fh_in, fh_out, .. } = request {
             return self.refuse_copy(*fh_in, *fh_out).map_or_else(|| self.copy(attempt, request), fail);
@@ -87,6 +87,7 @@ impl FileData<'_> {
             (_, FsRequest::Read { fh, offset, len }) => {
                 self.read(attempt, *fh, Range { offset: *offset, len: u64::from(*len) }, sized)
             }
+            (_, FsRequest::SetLazy { fh }) => self.set_lazy(*fh),
             (_, FsRequest::Lseek { fh, offset, .. }) => self.seek(attempt, *fh, *offset, sized),
             _ => self.change(attempt, request, sized),
         }
@@ -300,12 +301,12 @@ impl FileData<'_> {
     }
 
     /// The data are buffered. The writer waits while too much is, and until they have arrived if it opened
-    /// the file with `O_DIRECT` or there is no `Fb`.
+    /// the file with `O_DIRECT` or may not buffer.
     fn written(&mut self, attempt: &mut Attempt<'_>, fh: Fh, Range { offset, len }: Range) -> Step {
         let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
         let inode = self.cache.open_inode(file.key());
         let waits = Stage::Written { offset, len: len as u32 };
-        if file.is_direct() || !inode.may(cap::FILE_BUFFER) {
+        if file.is_direct() || !inode.may_buffer(file.is_lazy()) {
             if inode.data().dirty().overlaps(offset, offset + len) {
                 inode.wait_for_data(attempt.op());
                 self.cache.settle_later(file.key());
@@ -321,6 +322,19 @@ impl FileData<'_> {
             return attempt.wait_at(waits);
         }
         done(Answer::Written(len as u32))
+    }
+
+    /// Whoever opened the file reads and writes it lazily from now on.
+    fn set_lazy(&mut self, fh: Fh) -> Step {
+        match self.handles.set_lazy(fh) {
+            Ok(file) if file.is_lazy() => {}
+            Ok(file) => {
+                self.cache.open_inode(file.key()).opened_lazily();
+                self.cache.inode_changed(file.key());
+            }
+            Err(errno) => return fail(errno),
+        }
+        done(Answer::Done)
     }
 
     fn fallocate(

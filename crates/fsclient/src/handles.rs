@@ -16,6 +16,7 @@ pub(crate) struct FileHandle {
     access: Access,
     append: bool,
     direct: bool,
+    lazy: bool,
     /// Failures of writes to its file that it knows of.
     failures_seen: u64,
 }
@@ -33,6 +34,11 @@ impl FileHandle {
     /// True if writes wait until their data have arrived at the OSDs.
     pub(crate) fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    /// True if writes may be buffered under `Fl`.
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.lazy
     }
 
     pub(crate) fn access(&self) -> Access {
@@ -65,7 +71,7 @@ impl Handles {
     pub(crate) fn open_file(&mut self, inode: &Inode, access: Access, flags: u32) -> Fh {
         let (fh, key, failures_seen) = (self.next(), inode.key(), inode.data().told_failures());
         let (append, direct) = (flags & open_flag::APPEND != 0, flags & open_flag::DIRECT != 0);
-        self.files.insert(fh, FileHandle { key, access, append, direct, failures_seen });
+        self.files.insert(fh, FileHandle { key, access, append, direct, lazy: false, failures_seen });
         fh
     }
 
@@ -89,6 +95,12 @@ impl Handles {
     /// An open file.
     pub(crate) fn file(&self, fh: Fh) -> Result<FileHandle, Errno> {
         self.files.get(&fh).copied().ok_or(Errno::EBADF)
+    }
+
+    /// Makes an open file a lazy one, which its inode counts too. Returns the file as it was.
+    pub(crate) fn set_lazy(&mut self, fh: Fh) -> Result<FileHandle, Errno> {
+        let file = self.files.get_mut(&fh).ok_or(Errno::EBADF)?;
+        Ok(std::mem::replace(file, FileHandle { lazy: true, ..*file }))
     }
 
     /// An open file that may be used. One whose file locks are lost may not: others may have changed what its

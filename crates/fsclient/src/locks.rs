@@ -166,7 +166,11 @@ impl Locks<'_> {
 
     fn release(&mut self, fh: u64, file: FileHandle) {
         self.handles.close_file(fh);
-        self.cache.open_inode(file.key()).closed(file.access());
+        let inode = self.cache.open_inode(file.key());
+        inode.closed(file.access());
+        if file.is_lazy() {
+            inode.closed_lazily();
+        }
         self.cache.inode_changed(file.key());
     }
 

@@ -43,6 +43,7 @@ pub(crate) mod opcode {
     pub const CREATE: u32 = 35;
     pub const INTERRUPT: u32 = 36;
     pub const DESTROY: u32 = 38;
+    pub const IOCTL: u32 = 39;
     pub const BATCH_FORGET: u32 = 42;
     pub const FALLOCATE: u32 = 43;
     pub const READDIRPLUS: u32 = 44;
@@ -66,6 +67,11 @@ pub(crate) mod setattr {
     pub const KILL_SUIDGID: u32 = 1 << 11;
 }
 
+/// Flag of `IOCTL`: it is of a directory.
+pub(crate) const IOCTL_DIR: u32 = 1 << 4;
+/// ioctl(2) of a file of Ceph: writes through the descriptor are buffered although others have the file open
+/// (of Linux: `_IO(0x97, 4)`).
+pub(crate) const CEPH_IOC_LAZYIO: u32 = 0x9704;
 /// Flag of `FSYNC`: only the data.
 pub(crate) const FSYNC_DATA: u32 = 1;
 /// Flag of `WRITE`: the file loses set-user-ID and set-group-ID.

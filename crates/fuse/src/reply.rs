@@ -154,6 +154,10 @@ fn encode(form: Form, answer: Answer, unseen: &mut Vec<u64>) -> Result<Content, 
         (Form::Statx, Answer::Attr(attr, valid)) => {
             body.statx_out(&attr, valid);
         }
+        (Form::Ioctl, Answer::Done) => {
+            // The result, flags, and the number of buffers that the caller is to give.
+            body.u32(0).u32(0).u32(0).u32(0);
+        }
         (Form::Direct, answer) => put_plain(&mut body, answer, DIRECT)?,
         (Form::Plain, answer) => put_plain(&mut body, answer, 0)?,
         _ => return Err(libc::EIO),

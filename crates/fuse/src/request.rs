@@ -57,6 +57,8 @@ pub(crate) enum Form {
     Statx,
     /// An inode that was found by its number; the kernel's number for it, if it must be that one.
     Found(Option<u64>),
+    /// The result of an ioctl(2), which moves no data.
+    Ioctl,
     /// Entries of a directory in so many bytes, with attributes or without.
     Entries { dir: Ino, size: usize, plus: bool },
 }
@@ -105,6 +107,7 @@ fn what(op: u32, (unique, node): (u64, u64), f: &mut Fields<'_>) -> Option<What>
         opcode::GETXATTR | opcode::LISTXATTR => return xattr(op, node, f),
         opcode::READDIR | opcode::READDIRPLUS => return readdir(op, node, f),
         opcode::LSEEK => return lseek(f),
+        opcode::IOCTL => return ioctl(f),
         opcode::STATX => return Some(What::Ask(FsRequest::Getattr { ino: node }, Form::Statx)),
         opcode::GETATTR => FsRequest::Getattr { ino: node },
         opcode::SETATTR => FsRequest::Setattr { ino: node, set: set_attr(f)? },
@@ -175,6 +178,16 @@ fn lseek(f: &mut Fields<'_>) -> Option<What> {
         return Some(What::Refuse(libc::ENXIO));
     }
     Some(What::Ask(FsRequest::Lseek { fh, offset, whence }, Form::Plain))
+}
+
+/// The ioctls that Linux's own client has of a file, as far as they make sense here.
+fn ioctl(f: &mut Fields<'_>) -> Option<What> {
+    let (fh, flags, command) = (f.u64()?, f.u32()?, f.u32()?);
+    let is_file = flags & abi::IOCTL_DIR == 0;
+    Some(match command {
+        abi::CEPH_IOC_LAZYIO if is_file => What::Ask(FsRequest::SetLazy { fh }, Form::Ioctl),
+        _ => What::Refuse(libc::ENOTTY),
+    })
 }
 
 fn create(parent: u64, form: RequestForm, caller: &mut Caller, f: &mut Fields<'_>) -> Option<What> {
@@ -486,8 +499,23 @@ mod tests {
     }
 
     #[test]
+    fn of_ioctls_a_file_has_one() {
+        let body = |flags: u32, command: u32| {
+            let fields = [9, 0, flags, command, 0, 0, 0, 0];
+            fields.iter().flat_map(|n: &u32| n.to_ne_bytes()).collect::<Vec<u8>>()
+        };
+        let lazy = asked(opcode::IOCTL, &body(0, abi::CEPH_IOC_LAZYIO));
+        assert!(matches!(lazy, FsRequest::SetLazy { fh: 9 }));
+        for (flags, command) in [(abi::IOCTL_DIR, abi::CEPH_IOC_LAZYIO), (0, 0x9705), (0, 0x8008_6601)] {
+            let bytes = request(opcode::IOCTL, 5, &body(flags, command));
+            let request = Request::decode(&bytes, RequestForm::default()).expect("whole");
+            assert!(matches!(request.what, What::Refuse(libc::ENOTTY)), "{flags} {command:#x}");
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_refused() {
-        for op in [0, 7, 19, 37, 39, 40, 51, 99, u32::MAX] {
+        for op in [0, 7, 19, 37, 40, 51, 99, u32::MAX] {
             let request = Request::decode(&request(op, 1, &[0; 64]), RequestForm::default()).expect("whole");
             assert!(matches!(request.what, What::Refuse(libc::ENOSYS)), "{op}");
         }

@@ -21,6 +21,8 @@ pub(crate) struct Usage {
     readers: u32,
     /// Open files that write.
     writers: u32,
+    /// Lazy ones among the open files.
+    lazy: u32,
     /// Reads under way, which need `Fr` until they end.
     reads: u32,
     /// Operations to try again when something about the inode changes.
@@ -56,6 +58,19 @@ impl Usage {
     pub(super) fn closed(&mut self, access: Access) {
         self.readers -= u32::from(access.reads);
         self.writers -= u32::from(access.writes);
+    }
+
+    pub(super) fn opened_lazily(&mut self) {
+        self.lazy += 1;
+    }
+
+    pub(super) fn closed_lazily(&mut self) {
+        self.lazy -= 1;
+    }
+
+    /// True if an open file is a lazy one.
+    pub(super) fn is_lazy(&self) -> bool {
+        self.lazy > 0
     }
 
     /// The access of all open files together.
