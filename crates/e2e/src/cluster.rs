@@ -27,6 +27,8 @@ pub struct Options {
     pub mds: u32,
     /// Size of their sparse files.
     pub osd_size: &'static str,
+    /// The directory that its own is made in; otherwise the host's for temporary files.
+    pub parent: Option<PathBuf>,
     /// The network that it runs in; otherwise that of the machine, on 127.0.0.1.
     pub net: Option<Net>,
 }
@@ -50,7 +52,8 @@ pub(crate) fn command_in(net: Option<&str>, program: impl AsRef<OsStr>) -> Comma
 
 impl Default for Options {
     fn default() -> Self {
-        Self { separate: false, auth: "cephx", mons: 1, osds: 3, mds: 1, osd_size: "8G", net: None }
+        let (parent, net) = (None, None);
+        Self { separate: false, auth: "cephx", mons: 1, osds: 3, mds: 1, osd_size: "8G", parent, net }
     }
 }
 
@@ -70,7 +73,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Cluster {
     /// Starts a new cluster and waits until it is ready.
     pub fn start(options: Options) -> Self {
-        let dir = tempfile::Builder::new().prefix("nacre-e2e-").tempdir().expect("temporary directory");
+        let parent = options.parent.clone().unwrap_or_else(std::env::temp_dir);
+        let dir = tempfile::Builder::new().prefix("nacre-e2e-").tempdir_in(parent);
+        let dir = dir.expect("temporary directory");
         let ports = Ports::take(options.mons as usize);
         let (child, ready_after) = spawn(dir.path(), &options, ports.first);
         Self { dir, options, ports, child, ready_after }
@@ -114,6 +119,14 @@ impl Cluster {
         self.child.wait().expect("it was killed");
         let (child, ready_after) = spawn(self.dir.path(), &self.options, self.ports.first);
         (self.child, self.ready_after) = (child, ready_after);
+    }
+
+    /// The standard error of a cluster that has ended by itself.
+    pub fn said_at_end(&mut self) -> Option<String> {
+        self.child.try_wait().expect("it was started")?;
+        let mut said = String::new();
+        self.child.stderr.take()?.read_to_string(&mut said).expect("text");
+        Some(said)
     }
 
     /// A daemon's answer on its admin socket.

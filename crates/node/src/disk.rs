@@ -77,7 +77,14 @@ pub struct DiskError {
 
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: errno {}", self.what, self.errno.get())
+        write!(f, "{}: {}", self.what, self.errno)?;
+        if self.errno == Errno::ENOSPC {
+            f.write_str(
+                ": the file system that it is on is full; make space there and start again, nothing that \
+                 was acknowledged is lost",
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The paths under a cluster's directory.
 
 use anyhow::{Context, Result, bail};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The paths of a cluster.
@@ -26,9 +27,7 @@ impl Layout {
 
     /// Refuses a directory on a file system that is nearly full.
     pub(crate) fn check_space(&self) -> Result<()> {
-        let stat = rustix::fs::statvfs(&self.dir)
-            .with_context(|| format!("cannot examine {}", self.dir.display()))?;
-        let free = stat.f_bavail * stat.f_frsize;
+        let free = self.free_space()?;
         if free < SPACE_NEEDED {
             bail!(
                 "{} is on a file system with only {} MiB free, a new cluster needs {} MiB: free some \
@@ -39,6 +38,31 @@ impl Layout {
             );
         }
         Ok(())
+    }
+
+    /// A warning if the OSDs' sparse files may outgrow the file system that they are on.
+    pub(crate) fn warn_of_growth(&self) -> Option<String> {
+        let free = self.free_space().ok()?;
+        let files = self.osds().ok()?.into_iter().map(|id| self.daemon(&format!("osd.{id}")).join("block"));
+        let growth: u64 = files
+            .filter_map(|file| std::fs::metadata(file).ok())
+            .map(|file| file.len().saturating_sub(file.blocks() * 512))
+            .sum();
+        (growth > free).then(|| {
+            format!(
+                "the OSDs' files may grow by {} GiB, and {} has {} GiB left: keep it from filling up, or \
+                 make a new cluster with a smaller --osd-size",
+                growth >> 30,
+                self.dir.display(),
+                free >> 30
+            )
+        })
+    }
+
+    fn free_space(&self) -> Result<u64> {
+        let stat = rustix::fs::statvfs(&self.dir)
+            .with_context(|| format!("cannot examine {}", self.dir.display()))?;
+        Ok(stat.f_bavail * stat.f_frsize)
     }
 
     /// The directory itself, absolute.

@@ -249,6 +249,9 @@ fn greet(cluster: &Cluster, args: &DevArgs) -> Result<Option<MountProcess>> {
         text.push_str(&format!("  mounted     {}\n", point.display()));
     }
     say(&text)?;
+    if let Some(warning) = cluster.layout.warn_of_growth() {
+        eprintln!("nacre: {warning}");
+    }
     Ok(mounted.map(|(process, _)| process))
 }
 
