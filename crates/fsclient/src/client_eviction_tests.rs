@@ -427,7 +427,7 @@ impl Rig {
     fn open_other_file(&mut self) -> Fh {
         let cap = InodeStatCap { caps: READERS, cap_id: 11, seq: 1, ..InodeStatCap::default() };
         let key = self.client.cache.learn_inode(RANK, &InodeStat { cap, ..stat(INO + 1, 0o100_644) });
-        let access = crate::inode::Access { reads: true, writes: false };
+        let access = crate::inode::Access { reads: true, writes: false, lazy: false };
         let inode = self.client.cache.open_inode(key);
         inode.opened(access);
         let fh = self.client.handles.open_file(inode, access, 0);

@@ -21,7 +21,7 @@ pub(super) const INO: Ino = 0x100_0000_0000;
 /// The file that a rig has open at first.
 const FH: Fh = 2;
 const RANK: MdsRank = MdsRank(0);
-const READ_WRITE: Access = Access { reads: true, writes: true };
+const READ_WRITE: Access = Access { reads: true, writes: true, lazy: false };
 pub(super) const ALONE: u32 = cap::PIN
     | cap::ANY_SHARED
     | cap::AUTH_EXCL

@@ -3,6 +3,7 @@
 use crate::api::{Answer, Fh, FsRequest};
 use crate::cache::Cache;
 use crate::handles::{FileHandle, Handles};
+use crate::inode::Access;
 use crate::key::InodeKey;
 use crate::mds_request;
 use crate::op::{Attempt, Stage, Step, done, fail};
@@ -306,7 +307,7 @@ impl FileData<'_> {
         let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
         let inode = self.cache.open_inode(file.key());
         let waits = Stage::Written { offset, len: len as u32 };
-        if file.is_direct() || !inode.may_buffer(file.is_lazy()) {
+        if file.is_direct() || !inode.may_buffer(file.access()) {
             if inode.data().dirty().overlaps(offset, offset + len) {
                 inode.wait_for_data(attempt.op());
                 self.cache.settle_later(file.key());
@@ -326,14 +327,13 @@ impl FileData<'_> {
 
     /// Whoever opened the file reads and writes it lazily from now on.
     fn set_lazy(&mut self, fh: Fh) -> Step {
-        match self.handles.set_lazy(fh) {
-            Ok(file) if file.is_lazy() => {}
-            Ok(file) => {
-                self.cache.open_inode(file.key()).opened_lazily();
-                self.cache.inode_changed(file.key());
-            }
-            Err(errno) => return fail(errno),
-        }
+        let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
+        let access = Access { lazy: true, ..file.access() };
+        let inode = self.cache.open_inode(file.key());
+        inode.opened(access);
+        inode.closed(file.access());
+        self.handles.set_access(fh, access);
+        self.cache.inode_changed(file.key());
         done(Answer::Done)
     }
 

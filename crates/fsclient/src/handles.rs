@@ -16,7 +16,6 @@ pub(crate) struct FileHandle {
     access: Access,
     append: bool,
     direct: bool,
-    lazy: bool,
     /// Failures of writes to its file that it knows of.
     failures_seen: u64,
 }
@@ -34,11 +33,6 @@ impl FileHandle {
     /// True if writes wait until their data have arrived at the OSDs.
     pub(crate) fn is_direct(&self) -> bool {
         self.direct
-    }
-
-    /// True if writes may be buffered under `Fl`.
-    pub(crate) fn is_lazy(&self) -> bool {
-        self.lazy
     }
 
     pub(crate) fn access(&self) -> Access {
@@ -71,7 +65,7 @@ impl Handles {
     pub(crate) fn open_file(&mut self, inode: &Inode, access: Access, flags: u32) -> Fh {
         let (fh, key, failures_seen) = (self.next(), inode.key(), inode.data().told_failures());
         let (append, direct) = (flags & open_flag::APPEND != 0, flags & open_flag::DIRECT != 0);
-        self.files.insert(fh, FileHandle { key, access, append, direct, lazy: false, failures_seen });
+        self.files.insert(fh, FileHandle { key, access, append, direct, failures_seen });
         fh
     }
 
@@ -97,10 +91,11 @@ impl Handles {
         self.files.get(&fh).copied().ok_or(Errno::EBADF)
     }
 
-    /// Makes an open file a lazy one, which its inode counts too. Returns the file as it was.
-    pub(crate) fn set_lazy(&mut self, fh: Fh) -> Result<FileHandle, Errno> {
-        let file = self.files.get_mut(&fh).ok_or(Errno::EBADF)?;
-        Ok(std::mem::replace(file, FileHandle { lazy: true, ..*file }))
+    /// Changes the access of an open file, which its inode counts too.
+    pub(crate) fn set_access(&mut self, fh: Fh, access: Access) {
+        if let Some(file) = self.files.get_mut(&fh) {
+            file.access = access;
+        }
     }
 
     /// An open file that may be used. One whose file locks are lost may not: others may have changed what its
@@ -159,8 +154,9 @@ impl Handles {
         self.locks.check();
         for file in self.files.values() {
             let counted = access_of(file.key).expect("an open file keeps its inode");
-            let Access { reads, writes } = file.access;
-            assert!(counted.reads >= reads && counted.writes >= writes, "{:?} is open", file.key);
+            let Access { reads, writes, lazy } = file.access;
+            let is_counted = counted.reads >= reads && counted.writes >= writes && counted.lazy >= lazy;
+            assert!(is_counted, "{:?} is open", file.key);
         }
     }
 

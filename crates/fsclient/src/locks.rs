@@ -166,11 +166,7 @@ impl Locks<'_> {
 
     fn release(&mut self, fh: u64, file: FileHandle) {
         self.handles.close_file(fh);
-        let inode = self.cache.open_inode(file.key());
-        inode.closed(file.access());
-        if file.is_lazy() {
-            inode.closed_lazily();
-        }
+        self.cache.open_inode(file.key()).closed(file.access());
         self.cache.inode_changed(file.key());
     }
 

@@ -442,7 +442,7 @@ impl Namespace<'_> {
     fn add_handle(&mut self, key: InodeKey, flags: u32) -> u64 {
         let mode = flags & open_flag::ACCESS;
         let writes = mode == open_flag::WRONLY || mode == open_flag::RDWR;
-        let access = Access { reads: mode != open_flag::WRONLY, writes };
+        let access = Access { reads: mode != open_flag::WRONLY, writes, lazy: false };
         self.cache.open_inode(key).opened(access);
         self.cache.inode_changed(key);
         self.handles.open_file(self.cache.open_inode(key), access, flags)

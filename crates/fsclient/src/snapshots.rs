@@ -345,7 +345,7 @@ impl Snapshots<'_> {
 
     /// Opens a file. The MDS need not know of it: nothing of a snapshot changes.
     fn open(&mut self, key: InodeKey, flags: u32) -> Step {
-        let access = Access { reads: true, writes: false };
+        let access = Access { reads: true, writes: false, lazy: false };
         let inode = self.cache.open_inode(key);
         inode.opened(access);
         let keep_cache = inode.has_valid_pages();

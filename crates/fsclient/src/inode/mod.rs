@@ -171,7 +171,7 @@ impl Inode {
 
     /// The bits that open files and buffered writes want.
     pub(crate) fn wanted(&self) -> Caps {
-        let Access { reads, writes } = self.usage.access();
+        let Access { reads, writes, lazy } = self.usage.access();
         let mut bits = 0;
         if reads {
             bits |= cap::FILE_SHARED | cap::FILE_RD | cap::FILE_CACHE;
@@ -182,7 +182,7 @@ impl Inode {
         if !self.data.dirty().is_empty() {
             bits |= cap::FILE_WR | cap::FILE_BUFFER;
         }
-        if self.usage.is_lazy() {
+        if lazy {
             bits |= cap::FILE_LAZYIO;
         }
         if self.works_until.is_some() {
@@ -273,18 +273,9 @@ impl Inode {
         }
     }
 
-    /// An open file is a lazy one from now on, or was one and is closed.
-    pub(crate) fn opened_lazily(&mut self) {
-        self.usage.opened_lazily();
-    }
-
-    pub(crate) fn closed_lazily(&mut self) {
-        self.usage.closed_lazily();
-    }
-
     /// True if writes through an open file may be buffered; a lazy one may although others have it open.
-    pub(crate) fn may_buffer(&self, is_lazy: bool) -> bool {
-        self.may(cap::FILE_BUFFER) || is_lazy && self.may(cap::FILE_LAZYIO)
+    pub(crate) fn may_buffer(&self, access: Access) -> bool {
+        self.may(cap::FILE_BUFFER) || access.lazy && self.may(cap::FILE_LAZYIO)
     }
 
     /// Local callers get pages by a read or write. Those that they may not keep are theirs to check.
@@ -661,7 +652,7 @@ impl Inode {
     /// keep them.
     pub(crate) fn has_urgent_data(&self) -> bool {
         let is_awaited = self.data.is_wanted() && self.usage.has_waiters();
-        is_awaited || self.caps.is_revoked() || !self.may_buffer(self.usage.is_lazy())
+        is_awaited || self.caps.is_revoked() || !self.may_buffer(self.usage.access())
     }
 
     /// True if a local caller waits until data and attributes are durable.

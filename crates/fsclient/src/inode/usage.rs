@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 pub(crate) struct Access {
     pub(crate) reads: bool,
     pub(crate) writes: bool,
+    /// Writes may be buffered under `Fl`.
+    pub(crate) lazy: bool,
 }
 
 /// Local users. An inode without any may be forgotten.
@@ -53,29 +55,18 @@ impl Usage {
     pub(super) fn opened(&mut self, access: Access) {
         self.readers += u32::from(access.reads);
         self.writers += u32::from(access.writes);
+        self.lazy += u32::from(access.lazy);
     }
 
     pub(super) fn closed(&mut self, access: Access) {
         self.readers -= u32::from(access.reads);
         self.writers -= u32::from(access.writes);
-    }
-
-    pub(super) fn opened_lazily(&mut self) {
-        self.lazy += 1;
-    }
-
-    pub(super) fn closed_lazily(&mut self) {
-        self.lazy -= 1;
-    }
-
-    /// True if an open file is a lazy one.
-    pub(super) fn is_lazy(&self) -> bool {
-        self.lazy > 0
+        self.lazy -= u32::from(access.lazy);
     }
 
     /// The access of all open files together.
     pub(crate) fn access(&self) -> Access {
-        Access { reads: self.readers > 0, writes: self.writers > 0 }
+        Access { reads: self.readers > 0, writes: self.writers > 0, lazy: self.lazy > 0 }
     }
 
     pub(super) fn start_read(&mut self) {
