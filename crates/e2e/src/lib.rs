@@ -14,6 +14,7 @@ mod flood;
 mod mount;
 pub mod recorded;
 mod run;
+mod small_host;
 mod thrash;
 
 pub use cluster::{Cluster, Daemon, Net, Options};
@@ -21,4 +22,5 @@ pub use failover::{FailOver, fail_over};
 pub use flood::{Flood, Flooded, flood, flood_reads, read_for_ever};
 pub use mount::{Mount, Program, names};
 pub use run::{Ran, has, nacre, nacre_bin, run};
+pub use small_host::SmallHost;
 pub use thrash::{Done, Plan, thrash};

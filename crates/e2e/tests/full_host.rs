@@ -5,33 +5,12 @@
     reason = "tests with real processes, files and mounts"
 )]
 
-use e2e::{Cluster, Mount, Options, has, run};
+use e2e::{Cluster, Options, SmallHost, has};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 const OBJECT_BYTES: usize = 16 << 20;
-
-/// A small file system in memory, unmounted at the end.
-struct SmallHost(tempfile::TempDir);
-
-impl SmallHost {
-    fn new(size: &str) -> Self {
-        let host = Self(tempfile::tempdir().expect("temporary directory"));
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(host.0.path())).ok();
-        host
-    }
-
-    fn grow(&self, size: &str) {
-        run(Command::new("mount").args(["-o", &format!("remount,{size}")]).arg(self.0.path())).ok();
-    }
-}
-
-impl Drop for SmallHost {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
 
 fn content(n: u64) -> Vec<u8> {
     stdx::Buf::pattern(n, OBJECT_BYTES).to_vec()
@@ -63,12 +42,13 @@ fn fill(cluster: &mut Cluster, file: &Path) -> (u64, String) {
 
 #[test]
 fn a_full_host_ends_the_cluster_with_advice_and_loses_nothing() {
-    if !has("ceph") || !has("rados") || !Mount::is_possible() {
+    if !has("ceph") || !has("rados") || !SmallHost::is_possible() {
         return;
     }
-    let (host, elsewhere) = (SmallHost::new("size=700M"), tempfile::tempdir().expect("temporary directory"));
+    let [dir, elsewhere] = [(); 2].map(|()| tempfile::tempdir().expect("temporary directory"));
+    let host = SmallHost::mount(dir.path(), "700M");
     let file = elsewhere.path().join("object");
-    let parent = Some(host.0.path().to_owned());
+    let parent = Some(dir.path().to_owned());
     let mut cluster = Cluster::start(Options { osds: 1, osd_size: "4G", parent, ..Options::default() });
     cluster.client("ceph", &["osd", "pool", "create", "p", "8"]).ok();
     let (acknowledged, said) = fill(&mut cluster, &file);
@@ -76,7 +56,7 @@ fn a_full_host_ends_the_cluster_with_advice_and_loses_nothing() {
     assert!(said.contains("may grow by"), "a warning at the start: {said}");
     assert!(said.contains("ENOSPC: the file system that it is on is full; make space"), "{said}");
 
-    host.grow("size=2G");
+    host.resize("2G");
     cluster.kill_and_restart();
     for n in 0..acknowledged {
         cluster.client("rados", &["-p", "p", "get", &format!("o{n}"), &file.to_string_lossy()]).ok();

@@ -5,10 +5,9 @@
     reason = "tests with real processes and devices"
 )]
 
-use e2e::{Cluster, Daemon, Options, has, nacre, run};
+use e2e::{Cluster, Daemon, Options, SmallHost, has, nacre};
 use rustix::process::Signal;
 use std::path::PathBuf;
-use std::process::Command;
 
 const NAMES: [&str; 3] = ["osd.0", "osd.1", "osd.2"];
 
@@ -104,20 +103,14 @@ fn each_of_three_osds_in_a_process_is_its_own() {
 
 #[test]
 fn a_device_that_fails_takes_one_osd_down() {
-    if !has("ceph") {
-        return;
-    }
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "mounting needs root");
-        eprintln!("skipped: mounting needs root");
+    if !has("ceph") || !SmallHost::is_possible() {
         return;
     }
     let cluster = without_osds();
     // A device that refuses writes beyond some 160 MiB, whatever its size.
     let small = cluster.dir().join("small");
     std::fs::create_dir(&small).expect("creates");
-    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=160m", "tmpfs"]).arg(&small)).ok();
-    let _unmounts = Unmounts(small.clone());
+    let _host = SmallHost::mount(&small, "160m");
     let block = cluster.dir().join("osd.2/block");
     std::fs::remove_file(&block).expect("removes");
     std::os::unix::fs::symlink(small.join("block"), &block).expect("links");
@@ -140,15 +133,5 @@ fn a_device_that_fails_takes_one_osd_down() {
     for n in 0..8 {
         rados(&cluster, &["get", &format!("object-{n}"), back.to_str().expect("UTF-8")]);
         assert!(std::fs::read(&back).expect("reads") == bytes, "object-{n}");
-    }
-}
-
-/// A mount that ends with the test.
-struct Unmounts(PathBuf);
-
-impl Drop for Unmounts {
-    fn drop(&mut self) {
-        // Lazily: the OSD may still have it open.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
