@@ -30,7 +30,7 @@ use wire::Errno;
 
 /// Names that are kept for each inode that is kept: they are smaller, and to know all names of a directory
 /// saves a request for each name that is not in it.
-const NAMES_PER_INODE: usize = 8;
+const NAMES_PER_INODE: usize = 3;
 
 /// The inodes and names that the client knows.
 ///

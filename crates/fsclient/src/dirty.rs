@@ -15,7 +15,7 @@ pub(crate) struct Flight {
 }
 
 /// Buffered writes of one file.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Debug, Default)]
 pub(crate) struct Dirty {
     /// Not handed out yet, newest content, by offset; never overlapping.
     waiting: BTreeMap<u64, Bufs>,
@@ -26,6 +26,11 @@ pub(crate) struct Dirty {
 }
 
 impl Dirty {
+    /// Nothing buffered.
+    pub(crate) const fn new() -> Self {
+        Self { waiting: BTreeMap::new(), flying: BTreeMap::new(), waiting_bytes: 0, flying_bytes: 0 }
+    }
+
     /// True if nothing is buffered.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.flying.is_empty()

@@ -33,10 +33,20 @@ pub struct Rare<T> {
 impl<T: ConstDefault> Rare<T> {
     /// Changes the value.
     pub fn edit<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
-        let mut value = self.value.take().unwrap_or_default();
-        let result = change(&mut value);
-        self.value = Some(value).filter(|value| **value != *T::const_default());
-        result
+        match self.value.take() {
+            Some(mut value) => {
+                let result = change(&mut value);
+                self.value = Some(value).filter(|value| **value != *T::const_default());
+                result
+            }
+            // No memory is taken for a change that leaves the default.
+            None => {
+                let mut value = T::default();
+                let result = change(&mut value);
+                *self = value.into();
+                result
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a client that has a directory for itself does to inodes without waiting.
 
-use super::{Inode, Promised};
+use super::{Inode, Promised, WriteBack};
 use maps::FileLayout;
 use msgs::{DentryRelease, cap};
 use stdx::{Instant, Wall};
@@ -45,7 +45,7 @@ impl Inode {
     pub(crate) fn end_promise(&mut self, is_kept: bool) {
         if self.promised.is_new() && !is_kept {
             self.lose_all();
-            self.data.lose();
+            self.data.edit(WriteBack::lose);
         }
         if self.promised.is_unlinked() && !is_kept {
             self.usage.set_removed_here(false);
@@ -72,12 +72,12 @@ impl Inode {
 
     /// Notes the layout that a new file of this directory was given.
     pub(crate) fn note_file_layout(&mut self, layout: &FileLayout) {
-        self.file_layout = self.is_alone(cap::DIR_CREATE).then(|| layout.clone());
+        self.file_layout = self.is_alone(cap::DIR_CREATE).then(|| Box::new(layout.clone()));
     }
 
     /// The layout that new files of this directory get, if that is known.
     pub(crate) fn file_layout(&self) -> Option<&FileLayout> {
-        self.file_layout.as_ref().filter(|_| self.is_alone(cap::DIR_CREATE))
+        self.file_layout.as_deref().filter(|_| self.is_alone(cap::DIR_CREATE))
     }
 
     /// Forgets that layout if another may be set meanwhile.

@@ -6,7 +6,7 @@ use crate::mode;
 use maps::FileLayout;
 use msgs::{CapFile, ClientCaps, ClientQuota, InodeStat, QuotaInfo, cap};
 use std::collections::BTreeMap;
-use stdx::Wall;
+use stdx::{ConstDefault, Rare, Wall};
 use wire::{Reader, Timespec};
 
 /// The attributes that may be newer here than at the MDS. Its messages then do not replace them.
@@ -50,6 +50,49 @@ pub(crate) struct Truncation {
     pub(crate) size: u64,
 }
 
+/// What a directory has beyond that.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct DirAttributes {
+    nfiles: u64,
+    nsubdirs: u64,
+    rbytes: u64,
+    rfiles: u64,
+    rsubdirs: u64,
+    rctime: Timespec,
+    quota: Quota,
+    /// The number of the function that orders its names.
+    hash: u8,
+}
+
+impl ConstDefault for DirAttributes {
+    fn const_default() -> &'static Self {
+        const {
+            &Self {
+                nfiles: 0,
+                nsubdirs: 0,
+                rbytes: 0,
+                rfiles: 0,
+                rsubdirs: 0,
+                rctime: Timespec { sec: 0, nsec: 0 },
+                quota: Quota { max_bytes: 0, max_files: 0 },
+                hash: 0,
+            }
+        }
+    }
+}
+
+impl DirAttributes {
+    fn update(&mut self, stat: &InodeStat, newer: NewerHere) {
+        if !newer.file {
+            (self.nfiles, self.nsubdirs) = (stat.nfiles, stat.nsubdirs);
+        }
+        (self.rbytes, self.rfiles, self.rsubdirs) = (stat.rbytes, stat.rfiles, stat.rsubdirs);
+        self.rctime = stat.rctime;
+        self.quota = Quota::from(&stat.quota);
+        self.hash = stat.dir_layout.hash;
+    }
+}
+
 /// Attributes. Invariant: `xattrs` is of `xattr_version`, and all file state is of `truncate_seq` or newer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes {
@@ -70,21 +113,14 @@ pub(crate) struct Attributes {
     ctime: Timespec,
     btime: Timespec,
     change_attr: u64,
-    layout: FileLayout,
-    symlink: Vec<u8>,
-    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    layout: Rare<FileLayout>,
+    symlink: Rare<Vec<u8>>,
+    xattrs: Rare<BTreeMap<Vec<u8>, Vec<u8>>>,
     xattr_version: u64,
-    nfiles: u64,
-    nsubdirs: u64,
-    rbytes: u64,
-    rfiles: u64,
-    rsubdirs: u64,
-    rctime: Timespec,
-    quota: Quota,
+    /// Nothing for files.
+    dir: Rare<DirAttributes>,
     /// Names here have changed since, in a way that the MDS has not described yet.
     is_outdated: bool,
-    /// The number of the function that orders a directory's names.
-    dir_hash: u8,
     /// The time at which the snapshot was made that this is a state of.
     snap_btime: Timespec,
 }
@@ -93,7 +129,7 @@ impl Attributes {
     /// True if an MDS lists this directory in the order of `rjenkins`, the default.
     pub(crate) fn hashes_by_rjenkins(&self) -> bool {
         const RJENKINS: u8 = 2;
-        self.dir_hash == RJENKINS
+        self.dir.hash == RJENKINS
     }
 
     pub(crate) fn mode(&self) -> u32 {
@@ -139,7 +175,7 @@ impl Attributes {
 
     /// An xattr is gone at the MDS.
     pub(super) fn forget_xattr(&mut self, name: &[u8]) {
-        self.xattrs.remove(name);
+        self.xattrs.edit(|xattrs| xattrs.remove(name));
     }
 
     /// Names here have changed since, in a way that the MDS has not described yet.
@@ -154,7 +190,7 @@ impl Attributes {
 
     /// Files and directories in this directory.
     pub(crate) fn entries(&self) -> (u64, u64) {
-        (self.nfiles, self.nsubdirs)
+        (self.dir.nfiles, self.dir.nsubdirs)
     }
 
     /// The size that the MDS knows, or is being told.
@@ -164,27 +200,27 @@ impl Attributes {
 
     /// Limits of the tree below this directory.
     pub(crate) fn quota(&self) -> Quota {
-        self.quota
+        self.dir.quota
     }
 
     /// Files and directories below this directory; itself counts.
     pub(crate) fn recursive_counts(&self) -> (u64, u64) {
-        (self.rfiles, self.rsubdirs)
+        (self.dir.rfiles, self.dir.rsubdirs)
     }
 
     /// Files and directories below this directory together.
     pub(crate) fn recursive_entries(&self) -> u64 {
-        self.rfiles.saturating_add(self.rsubdirs)
+        self.dir.rfiles.saturating_add(self.dir.rsubdirs)
     }
 
     /// Bytes of all files below this directory.
     pub(crate) fn rbytes(&self) -> u64 {
-        self.rbytes
+        self.dir.rbytes
     }
 
     /// The last change of anything below this directory.
     pub(crate) fn rctime(&self) -> Timespec {
-        self.rctime
+        self.dir.rctime
     }
 
     /// The time at which its snapshot was made; zero for a live inode.
@@ -194,8 +230,12 @@ impl Attributes {
 
     /// Those of the directory of this directory's snapshots: owner, mode and times are the same.
     pub(super) fn of_snapdir(&self) -> Self {
-        let emptied = Self { nfiles: 0, nsubdirs: 0, rbytes: 0, xattrs: BTreeMap::new(), ..self.clone() };
-        Self { layout: FileLayout::default(), quota: Quota::default(), nlink: 1, ..emptied }
+        let mut emptied = Self { xattrs: Rare::default(), layout: Rare::default(), nlink: 1, ..self.clone() };
+        emptied.dir.edit(|dir| {
+            (dir.nfiles, dir.nsubdirs, dir.rbytes) = (0, 0, 0);
+            dir.quota = Quota::default();
+        });
+        emptied
     }
 
     /// Takes a reply's description. `replaces`: no capability keeps an older version from being the newest.
@@ -206,17 +246,13 @@ impl Attributes {
             self.set_owner(stat.mode, stat.uid, stat.gid, newer);
             self.set_links(stat.nlink, newer);
             (self.rdev, self.btime) = (stat.rdev, stat.btime);
-            self.layout = stat.layout.with_ns(stat.pool_ns.clone());
-            self.symlink.clone_from(&stat.symlink);
+            self.layout = stat.layout.with_ns(stat.pool_ns.clone()).into();
+            self.symlink = stat.symlink.clone().into();
             self.change_attr = stat.change_attr;
             self.snap_btime = stat.snap_btime;
-            if !newer.file {
-                (self.nfiles, self.nsubdirs) = (stat.nfiles, stat.nsubdirs);
+            if self.is_dir() {
+                self.dir.edit(|dir| dir.update(stat, newer));
             }
-            (self.rbytes, self.rfiles, self.rsubdirs) = (stat.rbytes, stat.rfiles, stat.rsubdirs);
-            self.rctime = stat.rctime;
-            self.quota = Quota::from(&stat.quota);
-            self.dir_hash = stat.dir_layout.hash;
         }
         if stat.xattr_version >= self.xattr_version
             && (!stat.xattrs.is_empty() || stat.xattr_version > self.xattr_version)
@@ -230,9 +266,11 @@ impl Attributes {
 
     /// Takes what the MDS tells of a tree with a quota.
     pub(super) fn take_quota(&mut self, msg: &ClientQuota) {
-        self.quota = Quota::from(&msg.quota);
-        (self.rbytes, self.rfiles, self.rsubdirs) = (msg.rbytes, msg.rfiles, msg.rsubdirs);
-        self.rctime = msg.rctime;
+        self.dir.edit(|dir| {
+            dir.quota = Quota::from(&msg.quota);
+            (dir.rbytes, dir.rfiles, dir.rsubdirs) = (msg.rbytes, msg.rfiles, msg.rsubdirs);
+            dir.rctime = msg.rctime;
+        });
     }
 
     /// The MDS is told the size.
@@ -247,14 +285,14 @@ impl Attributes {
         let layout = msg.file().layout;
         // The layout of an empty file may change; whoever is to write must know.
         if self.is_file() && layout.stripe_unit > 0 && msg.caps.has_any(cap::ANY_FILE_WR | cap::FILE_RD) {
-            self.layout = layout.with_ns(msg.pool_ns.clone());
+            self.layout = layout.with_ns(msg.pool_ns.clone()).into();
         }
         if msg.xattr_version > self.xattr_version && !msg.xattrs.is_empty() {
             self.set_xattrs(&msg.xattrs, msg.xattr_version);
         }
         self.change_attr = self.change_attr.max(msg.change_attr);
         if self.is_dir() && !newer.file && (msg.nfiles | msg.nsubdirs) != 0 {
-            (self.nfiles, self.nsubdirs) = (msg.nfiles, msg.nsubdirs);
+            self.dir.edit(|dir| (dir.nfiles, dir.nsubdirs) = (msg.nfiles, msg.nsubdirs));
         }
     }
 
@@ -287,7 +325,7 @@ impl Attributes {
         let decoded = if blob.is_empty() { Ok(BTreeMap::new()) } else { Reader::new(blob).get() };
         // A blob that cannot be decoded changes nothing.
         if let Ok(xattrs) = decoded {
-            self.xattrs = xattrs;
+            self.xattrs = xattrs.into();
             self.xattr_version = version;
         }
     }
@@ -337,8 +375,10 @@ impl Attributes {
     /// Notes that a name in this directory was given to an inode, or removed from it; `is_of_dir` if that is
     /// a directory.
     pub(super) fn note_name(&mut self, is_given: bool, is_of_dir: bool, wall: Wall) {
-        let count = if is_of_dir { &mut self.nsubdirs } else { &mut self.nfiles };
-        *count = if is_given { *count + 1 } else { count.saturating_sub(1) };
+        self.dir.edit(|dir| {
+            let count = if is_of_dir { &mut dir.nsubdirs } else { &mut dir.nfiles };
+            *count = if is_given { *count + 1 } else { count.saturating_sub(1) };
+        });
         self.mtime = self.mtime.max(Timespec::from(wall));
         self.note_change(wall);
     }
@@ -387,12 +427,12 @@ impl Attributes {
     /// The attributes for local callers.
     pub(crate) fn attr(&self, ino: Ino) -> Attr {
         let dir = self.is_dir();
-        let size = if dir { self.nfiles + self.nsubdirs } else { self.size };
+        let size = if dir { self.dir.nfiles + self.dir.nsubdirs } else { self.size };
         Attr {
             ino,
             mode: self.mode,
             // As other file systems count: a directory's own entry, its name, and each subdirectory's `..`.
-            nlink: if dir && self.nlink > 0 { 2 + self.nsubdirs as u32 } else { self.nlink },
+            nlink: if dir && self.nlink > 0 { 2 + self.dir.nsubdirs as u32 } else { self.nlink },
             uid: self.uid,
             gid: self.gid,
             rdev: self.rdev,
@@ -416,7 +456,7 @@ impl Attributes {
             mtime: self.mtime,
             atime: self.atime,
             ctime: self.ctime,
-            layout: (&self.layout).into(),
+            layout: (&*self.layout).into(),
             time_warp_seq: self.time_warp_seq,
         };
         ClientCaps {

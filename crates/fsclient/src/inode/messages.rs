@@ -1,8 +1,8 @@
 //! An inode and its MDS: what replies and messages about the capability change, and what is sent.
 
-use super::Inode;
 use super::attributes::{Attributes, NewerHere};
 use super::capability::{Issued, Needs};
+use super::{Inode, WriteBack};
 use crate::api::SetAttr;
 use maps::MdsRank;
 use msgs::{
@@ -35,7 +35,7 @@ impl Inode {
     /// what gives a capability back that is replaced or not taken.
     pub(crate) fn update(&mut self, rank: MdsRank, stat: &InodeStat) -> Option<(MdsRank, CapReleaseItem)> {
         let (newer, replaces) = (self.newer_here(), self.caps.cap().is_none());
-        self.attrs.update(stat, newer, replaces, self.data.dirty_mut());
+        self.data.edit(|data| self.attrs.update(stat, newer, replaces, data.dirty_mut()));
         if !self.key.is_head() {
             self.take_bits_of_snapshot(Caps(stat.cap.caps));
             return None;
@@ -54,7 +54,7 @@ impl Inode {
     /// that we know of data that are in its journal only.
     fn doubt_place_of_data(&mut self) {
         if self.attrs.is_file() && (1..=small_file::MAX_BYTES).contains(&self.attrs.size()) {
-            self.data.doubt_place();
+            self.data.edit(WriteBack::doubt_place);
         }
     }
 
@@ -105,17 +105,17 @@ impl Inode {
                 self.stop_work();
             }
             if lost.has_any(cap::FILE_WR | cap::FILE_BUFFER) {
-                self.data.not_fresh();
+                self.data.edit(WriteBack::not_fresh);
             }
             if drops_dirty_data(lost) {
-                self.data.dirty_mut().discard();
+                self.data.edit(|data| data.dirty_mut().discard());
             }
             // Bits that the message revokes are still held: what was changed under them is newer here.
             let newer = self.newer_here();
             self.attrs.update_granted(msg, newer);
         }
         let (file, newer) = (msg.file(), self.newer_here());
-        self.attrs.update_file(&file, newer, self.data.dirty_mut());
+        self.data.edit(|data| self.attrs.update_file(&file, newer, data.dirty_mut()));
         self.caps.set_max_size(file.max_size);
     }
 
@@ -125,7 +125,8 @@ impl Inode {
         }
         self.pages.note_right(self.may_keep_pages());
         self.trust.note_right(self.knows_attributes());
-        self.told_names.note_right(self.may(cap::FILE_SHARED));
+        let may_believe = self.may(cap::FILE_SHARED);
+        self.told_names.edit(|told| told.note_right(may_believe));
         if issued == Issued::SharedTurned {
             self.names.turned();
         }
@@ -137,13 +138,14 @@ impl Inode {
         self.caps.take_flush_ack(tid);
         let is_taken = ack.inline_version == small_file::IN_JOURNAL;
         let keeps = self.usage.access().writes && self.may(cap::FILE_WR | cap::FILE_BUFFER);
-        self.data.take_flush_ack(tid, is_taken, keeps && !self.caps.is_revoked());
+        let keeps = keeps && !self.caps.is_revoked();
+        self.data.edit(|data| data.take_flush_ack(tid, is_taken, keeps));
     }
 
     /// The capability is gone, and with it the belief in everything that rested on it.
     pub(crate) fn lose_cap(&mut self) {
         self.caps.lose_cap();
-        self.data.keep_from_journal();
+        self.data.edit(WriteBack::keep_from_journal);
         self.pages.note_right(false);
         self.withdraw_belief();
         self.names.turned();
@@ -159,7 +161,7 @@ impl Inode {
         self.attrs.forget_time_warps();
         let lost = changes || !self.data.dirty().is_empty();
         if lost {
-            self.data.lose();
+            self.data.edit(WriteBack::lose);
         }
         lost
     }
@@ -242,7 +244,7 @@ impl Inode {
             self.caps.flush_sent(tid, &message);
         }
         if due.flushes.has_any(cap::FILE_WR) {
-            self.data.send_whole(tid);
+            self.data.edit(|data| data.send_whole(tid));
             self.data.add_whole(tid, &mut message);
         }
         Some(message)

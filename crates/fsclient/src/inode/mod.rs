@@ -30,7 +30,7 @@ use msgs::{Caps, cap, small_file};
 use pages::Pages;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use stdx::{Bufs, Instant, Wall};
+use stdx::{Bufs, Instant, Rare, Wall};
 use striper::Striper;
 use told_names::{Right, ToldNames};
 use trust::Trust;
@@ -59,16 +59,16 @@ pub(crate) struct Inode {
     attrs: Attributes,
     caps: Capability,
     usage: Usage,
-    data: WriteBack,
+    data: Rare<WriteBack>,
     pages: Pages,
     trust: Trust,
     names: NameRight,
-    told_names: ToldNames,
+    told_names: Rare<ToldNames>,
     promised: Promised,
     /// This client works in this directory: it wants to create and unlink without waiting until then.
     works_until: Option<Instant>,
     /// The layout that new files of this directory get, as long as `DIR_CREATE` is held.
-    file_layout: Option<FileLayout>,
+    file_layout: Option<Box<FileLayout>>,
     /// The directory and name where we last saw it.
     parent: Option<(InodeKey, Vec<u8>)>,
 }
@@ -269,7 +269,7 @@ impl Inode {
     pub(crate) fn closed(&mut self, access: Access) {
         self.usage.closed(access);
         if !self.usage.access().writes {
-            self.data.closed();
+            self.data.edit(WriteBack::closed);
         }
     }
 
@@ -306,7 +306,7 @@ impl Inode {
         self.usage.forget_lookups(count);
         if !self.usage.is_referenced() {
             self.trust.forget();
-            self.told_names.forget();
+            self.told_names.edit(ToldNames::forget);
         }
     }
 
@@ -328,7 +328,7 @@ impl Inode {
     /// The time for which local callers may believe a name in this directory that is believed here under its
     /// `Fs`.
     pub(crate) fn tell_name(&mut self, now: Instant, name: &[u8]) -> Duration {
-        self.told_names.tell(now, name)
+        self.told_names.edit(|told| told.tell(now, name))
     }
 
     /// True if local callers may believe a name in this directory.
@@ -338,8 +338,11 @@ impl Inode {
 
     /// Local callers have moved a name that they believe into this directory.
     pub(crate) fn note_told_name(&mut self, now: Instant, name: &[u8]) {
-        self.told_names.note(now, name);
-        self.told_names.note_right(self.may(cap::FILE_SHARED));
+        let has_right = self.may(cap::FILE_SHARED);
+        self.told_names.edit(|told| {
+            told.note(now, name);
+            told.note_right(has_right);
+        });
     }
 
     /// True if local callers believe attributes or names.
@@ -351,7 +354,7 @@ impl Inode {
     /// The capability is about to be given up: what is believed above has to be withdrawn first.
     pub(crate) fn withdraw_belief(&mut self) {
         self.trust.note_right(false);
-        self.told_names.note_right(false);
+        self.told_names.edit(|told| told.note_right(false));
     }
 
     /// True if attributes are believed above that are to be withdrawn, or are being withdrawn.
@@ -376,18 +379,18 @@ impl Inode {
             (false, true) => Right::Revoked,
             (false, false) => Right::GivenBack,
         };
-        self.told_names.start(now, id, right)
+        self.told_names.edit(|told| told.start(now, id, right))
     }
 
     /// Withdrawal `id` of the names takes long. Returns the time after which that is to be noted again.
     pub(crate) fn name_withdrawal_overdue(&mut self, now: Instant, id: u64) -> Option<Duration> {
         let has_right = self.may(cap::FILE_SHARED);
-        self.told_names.overdue(now, id, has_right)
+        self.told_names.edit(|told| told.overdue(now, id, has_right))
     }
 
     /// Drops what was told of names and is not believed any more. Returns true if some may still be.
     pub(crate) fn drop_expired_names(&mut self, now: Instant) -> bool {
-        self.told_names.drop_expired(now);
+        self.told_names.edit(|told| told.drop_expired(now));
         self.told_names.is_told()
     }
 
@@ -396,23 +399,23 @@ impl Inode {
 
     /// The local caller `pid` gets an answer about a name in this directory.
     pub(crate) fn name_answered(&mut self, pid: u32) {
-        self.told_names.used(pid);
+        self.told_names.edit(|told| told.used(pid));
     }
 
     /// The local caller `pid` is about to change names in this directory.
     pub(crate) fn change_begins(&mut self, now: Instant, pid: u32) {
-        self.told_names.change_begins(now, pid);
+        self.told_names.edit(|told| told.change_begins(now, pid));
     }
 
     /// The local caller `pid` has changed names in this directory, or failed to.
     pub(crate) fn change_ends(&mut self, now: Instant, pid: u32) {
-        self.told_names.change_ends(now, pid);
+        self.told_names.edit(|told| told.change_ends(now, pid));
     }
 
     /// True if the caller `pid` may not look a name up in this directory that callers believe: its attributes
     /// are kept back.
     pub(crate) fn is_guarded_from(&mut self, pid: u32) -> bool {
-        self.told_names.is_guarded_from(pid)
+        self.told_names.edit(|told| told.is_guarded_from(pid))
     }
 
     /// True if attributes are believed above that may be stale.
@@ -440,33 +443,37 @@ impl Inode {
 
     /// Has `op` wait until data and attributes are durable.
     pub(crate) fn wait_for_sync(&mut self, op: OpId) {
-        self.data.want_sync();
+        self.data.edit(WriteBack::want_sync);
         self.usage.wait(op);
     }
 
     /// Has `op`, an fsync, wait until data and attributes are durable.
     pub(crate) fn wait_for_fsync(&mut self, op: OpId) {
-        self.data.want_fsync();
+        self.data.edit(WriteBack::want_fsync);
         self.usage.wait(op);
     }
 
     /// Has `op` wait until the data are durable.
     pub(crate) fn wait_for_data(&mut self, op: OpId) {
-        self.data.want_data();
+        self.data.edit(WriteBack::want_data);
         self.usage.wait(op);
     }
 
     /// Has data and attributes leave that have waited for long enough. Those of a file that nobody writes any
     /// more need not be durable at once.
     pub(crate) fn want_old_to_leave(&mut self) {
-        if self.usage.access().writes { self.data.want_sync() } else { self.data.want_data() }
+        if self.usage.access().writes {
+            self.data.edit(WriteBack::want_sync)
+        } else {
+            self.data.edit(WriteBack::want_data)
+        }
     }
 
     /// Forgets the buffered data of a file that nobody can open any more.
     pub(crate) fn discard_removed(&mut self) {
         let is_gone = self.attrs.nlink() == 0 && self.usage.is_closed() && !self.promised.is_any();
         if is_gone && self.is_here_alone() && !self.usage.is_referenced() {
-            self.data.forget_waiting();
+            self.data.edit(WriteBack::forget_waiting);
         }
     }
 
@@ -485,7 +492,7 @@ impl Inode {
 
     /// Nobody waits for data and attributes any more.
     pub(crate) fn end_sync(&mut self) {
-        self.data.end_sync();
+        self.data.edit(WriteBack::end_sync);
     }
 
     pub(crate) fn start_read(&mut self) {
@@ -499,8 +506,10 @@ impl Inode {
     /// Buffers a write.
     pub(crate) fn write(&mut self, offset: u64, data: Bufs, wall: Wall) {
         let end = offset + data.len() as u64;
-        self.data.note_changed(offset);
-        self.data.dirty_mut().write(offset, data);
+        self.data.edit(|buffered| {
+            buffered.note_changed(offset);
+            buffered.dirty_mut().write(offset, data);
+        });
         self.note_write(end, wall);
         self.note_pages();
     }
@@ -508,7 +517,7 @@ impl Inode {
     /// Nothing of this file is anywhere but here: it was just made.
     pub(crate) fn made_here(&mut self) {
         if self.attrs.is_file() {
-            self.data.made_here();
+            self.data.edit(WriteBack::made_here);
         }
     }
 
@@ -516,7 +525,7 @@ impl Inode {
     /// instead of to an object. Returns true if it does from now on.
     pub(crate) fn hand_over(&mut self) -> bool {
         if self.data.is_changed() {
-            return self.data.hand_over(self.attrs.size());
+            return self.data.edit(|data| data.hand_over(self.attrs.size()));
         }
         let most = small_file::MAX_BYTES;
         let attrs = &self.attrs;
@@ -524,7 +533,7 @@ impl Inode {
         let is_uncut = attrs.truncation().seq <= 1 && attrs.nlink() > 0;
         let is_alone = self.may(cap::FILE_WR | cap::FILE_BUFFER) && !self.caps.is_revoked();
         let is_awaited = self.data.is_fsynced() && self.usage.has_waiters();
-        is_awaited && fits && is_uncut && is_alone && self.data.hand_over(self.attrs.size())
+        is_awaited && fits && is_uncut && is_alone && self.data.edit(|data| data.hand_over(self.attrs.size()))
     }
 
     /// True if a write that ends at `end` may change the content that is in the journal: it goes there again.
@@ -534,28 +543,30 @@ impl Inode {
 
     /// The MDS takes no data: those of a small new file go to an object.
     pub(crate) fn keep_from_journal(&mut self) {
-        self.data.keep_from_journal();
+        self.data.edit(WriteBack::keep_from_journal);
     }
 
     /// The MDS has stored the content in an object.
     pub(crate) fn stored(&mut self) {
-        self.data.stored();
+        self.data.edit(WriteBack::stored);
     }
 
     /// Cuts buffered data off at `size`.
     pub(crate) fn truncate_buffered(&mut self, size: u64) {
-        self.data.not_fresh();
+        self.data.edit(WriteBack::not_fresh);
         // What has changed since it went into the journal goes there as a whole, and is cut then.
         if !self.data.is_changed() {
-            self.data.dirty_mut().truncate(size);
+            self.data.edit(|data| data.dirty_mut().truncate(size));
         }
     }
 
     /// Forgets buffered data in a hole, and has those in flight arrive.
     pub(crate) fn punch_buffered(&mut self, offset: u64, end: u64) {
-        self.data.not_fresh();
-        self.data.dirty_mut().punch(offset, end);
-        self.data.want_sync();
+        self.data.edit(|data| {
+            data.not_fresh();
+            data.dirty_mut().punch(offset, end);
+            data.want_sync();
+        });
     }
 
     /// Hands out the next buffered extent to be written, at most `max` bytes of one object.
@@ -566,26 +577,26 @@ impl Inode {
         // unit.
         let unit =
             if layout.stripe_count == 1 { striper.object_size() } else { u64::from(layout.stripe_unit) };
-        let flight = self.data.take_off(max, unit)?;
+        let flight = self.data.edit(|data| data.take_off(max, unit))?;
         Some((striper, flight))
     }
 
     /// The flight at `offset` has ended.
     pub(crate) fn landed(&mut self, offset: u64, result: Result<(), Errno>) {
-        self.data.landed(offset, result);
+        self.data.edit(|data| data.landed(offset, result));
     }
 
     /// Counts the buffered bytes again. Returns the former and the new count.
     pub(crate) fn recount(&mut self) -> (u64, u64) {
-        self.data.recount()
+        self.data.edit(WriteBack::recount)
     }
 
     /// Ends what was wanted and is done. Returns true if nothing is left to be flushed.
     pub(crate) fn settle_write_back(&mut self) -> bool {
-        self.data.update_data_wanted();
+        self.data.edit(WriteBack::update_data_wanted);
         let clean = !self.has_unflushed();
         if clean {
-            self.data.end_sync();
+            self.data.edit(WriteBack::end_sync);
         }
         clean
     }
@@ -640,12 +651,12 @@ impl Inode {
 
     /// Takes the error of a failed write of which a handle was not told yet; it knows the first `seen`.
     pub(crate) fn take_error(&mut self, seen: &mut u64) -> Option<Errno> {
-        self.data.take_error(seen)
+        self.data.edit(|data| data.take_error(seen))
     }
 
     /// The same, if nobody was told of it.
     pub(crate) fn take_untold_error(&mut self) -> Option<Errno> {
-        self.data.take_untold_error()
+        self.data.edit(WriteBack::take_untold_error)
     }
 
     /// True if somebody waits for buffered data to arrive: a local caller, or whoever revokes the right to
@@ -688,7 +699,7 @@ impl Inode {
     /// Callers have forgotten what invalidation `id` is about. Returns false if that is not the one under
     /// way.
     pub(crate) fn finish_invalidation(&mut self, id: u64) -> bool {
-        self.trust.finish(id) || self.told_names.finish(id) || self.pages.finish(id)
+        self.trust.finish(id) || self.told_names.edit(|told| told.finish(id)) || self.pages.finish(id)
     }
 
     /// A name in this directory is forgotten that may exist.

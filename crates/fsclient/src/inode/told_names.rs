@@ -1,8 +1,9 @@
 //! Names of a directory that local callers believe without asking, and taking that belief back.
 
 use std::collections::BTreeSet;
+use std::hash::BuildHasherDefault;
 use std::time::Duration;
-use stdx::{FastSet, Instant};
+use stdx::{ConstDefault, FastSet, Instant};
 
 /// The time for which a name is told.
 const TOLD_FOR: Duration = Duration::from_secs(1);
@@ -33,7 +34,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 /// go on to change the directory.
 ///
 /// Invariant: `recent`, `older` and the withdrawal hold every name that callers may believe.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Debug, Default)]
 pub(crate) struct ToldNames {
     /// Names that were told since `turned_at`.
     recent: FastSet<Box<[u8]>>,
@@ -62,7 +63,7 @@ pub(super) enum Right {
     GivenBack,
 }
 
-#[derive(Debug)]
+#[derive(PartialEq, Debug)]
 struct Withdrawal {
     id: u64,
     phase: Phase,
@@ -79,6 +80,23 @@ enum Phase {
     Guarded(Instant),
     /// The names have run out.
     Lapsed,
+}
+
+impl ConstDefault for ToldNames {
+    fn const_default() -> &'static Self {
+        const {
+            &Self {
+                recent: FastSet::with_hasher(BuildHasherDefault::new()),
+                older: FastSet::with_hasher(BuildHasherDefault::new()),
+                turned_at: Instant(0),
+                silent_until: Instant(0),
+                silence: Duration::ZERO,
+                withdrawal: None,
+                last_change: None,
+                unsure: false,
+            }
+        }
+    }
 }
 
 impl ToldNames {

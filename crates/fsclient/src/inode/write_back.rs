@@ -3,7 +3,7 @@
 use super::small_files::SmallFile;
 use crate::dirty::{Dirty, Flight};
 use msgs::{ClientCaps, small_file};
-use stdx::{Buf, Bufs};
+use stdx::{Buf, Bufs, ConstDefault};
 use wire::Errno;
 
 /// Buffered writes of one file.
@@ -11,7 +11,7 @@ use wire::Errno;
 /// Invariants: a file whose data are in the MDS's journal has none buffered, and one whose data are on their
 /// way there has them in flight and no others; `counted_bytes` is this file's part of the client's total, and
 /// lags behind `dirty` only until the next [`WriteBack::recount`].
-#[derive(Debug, Default)]
+#[derive(PartialEq, Debug, Default)]
 pub(crate) struct WriteBack {
     dirty: Dirty,
     counted_bytes: u64,
@@ -30,6 +30,25 @@ pub(crate) struct WriteBack {
     error: Option<Errno>,
     /// The failures that somebody was told of. Who opens the file is told of the others.
     told: u64,
+}
+
+impl ConstDefault for WriteBack {
+    fn const_default() -> &'static Self {
+        const {
+            &Self {
+                dirty: Dirty::new(),
+                counted_bytes: 0,
+                sync_wanted: false,
+                data_wanted: false,
+                is_fsynced: false,
+                small_file: SmallFile::InObjects,
+                content: None,
+                failures: 0,
+                error: None,
+                told: 0,
+            }
+        }
+    }
 }
 
 impl WriteBack {
