@@ -102,7 +102,7 @@ const PEER_SIZE: usize = 21;
 pub enum CapBody {
     /// Of all operations but the next.
     File(CapFile),
-    /// Of EXPORT and IMPORT.
+    /// Of EXPORT: the capability at the next authority.
     Peer(CapPeer),
 }
 
@@ -153,6 +153,8 @@ pub struct ClientCaps {
     pub snap_trace: Vec<SnapRealmInfo>,
     /// File locks held, encoded.
     pub flock: Vec<u8>,
+    /// Of IMPORT: the capability at the former authority.
+    pub former: CapPeer,
     /// [`super::INLINE_NONE`] for none.
     pub inline_version: u64,
     /// Inline data.
@@ -186,16 +188,12 @@ pub struct ClientCaps {
 }
 
 impl ClientCaps {
-    /// The file state; zeros in EXPORT and IMPORT.
+    /// The file state; zeros in EXPORT.
     pub fn file(&self) -> CapFile {
         match self.body {
             CapBody::File(file) => file,
             CapBody::Peer(_) => CapFile::default(),
         }
-    }
-
-    fn is_migration(&self) -> bool {
-        matches!(self.op, cap_op::EXPORT | cap_op::IMPORT)
     }
 
     fn encode_head(&self, snap_trace_len: usize, w: &mut Writer) {
@@ -247,7 +245,8 @@ impl ClientCaps {
         r.get::<u32>()?; // the xattrs' length is that of the middle segment
         out.xattr_version = r.get()?;
         let mut body = Reader::new(r.take(BODY_SIZE)?);
-        out.body = if out.is_migration() { CapBody::Peer(body.get()?) } else { CapBody::File(body.get()?) };
+        let is_export = out.op == cap_op::EXPORT;
+        out.body = if is_export { CapBody::Peer(body.get()?) } else { CapBody::File(body.get()?) };
         Ok((out, snap_trace_len))
     }
 }
@@ -269,6 +268,9 @@ impl Message for ClientCaps {
         self.encode_head(trace.len(), &mut w);
         w.raw(&trace);
         w.put(&self.flock);
+        if self.op == cap_op::IMPORT {
+            w.put(&self.former);
+        }
         w.put(&self.inline_version);
         w.put(&self.inline_data);
         w.put(&self.osd_epoch_barrier);
@@ -297,7 +299,9 @@ impl Message for ClientCaps {
         let (mut out, snap_trace_len) = Self::decode_head(r)?;
         out.snap_trace = SnapRealmInfo::decode_trace(r.take(snap_trace_len)?)?;
         out.flock = since(r, v, 2)?;
-        // Version 3 put the peer of a migration here; since 4 it is in the body.
+        if out.op == cap_op::IMPORT {
+            out.former = since(r, v, 3)?;
+        }
         out.inline_version = since(r, v, 4)?;
         out.inline_data = since(r, v, 4)?;
         out.osd_epoch_barrier = since(r, v, 5)?;
@@ -320,14 +324,14 @@ impl Message for ClientCaps {
 impl Sample for ClientCaps {
     fn sample(rng: &mut stdx::Rng) -> Self {
         let op = rng.below(13) as u32;
-        let migration = matches!(op, cap_op::EXPORT | cap_op::IMPORT);
         Self {
             op,
             ino: Sample::sample(rng),
             cap_id: Sample::sample(rng),
             caps: Sample::sample(rng),
             dirty: Sample::sample(rng),
-            body: if migration {
+            former: if op == cap_op::IMPORT { Sample::sample(rng) } else { CapPeer::default() },
+            body: if op == cap_op::EXPORT {
                 CapBody::Peer(Sample::sample(rng))
             } else {
                 CapBody::File(Sample::sample(rng))
