@@ -183,6 +183,9 @@ pub enum Output<Reply> {
         /// The answer.
         reply: Reply,
     },
+    /// From now on introduce yourself on new connections by this number: a metadata server is `mds.RANK`, whatever
+    /// its name is, and clients compare.
+    Number(u32),
     /// From now on authenticate accepted connections with these keys. Until the first one, none is accepted.
     Keys(Arc<auth::ServerKeys>),
     /// Monitors: further global ids that may be given to clients (committed before this output;

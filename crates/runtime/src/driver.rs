@@ -292,6 +292,7 @@ where
                 let answer = self.requests.remove(&id);
                 answer.expect("a node answers each request once").give(reply);
             }
+            Output::Number(number) => self.net.set_number(number),
             Output::Keys(keys) => self.net.set_keys(keys),
             Output::GlobalIds(range) => self.net.add_global_ids(range),
             Output::Event(event) => self.report(&event),

@@ -133,6 +133,11 @@ impl Net {
         self.shared.num.set(-1);
     }
 
+    /// [`node::Output::Number`].
+    pub(crate) fn set_number(&self, number: u32) {
+        self.shared.num.set(number.into());
+    }
+
     /// [`node::Output::Keys`].
     pub(crate) fn set_keys(&self, keys: Arc<ServerKeys>) {
         self.shared.keys.send_replace(Some(keys));

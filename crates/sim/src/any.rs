@@ -27,6 +27,7 @@ impl<N, Request, Reply> Daemon<N, Request, Reply> {
             Output::Disk { id, op } => Output::Disk { id, op },
             Output::AdminReply { id, code, output } => Output::AdminReply { id, code, output },
             Output::Reply { reply, .. } => match reply {},
+            Output::Number(number) => Output::Number(number),
             Output::Keys(keys) => Output::Keys(keys),
             Output::GlobalIds(range) => Output::GlobalIds(range),
             Output::Event(event) => Output::Event(event),

@@ -136,6 +136,8 @@ impl<Req, Rep> World<Req, Rep> {
                 self.trace.note(self.now, &[5, host.0 as u64, id.0], format_args!("{id} answered"));
                 self.replies.push((host, id, reply));
             }
+            // No simulated peer looks at it.
+            Output::Number(_) => {}
             Output::Keys(keys) => self.hosts[host.0].keys = Some(keys),
             Output::GlobalIds(range) => {
                 self.hosts[host.0].global_ids.push(range);
