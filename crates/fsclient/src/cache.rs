@@ -19,8 +19,8 @@ use crate::references::References;
 use inodes::Inodes;
 use maps::{MdsRank, ceph_str_hash_rjenkins};
 use msgs::{
-    CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat,
-    cap_op, snap_op,
+    CapBody, CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat,
+    LeaseStat, cap_op, snap_op,
 };
 use rados::SnapContext;
 use std::collections::{BTreeMap, BTreeSet};
@@ -279,12 +279,19 @@ impl Cache {
             self.inode_changed(key);
             return None;
         }
+        if msg.op == cap_op::IMPORT {
+            self.learn_realms(&msg.snap_trace);
+            if self.inodes.get_mut(&key).is_some_and(|inode| inode.take_moved_cap(rank, msg)) {
+                self.inode_changed(key);
+                return None;
+            }
+        }
         let is_held =
             |i: &&mut Inode| i.caps().cap().is_some_and(|c| c.id() == msg.cap_id && c.auth_rank() == rank);
         let Some(inode) = self.inodes.get_mut(&key).filter(is_held) else {
             // We have given it up, and the release may still be on its way. The message does not bring it
             // back: for the MDS the capability ends with that release.
-            if matches!(msg.op, cap_op::REVOKE | cap_op::GRANT) {
+            if matches!(msg.op, cap_op::REVOKE | cap_op::GRANT | cap_op::IMPORT) {
                 let (cap_id, migrate_seq) = (msg.cap_id, msg.migrate_seq);
                 self.releases
                     .push((rank, CapReleaseItem { ino: msg.ino, cap_id, migrate_seq, seq: msg.seq }));
@@ -294,7 +301,11 @@ impl Cache {
         let mut error = None;
         match msg.op {
             cap_op::GRANT | cap_op::REVOKE | cap_op::TRUNC => inode.take_cap_message(msg),
-            // The MDS has dropped the capability: nothing tells us yet that another rank has it.
+            cap_op::EXPORT if matches!(msg.body, CapBody::Peer(peer) if peer.mds >= 0) => {
+                let CapBody::Peer(next) = &msg.body else { return None };
+                inode.move_cap(next);
+            }
+            // The MDS has dropped the capability, and nothing tells us that another rank has it.
             cap_op::EXPORT if inode.lose_all() => {
                 error = Some(format!("the MDS has dropped the capability on inode {:x}", msg.ino));
             }
@@ -653,6 +664,15 @@ impl Cache {
             flush.remove();
         }
         0
+    }
+
+    /// The flushes of an inode that a rank gets again which has its capability now, by tid.
+    pub(crate) fn repeat_flushes_of(&mut self, key: InodeKey) -> BTreeMap<u64, ClientCaps> {
+        let oldest_flush_tid = self.oldest_flush();
+        let Some(inode) = self.inodes.get(&key) else { return BTreeMap::new() };
+        let of_inode = self.flushes.iter().filter(|(_, of)| **of == key);
+        let repeat = |tid: u64| Some((tid, ClientCaps { oldest_flush_tid, ..inode.repeat_flush(tid)? }));
+        of_inode.filter_map(|(tid, _)| repeat(*tid)).collect()
     }
 
     /// The flushes that the next MDS of `rank` gets again ahead of the claims, by tid.

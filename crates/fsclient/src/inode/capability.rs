@@ -2,7 +2,7 @@
 //! be flushed.
 
 use maps::MdsRank;
-use msgs::{CapReleaseItem, Caps, ClientCaps, DentryRelease, InodeStatCap, cap, cap_op};
+use msgs::{CapPeer, CapReleaseItem, Caps, ClientCaps, DentryRelease, InodeStatCap, cap, cap_op};
 use std::collections::BTreeMap;
 
 /// Bits that an MDS keeps for clients that have not come back to it.
@@ -34,6 +34,8 @@ pub(crate) struct Cap {
     /// A revocation took away only what was given up already. The message that said so may have come too
     /// early for the MDS to count.
     owes_answer: bool,
+    /// Its rank has handed it over, and the other has not said so yet: nothing is sent about it until then.
+    is_moving: bool,
     /// The session is lost. The next MDS keeps what we may have written under, but others may change what we
     /// only know: shared bits count for nothing until it has our claim.
     is_suspended: bool,
@@ -53,6 +55,7 @@ impl Cap {
             wanted: Caps::NONE,
             is_assumed: false,
             owes_answer: false,
+            is_moving: false,
             is_suspended: false,
         }
     }
@@ -68,6 +71,11 @@ impl Cap {
     /// The snapshot realm that the inode is in.
     pub(crate) fn realm(&self) -> u64 {
         self.realm
+    }
+
+    /// Number of migrations between ranks.
+    pub(super) fn mseq(&self) -> u32 {
+        self.mseq
     }
 
     /// The item that gives the capability back.
@@ -289,6 +297,29 @@ impl Capability {
         (lost, self.set_issued(msg.caps))
     }
 
+    /// The rank has handed the capability over to another.
+    pub(super) fn move_to(&mut self, next: &CapPeer) {
+        if let Some(cap) = &mut self.cap {
+            (cap.id, cap.auth_rank, cap.mseq) = (next.cap_id, MdsRank(next.mds), next.mseq);
+            cap.seq = next.issue_seq.saturating_sub(1);
+            (cap.issue_seq, cap.is_moving, cap.owes_answer) = (cap.seq, true, false);
+            self.requested_max_size = 0;
+        }
+    }
+
+    /// The capability came from another rank, which `msg` names. Returns true if it is the one that is held.
+    pub(super) fn arrive(&mut self, rank: MdsRank, msg: &ClientCaps) -> bool {
+        let Some(cap) = &mut self.cap else { return false };
+        let is_told = cap.id == msg.cap_id && cap.auth_rank == rank;
+        let is_untold = cap.id == msg.former.cap_id && cap.auth_rank.0 == msg.former.mds;
+        if is_told || is_untold {
+            (cap.id, cap.auth_rank, cap.realm) = (msg.cap_id, rank, msg.realm);
+            (cap.issue_seq, cap.is_moving) = (msg.seq, false);
+            self.requested_max_size = 0;
+        }
+        is_told || is_untold
+    }
+
     /// Takes the acknowledgement of the flush `tid`.
     pub(super) fn take_flush_ack(&mut self, tid: u64) {
         self.flushing.remove(&tid);
@@ -347,7 +378,7 @@ impl Capability {
         self.requested_max_size = 0;
         let Some(cap) = &mut self.cap else { return };
         (cap.seq, cap.issue_seq, cap.mseq) = (0, 0, 0);
-        cap.owes_answer = false;
+        (cap.owes_answer, cap.is_moving) = (false, false);
     }
 
     /// The flush `tid` for the next MDS, which gets it ahead of the claims.
@@ -383,7 +414,7 @@ impl Capability {
 
     /// The message about the capability that is due now, if any.
     pub(super) fn due(&self, needs: Needs) -> Option<Due> {
-        let cap = self.cap.as_ref()?;
+        let cap = self.cap.as_ref().filter(|cap| !cap.is_moving)?;
         let (wanted, revoked) = (needs.wanted, self.is_revoked());
         // Size and times follow the data that they describe, unless a caller waits for both: until it is
         // answered it may find neither after a crash. Mode and owner need not wait.

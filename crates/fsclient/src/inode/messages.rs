@@ -6,8 +6,8 @@ use super::{Inode, WriteBack};
 use crate::api::SetAttr;
 use maps::MdsRank;
 use msgs::{
-    CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientQuota, DentryRelease, InodeStat, cap, cap_flag,
-    cap_op, small_file,
+    CapPeer, CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientQuota, DentryRelease, InodeStat, cap,
+    cap_flag, cap_op, small_file,
 };
 use stdx::Wall;
 
@@ -81,6 +81,10 @@ impl Inode {
         if let Some(old) = self.caps.cap().filter(|_| self.caps.is_replaced_by(rank, &stat.cap)) {
             let from = old.auth_rank();
             if from != rank {
+                if stat.cap.mseq < old.mseq() {
+                    // From before it was handed over.
+                    return None;
+                }
                 // Capabilities of several ranks on one inode are not kept: only its authority's.
                 if stat.cap.flags & IS_AUTHORITY == 0 {
                     let (cap_id, migrate_seq, seq) = (stat.cap.cap_id, stat.cap.mseq, stat.cap.seq);
@@ -93,6 +97,20 @@ impl Inode {
         let issued = self.caps.take_reply(rank, &stat.cap);
         self.follow_issued(issued);
         given_up
+    }
+
+    /// The rank has handed the capability over to another one, which is about to say so.
+    pub(crate) fn move_cap(&mut self, next: &CapPeer) {
+        self.caps.move_to(next);
+    }
+
+    /// Another rank has the capability now. Returns false if it is not held any more.
+    pub(crate) fn take_moved_cap(&mut self, rank: MdsRank, msg: &ClientCaps) -> bool {
+        let is_held = self.caps.arrive(rank, msg);
+        if is_held {
+            self.take_cap_message(msg);
+        }
+        is_held
     }
 
     /// Takes a grant, revocation or truncation of the capability that is held.

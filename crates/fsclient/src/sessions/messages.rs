@@ -9,8 +9,8 @@ use crate::requests::{Recall, Replied};
 use crate::session::State;
 use maps::MdsRank;
 use msgs::{
-    Body, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession, CreatedInode, MdsOp,
-    RefusedLock, cap_op, lease_action, session_metadata, session_op,
+    Body, CapBody, ClientCaps, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession,
+    CreatedInode, MdsOp, RefusedLock, cap_op, lease_action, session_metadata, session_op,
 };
 use node::{ConnId, Event, Level, Msg, Output};
 use std::collections::BTreeSet;
@@ -26,8 +26,14 @@ impl Sessions {
             Body::ClientReply(reply) => self.reply(rank, msg.tid, *reply, env),
             Body::ClientRequestForward(forward) => self.forward(rank, msg.tid, &forward, env),
             Body::ClientCaps(caps) => {
+                self.note_migration(rank, &caps);
                 if let Some(detail) = env.cache.cap_message(rank, msg.tid, &caps) {
                     env.out.push(Output::Event(Event::new(Level::Error, "writes_lost", detail)));
+                }
+                if caps.op == cap_op::IMPORT {
+                    for (tid, flush) in env.cache.repeat_flushes_of(InodeKey::head(caps.ino)) {
+                        self.send(rank, Body::from(flush), tid, env.out);
+                    }
                 }
             }
             Body::ClientLease(lease) if lease.action == lease_action::REVOKE => {
@@ -48,6 +54,16 @@ impl Sessions {
         // Of what an MDS asks for, others may wait for the end.
         if !is_answer {
             self.session(rank).send_gathered(env.out);
+        }
+    }
+
+    /// A capability moves from one rank to another: a session with the other is needed.
+    fn note_migration(&mut self, rank: MdsRank, caps: &ClientCaps) {
+        if let (cap_op::EXPORT, CapBody::Peer(next)) = (caps.op, caps.body)
+            && next.mds >= 0
+            && MdsRank(next.mds) != rank
+        {
+            self.wanted.insert(MdsRank(next.mds));
         }
     }
 

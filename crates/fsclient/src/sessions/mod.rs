@@ -18,7 +18,7 @@ use msgs::{
     FileLockArgs, MdsOp, cap_flag, cephfs_feature, lock_kind, lock_rule, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Output, Target};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use stdx::{Instant, Now};
 use wire::{EntityType, Errno, Utime};
@@ -87,6 +87,8 @@ pub(crate) struct Sessions {
     map: MdsMap,
     sessions: BTreeMap<MdsRank, Session>,
     requests: Requests,
+    /// Ranks to which capabilities move, and with which there is no session yet.
+    wanted: BTreeSet<MdsRank>,
     /// Operations that wait for the safe answers to requests, each up to this one.
     journal_waiters: BTreeMap<OpId, u64>,
     /// Changes that were answered and are lost, and nobody who syncs was told so.
@@ -108,6 +110,7 @@ impl Sessions {
             map: MdsMap::default(),
             sessions: BTreeMap::new(),
             requests: Requests::default(),
+            wanted: BTreeSet::new(),
             journal_waiters: BTreeMap::new(),
             lost: 0,
             is_evicted: false,
@@ -308,7 +311,12 @@ impl Sessions {
     /// Opens the sessions that requests wait for and that do not exist yet.
     pub(crate) fn open_needed(&mut self, env: &mut Env<'_>) {
         self.redirect_requests(env.cache);
-        for rank in self.requests.ranks_with_unsent() {
+        let is_there = |rank: &MdsRank| self.sessions.get(rank).is_some_and(|session| !session.is_closed());
+        let wanted = std::mem::take(&mut self.wanted).into_iter().filter(|rank| !is_there(rank)).collect();
+        self.wanted = wanted;
+        let mut needed = self.requests.ranks_with_unsent();
+        needed.extend(&self.wanted);
+        for rank in needed {
             let session = self.session(rank);
             let is_idle = session.is_closed() && session.deadline().is_none();
             let is_open = session.state() == State::Open;
