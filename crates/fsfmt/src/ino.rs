@@ -43,6 +43,20 @@ impl Ino {
         Self(0x600 + 10 * u64::from(rank))
     }
 
+    /// The rank that a directory of a rank's own belongs to; that of all else that is stored alone is 0.
+    pub fn owner(self) -> u32 {
+        match self.0 {
+            ino @ 0x100..0x600 => (ino - 0x100) as u32,
+            ino @ 0x600..0x1000 => ((ino - 0x600) / 10) as u32,
+            _ => 0,
+        }
+    }
+
+    /// The rank whose numbers have this one: it has made the inode.
+    pub fn maker(self) -> u32 {
+        u32::try_from(self.0 / Self::FIRST_USER).unwrap_or(u32::MAX).saturating_sub(1)
+    }
+
     /// The first number of users' files and directories, and the size of each rank's range.
     pub const FIRST_USER: u64 = 1 << 40;
 

@@ -22,6 +22,7 @@ mod refragment;
 mod snapshot;
 mod sparse;
 mod subject;
+mod subtree;
 pub mod tables;
 mod txn;
 
@@ -37,4 +38,5 @@ pub use pending::Pending;
 pub use pending_tables::PendingTables;
 pub use refragment::Refragment;
 pub use snapshot::{OldInode, Realm, SnapInfo, SnapRecord, SnapTable, snap_key, snap_state};
+pub use subtree::{PrefixEntry, SubtreeRecord, parse_subtree_key, subtree_key};
 pub use txn::{TxnId, txn_key};

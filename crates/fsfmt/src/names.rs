@@ -32,6 +32,11 @@ pub fn ino_table(rank: u32) -> String {
     format!("mds{rank}_inotable")
 }
 
+/// The partition: the subtrees that have an authority of their own, with a record of each.
+pub fn partition() -> String {
+    "mds_partition".to_owned()
+}
+
 /// Prepared transactions of a rank that its journal holds no more. Used by operations over several ranks.
 pub fn prepared_table(rank: u32) -> String {
     format!("mds{rank}_prepared")

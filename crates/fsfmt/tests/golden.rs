@@ -9,8 +9,8 @@ use fsfmt::journal::JournalHeader;
 use fsfmt::tables::{InoTable, LockRecord, SessionRecord};
 use fsfmt::{
     Ancestor, BackPointer, ClientRange, Dentry, DentryKey, DirFrag, DirStat, Event, Fnode, Frag, FragTree,
-    Ino, InoRange, InodeData, InodeKey, Link, NestStat, OldInode, PackRecord, PackedData, Pin, PreparedTxn,
-    Quota, Realm, SnapInfo, SnapRecord, SnapTable, Subtree, TxnId, Update,
+    Ino, InoRange, InodeData, InodeKey, Link, NestStat, OldInode, PackRecord, PackedData, Pin, PrefixEntry,
+    PreparedTxn, Quota, Realm, SnapInfo, SnapRecord, SnapTable, Subtree, SubtreeRecord, TxnId, Update,
 };
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -87,7 +87,8 @@ macro_rules! golden {
 golden! {
     Ancestor BackPointer ClientRange Dentry DentryKey DirFrag DirStat Event Fnode Frag FragTree Ino InoRange
     InoTable InodeData InodeKey JournalHeader Link LockRecord NestStat OldInode PackRecord PackedData Pin
-    PreparedTxn Quota Realm SessionRecord SnapInfo SnapRecord SnapTable Subtree TxnId
+    PrefixEntry PreparedTxn Quota Realm SessionRecord SnapInfo SnapRecord SnapTable Subtree SubtreeRecord
+    TxnId
 }
 
 #[test]

@@ -1,116 +1,256 @@
-//! Authority over directory fragments: the rank that may change an entry and answers for it (the paper's
-//! section 4.2). Every read of an operation asks for it; with one rank the answer is always [`Auth::Here`].
+//! Authority over the name space (the paper's section 4.2): which rank may change a directory and answers for
+//! it. Every read of an operation asks.
+//!
+//! A *subtree* is a directory with everything below it, down to the next subtree: its inode, all its fragments
+//! and what is in them belong to one rank. What is in no other subtree belongs to rank 0
+//! (docs/adr/0021-authority-moves-by-one-write.md).
 
 use crate::types::Need;
-use fsfmt::{DirFrag, Subtree};
+use fsfmt::{Ino, SubtreeRecord};
 use maps::MdsRank;
 use std::collections::BTreeMap;
 
-/// The authority over a fragment.
+/// The authority over a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Auth {
     /// This rank has the authority.
     Here,
     /// Another rank has it.
     Rank(MdsRank),
-    /// No rank at present: a migration is undecided.
-    Frozen,
+    /// No rank at present: the subtree of this root is being handed over.
+    Frozen(Ino),
 }
 
-/// The partition of the name space as far as this rank knows it: the roots of subtrees, each with its rank. A
-/// fragment belongs to the nearest root above it.
+/// What this rank has to do with a subtree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// It has the authority.
+    Own,
+    /// It has the authority, and is about to hand it over: operations wait, what clients hold changes still.
+    Settling,
+    /// What clients hold here is being handed over: nothing changes any more.
+    Leaving,
+    /// The record gives it the authority, but what clients hold has not come yet.
+    Arriving,
+    /// Another rank has the authority.
+    Foreign(MdsRank),
+}
+
+/// A subtree with an authority of its own.
+#[derive(Clone, Debug)]
+struct Root {
+    hold: Hold,
+    /// The stored record; none while a part of a subtree of ours is about to become one.
+    record: Option<Box<SubtreeRecord>>,
+}
+
+/// The partition of the name space as far as this rank knows it.
+///
+/// Invariant: `prefix` has the names that lead from the root of the file system to the subtrees that are this
+/// rank's own, and no others.
 #[derive(Debug)]
 pub struct SubtreeMap {
     own: MdsRank,
-    /// Roots by fragment. None of them is foreign or frozen as long as `is_sole`.
-    roots: BTreeMap<DirFrag, Subtree>,
-    is_sole: bool,
+    roots: BTreeMap<Ino, Root>,
+    prefix: BTreeMap<(Ino, Vec<u8>), Ino>,
 }
 
 impl SubtreeMap {
-    /// The partition as seen by a rank that knows no others.
+    /// The partition as seen by a rank that knows of no subtrees.
     pub fn new(own: MdsRank) -> Self {
-        Self { own, roots: BTreeMap::new(), is_sole: true }
+        Self { own, roots: BTreeMap::new(), prefix: BTreeMap::new() }
     }
 
-    /// Sets the journal's subtrees. A subtree of another rank is an error: no version serves several ranks
-    /// yet.
-    pub fn set(&mut self, subtrees: Vec<Subtree>) -> Result<(), String> {
-        let is_own = |s: &Subtree| s.rank == self.own && s.other.is_none();
-        if let Some(foreign) = subtrees.iter().find(|s| !is_own(s)) {
-            return Err(format!("the journal gives subtree {} to rank {}", foreign.dir, foreign.rank));
-        }
-        self.roots = subtrees.into_iter().map(|s| (s.dir, s)).collect();
-        self.is_sole = self.roots.values().all(is_own);
-        Ok(())
+    /// True if everything belongs to this rank.
+    pub fn is_sole(&self) -> bool {
+        self.own == MdsRank(0) && self.roots.is_empty()
     }
 
-    /// The authority over a fragment. `above` names the fragment in which a fragment's directory has its
-    /// entry, if it has one; it may need inodes that are not cached.
-    pub fn of(
-        &self,
-        dir: DirFrag,
-        above: impl Fn(DirFrag) -> Result<Option<DirFrag>, Need>,
-    ) -> Result<Auth, Need> {
-        if self.is_sole {
-            return Ok(Auth::Here);
-        }
-        let mut at = dir;
-        loop {
-            if let Some(root) = self.roots.get(&at) {
-                return Ok(match root {
-                    Subtree { other: Some(_), .. } => Auth::Frozen,
-                    Subtree { rank, .. } if *rank == self.own => Auth::Here,
-                    Subtree { rank, .. } => Auth::Rank(*rank),
-                });
+    /// Takes in a stored record: what this rank has to do with the subtree follows from it.
+    pub fn load(&mut self, root: Ino, record: SubtreeRecord) {
+        let hold = match (record.rank == self.own, record.from) {
+            (true, None) => Hold::Own,
+            (true, Some(_)) => Hold::Arriving,
+            (false, Some(from)) if from == self.own => Hold::Leaving,
+            (false, _) => Hold::Foreign(record.rank),
+        };
+        self.set_with(root, hold, Some(record));
+    }
+
+    /// Sets what this rank has to do with a subtree; its record stays.
+    pub fn set(&mut self, root: Ino, hold: Hold) {
+        let record = self.roots.remove(&root).and_then(|known| known.record);
+        self.set_with(root, hold, record.map(|record| *record));
+    }
+
+    /// Sets both.
+    pub fn set_with(&mut self, root: Ino, hold: Hold, record: Option<SubtreeRecord>) {
+        self.roots.insert(root, Root { hold, record: record.map(Box::new) });
+        self.note_prefixes();
+    }
+
+    /// A subtree is part of the one around it again.
+    pub fn remove(&mut self, root: Ino) {
+        self.roots.remove(&root);
+        self.note_prefixes();
+    }
+
+    fn note_prefixes(&mut self) {
+        self.prefix.clear();
+        for (root, known) in &self.roots {
+            let Some(record) = known.record.as_ref().filter(|_| known.hold == Hold::Own) else { continue };
+            let above =
+                record.prefix.iter().filter_map(|entry| Some((entry.dir?, &entry.name, entry.inode.ino)));
+            for (dir, name, ino) in above.chain([(record.dir, &record.name, *root)]) {
+                self.prefix.insert((dir.ino, name.clone()), ino);
             }
+        }
+    }
+
+    /// What this rank has to do with the subtree that has this root; none if it is no root.
+    pub fn hold(&self, root: Ino) -> Option<Hold> {
+        self.roots.get(&root).map(|known| known.hold)
+    }
+
+    /// The record of a subtree.
+    pub fn record(&self, root: Ino) -> Option<&SubtreeRecord> {
+        self.roots.get(&root)?.record.as_deref()
+    }
+
+    /// True if this rank stores the inode alone, because it is the root of a subtree of its own.
+    pub fn is_alone(&self, ino: Ino) -> bool {
+        match self.roots.get(&ino) {
+            Some(Root { hold: Hold::Own, record }) => record.is_some(),
+            Some(Root { hold: Hold::Settling, record }) => record.is_some(),
+            Some(Root { hold: Hold::Leaving, record }) => record.as_ref().is_some_and(|r| r.was_alone),
+            _ => false,
+        }
+    }
+
+    /// True if what is cached of an inode is a copy of what another rank has.
+    pub fn is_foreign_root(&self, ino: Ino) -> bool {
+        matches!(self.roots.get(&ino), Some(Root { hold: Hold::Foreign(_) | Hold::Arriving, .. }))
+    }
+
+    /// The inode that a name on the way to a subtree of this rank leads to. It stays so while the subtree is
+    /// this rank's.
+    pub fn prefix(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
+        if self.prefix.is_empty() { None } else { self.prefix.get(&(dir, name.to_vec())).copied() }
+    }
+
+    /// All subtrees, with what this rank has to do with each.
+    pub fn iter(&self) -> impl Iterator<Item = (Ino, Hold, Option<&SubtreeRecord>)> {
+        self.roots.iter().map(|(root, known)| (*root, known.hold, known.record.as_deref()))
+    }
+
+    /// The root of the nearest subtree around an inode, itself included; the root of the file system, or a
+    /// directory of a rank's own, if there is no other. `above` returns the directory that an inode has its
+    /// entry in, if it has one; it may need inodes that are not cached.
+    pub fn root_of(&self, ino: Ino, above: impl Fn(Ino) -> Result<Option<Ino>, Need>) -> Result<Ino, Need> {
+        let mut at = ino;
+        while !at.is_base() && !self.roots.contains_key(&at) {
             match above(at)? {
                 Some(parent) => at = parent,
-                // A base directory that is no root belongs to the rank that has it.
-                None => return Ok(Auth::Here),
+                None => return Ok(Ino::mdsdir(self.own.0 as u32)),
             }
         }
+        Ok(at)
+    }
+
+    /// The authority over an inode, and over what is in it if it is a directory.
+    pub fn of(&self, ino: Ino, above: impl Fn(Ino) -> Result<Option<Ino>, Need>) -> Result<Auth, Need> {
+        if self.is_sole() {
+            return Ok(Auth::Here);
+        }
+        let root = self.root_of(ino, above)?;
+        Ok(match self.hold(root) {
+            Some(Hold::Own) => Auth::Here,
+            Some(Hold::Foreign(rank)) => Auth::Rank(rank),
+            Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => Auth::Frozen(root),
+            None if root.owner() == self.own.0 as u32 => Auth::Here,
+            None => Auth::Rank(MdsRank(root.owner() as i32)),
+        })
+    }
+
+    /// The ranks that have something to do with subtrees below the directory `dir`, `dir` excluded, with the
+    /// roots.
+    pub fn below(&self, dir: Ino) -> impl Iterator<Item = (Ino, Hold)> {
+        let is_below = move |record: &SubtreeRecord| {
+            record.dir.ino == dir || record.prefix.iter().any(|entry| entry.inode.ino == dir)
+        };
+        self.roots
+            .iter()
+            .filter(move |(_, known)| known.record.as_deref().is_some_and(is_below))
+            .map(|(root, known)| (*root, known.hold))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsfmt::Ino;
+    use fsfmt::{DirFrag, InodeData, PrefixEntry};
 
-    fn root(ino: Ino, rank: i32) -> Subtree {
-        Subtree { dir: DirFrag::whole(ino), rank: MdsRank(rank), other: None }
+    const FAR: Ino = Ino(Ino::FIRST_USER + 1);
+    const BELOW: Ino = Ino(Ino::FIRST_USER + 2);
+
+    /// Knows that one is below the other.
+    fn above(ino: Ino) -> Result<Option<Ino>, Need> {
+        match ino {
+            BELOW => Ok(Some(FAR)),
+            FAR => Ok(Some(Ino::ROOT)),
+            other => Err(Need::Inode(other.head())),
+        }
     }
 
-    /// Knows no inode.
-    fn above(dir: DirFrag) -> Result<Option<DirFrag>, Need> {
-        Err(Need::Inode(dir.inode()))
+    fn record(rank: i32, from: Option<i32>) -> SubtreeRecord {
+        let top = InodeData { ino: Ino::ROOT, ..InodeData::default() };
+        SubtreeRecord {
+            rank: MdsRank(rank),
+            from: from.map(MdsRank),
+            dir: DirFrag::whole(Ino::ROOT),
+            name: b"far".to_vec(),
+            prefix: vec![PrefixEntry { dir: None, name: Vec::new(), inode: top }],
+            ..SubtreeRecord::default()
+        }
     }
 
     #[test]
     fn one_rank_has_the_authority_over_everything() {
-        let mut map = SubtreeMap::new(MdsRank(0));
-        assert_eq!(map.set(vec![root(Ino::ROOT, 0), root(Ino::mdsdir(0), 0)]), Ok(()));
-        assert_eq!(map.of(DirFrag::whole(Ino(Ino::FIRST_USER)), above), Ok(Auth::Here));
+        let map = SubtreeMap::new(MdsRank(0));
+        assert!(map.is_sole());
+        assert_eq!(
+            map.of(Ino(Ino::FIRST_USER), above),
+            Ok(Auth::Here),
+            "nothing needs to be cached for that"
+        );
     }
 
     #[test]
-    fn a_journal_that_names_another_rank_is_refused() {
-        let mut map = SubtreeMap::new(MdsRank(0));
-        assert!(map.set(vec![root(Ino::ROOT, 1)]).is_err());
-        assert!(map.set(vec![Subtree { other: Some(MdsRank(1)), ..root(Ino::ROOT, 0) }]).is_err());
-        assert_eq!(map.of(DirFrag::whole(Ino::ROOT), above), Ok(Auth::Here));
+    fn what_is_in_no_subtree_belongs_to_rank_0_and_each_rank_has_its_own_directories() {
+        let map = SubtreeMap::new(MdsRank(1));
+        assert_eq!(map.of(BELOW, above), Ok(Auth::Rank(MdsRank(0))));
+        assert_eq!(map.of(Ino::stray(1), above), Ok(Auth::Here));
+        assert_eq!(map.of(Ino::mdsdir(2), above), Ok(Auth::Rank(MdsRank(2))));
+        let unknown = Ino(Ino::FIRST_USER + 9);
+        assert_eq!(map.of(unknown, above), Err(Need::Inode(unknown.head())));
     }
 
     #[test]
-    fn fragments_belong_to_the_nearest_root() {
-        let (far, frozen) = (Ino(Ino::FIRST_USER + 1), Ino(Ino::FIRST_USER + 2));
-        let frozen = Subtree { other: Some(MdsRank(1)), ..root(frozen, 0) };
-        let roots = [root(Ino::ROOT, 0), root(far, 1), frozen];
-        let map = SubtreeMap { own: MdsRank(0), roots: roots.map(|s| (s.dir, s)).into(), is_sole: false };
-        assert_eq!(map.of(DirFrag::whole(far), above), Ok(Auth::Rank(MdsRank(1))));
-        assert_eq!(map.of(frozen.dir, above), Ok(Auth::Frozen));
-        let below = Ino(Ino::FIRST_USER + 3);
-        assert_eq!(map.of(DirFrag::whole(below), above), Err(Need::Inode(below.head())));
+    fn a_record_says_what_each_rank_has_to_do_with_a_subtree() {
+        let cases = [
+            (record(1, None), [Auth::Rank(MdsRank(1)), Auth::Here, Auth::Rank(MdsRank(1))]),
+            (record(1, Some(0)), [Auth::Frozen(FAR), Auth::Frozen(FAR), Auth::Rank(MdsRank(1))]),
+        ];
+        for (record, expected) in cases {
+            for (own, auth) in (0..3).zip(expected) {
+                let mut map = SubtreeMap::new(MdsRank(own));
+                map.load(FAR, record.clone());
+                assert_eq!(map.of(BELOW, above), Ok(auth), "rank {own}");
+                assert_eq!(map.is_alone(FAR), own == 1 && record.from.is_none(), "rank {own}");
+                let is_on_the_way = map.prefix(Ino::ROOT, b"far") == Some(FAR);
+                assert_eq!(is_on_the_way, own == 1 && record.from.is_none());
+                assert_eq!(map.below(Ino::ROOT).map(|(root, _)| root).collect::<Vec<_>>(), [FAR]);
+            }
+        }
     }
 }

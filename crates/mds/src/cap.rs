@@ -34,7 +34,7 @@ pub struct Cap {
     pub issue_seq: u32,
     /// Earlier messages that are not confirmed; few caps have any.
     revoking: Option<Box<Revoking>>,
-    /// Number of moves between authorities; set by migration of subtrees.
+    /// Number of times that it was handed over from one rank to another.
     pub migrate_seq: u32,
     /// Not claimed yet: a client that is absent after our restart may hold it.
     pub is_presumed: bool,
@@ -63,6 +63,13 @@ impl Cap {
     /// A cap that a client claims after this daemon restarted. Its counters restart at both ends.
     pub fn claimed(id: u64, held: u32, wanted: u32) -> Self {
         Self { pending: held, wanted, ..Self::new(id) }
+    }
+
+    /// A cap that another rank hands over with the subtree that it is in: message `seq` and hand-over
+    /// `migrate_seq` are the last there.
+    pub fn handed_over(id: u64, held: u32, wanted: u32, (seq, migrate_seq): (u32, u32)) -> Self {
+        let seq = seq + 1;
+        Self { pending: held, wanted, seq, issue_seq: seq, migrate_seq: migrate_seq + 1, ..Self::new(id) }
     }
 
     /// The same of a client that is about to repeat a flush of what it changed under `bits`, which it gave up

@@ -129,6 +129,8 @@ pub enum IoWhy {
     InoTable,
     /// Copies the entries of fragments that are split or joined, or removes what is left of them.
     Refragment,
+    /// Writes the partition: the record of a subtree, or its root's inode before.
+    Partition,
     /// Removal or truncation of a data object.
     Data(fsfmt::InodeKey),
 }

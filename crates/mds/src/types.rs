@@ -1,6 +1,6 @@
 //! Ids and small types that all of the metadata server shares.
 
-use fsfmt::{DentryKey, DirFrag, InodeKey, TxnId};
+use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use maps::{MdsRank, SnapId};
 use std::num::NonZeroU64;
 use wire::Errno;
@@ -174,13 +174,24 @@ pub enum Need {
     Promised,
     /// An earlier asynchronous request of the same client must have been carried out.
     Earlier(OpId),
-    /// Another rank has the authority over a fragment: a replica of it, or the client asks that rank. Never
-    /// with one rank, as the next two are.
-    Remote(MdsRank, DirFrag),
-    /// The migration of a fragment must be decided.
-    Thaw(DirFrag),
-    /// A transaction of several ranks that changes what is needed must be decided.
-    Prepared(TxnId),
+    /// Another rank has the authority: the client asks that one.
+    Remote(MdsRank),
+    /// The subtree of this root must have been handed over.
+    Thaw(Ino),
+    /// The operation needs all of two subtrees, of which this rank has one: they must be together.
+    Together {
+        /// The root of the one that this rank has.
+        here: Ino,
+        /// The root of the other.
+        there: Ino,
+    },
+}
+
+impl Need {
+    /// True if another rank has what is needed.
+    pub fn is_of_ranks(&self) -> bool {
+        matches!(self, Self::Remote(_) | Self::Together { .. })
+    }
 }
 
 /// Something stored that can be damaged.
@@ -224,12 +235,6 @@ pub enum Stop {
 impl From<Errno> for Stop {
     fn from(errno: Errno) -> Self {
         Self::Fail(errno)
-    }
-}
-
-impl From<TxnId> for Need {
-    fn from(txn: TxnId) -> Self {
-        Self::Prepared(txn)
     }
 }
 

@@ -225,7 +225,8 @@ fn a_standby_that_gets_a_rank_waits_for_the_map_that_blocklists_its_predecessor(
     ops.sort();
     assert_eq!(out, ["connect v2:127.0.0.1:6800/0"]);
     let tables = ["1.00000000.inode e6", "100.00000000.inode e6", "200.00000000 e6", "600.00000000.inode e6"];
-    assert_eq!(ops, [&tables[..], &["mds0_inotable e6", "mds0_sessionmap e6", "mds_snaptable e6"]].concat());
+    let shared = ["mds0_inotable e6", "mds0_sessionmap e6", "mds_partition e6", "mds_snaptable e6"];
+    assert_eq!(ops, [&tables[..], &shared].concat());
 }
 
 #[test]

@@ -29,8 +29,8 @@ wire::message_bodies! {
         Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
         PgScrub, PgScrubMap, PgScrubbed,
         PgReserve,
-        MdsDiscover, MdsDiscoverReply, MdsTxn, MdsRevoke, MdsReturn, MdsExport, MdsExportReply, MdsLoad,
-        MdsTable, MdsTableReply,
+        MdsDiscover, MdsDiscoverReply, MdsTxn, MdsRevoke, MdsReturn, MdsHandOver, MdsTaken, MdsLoad,
+        MdsTable, MdsTableReply, MdsRecall, MdsAuthority, MdsRootInode,
     }
 }
 

@@ -1,9 +1,7 @@
-//! Messages between metadata servers: discovery of paths, transactions, capabilities of replicas, migration
-//! of subtrees, load, and requests to the rank that keeps a table. Updates, inodes and entries travel
-//! encoded: their structures are the metadata server's stored formats (crate `fsfmt`), which have versions of
-//! their own.
-//!
-//! Nobody sends them yet: a file system has one rank.
+//! Messages between metadata servers: subtrees that are handed over (docs/adr/0021-authority-moves-by-one-write.md),
+//! and, declared for later, discovery of paths, transactions, capabilities of replicas, load, and requests to the
+//! rank that keeps a table. Updates, inodes and entries travel encoded: their structures are the metadata server's
+//! stored formats (crate `fsfmt`), which have versions of their own.
 
 use maps::{Epoch, MdsRank, SnapId};
 use std::collections::BTreeMap;
@@ -25,22 +23,6 @@ pub mod txn_op {
     pub const DECIDED: u8 = 5;
     /// Participant after a restart: what was decided?
     pub const QUERY: u8 = 6;
-}
-
-/// Values of [`MdsExport::step`], in order.
-pub mod export_step {
-    /// Exporter: load the path to the subtree.
-    pub const DISCOVER: u8 = 0;
-    /// Exporter: the subtree is frozen; hold space for it.
-    pub const PREPARE: u8 = 1;
-    /// Exporter: this is its content.
-    pub const EXPORT: u8 = 2;
-    /// Exporter to bystanders: the authority is about to change.
-    pub const NOTIFY: u8 = 3;
-    /// Exporter: the subtree is yours.
-    pub const FINISH: u8 = 4;
-    /// Either side: the migration does not take place.
-    pub const CANCEL: u8 = 5;
 }
 
 /// Values of [`MdsTable::table`].
@@ -68,6 +50,60 @@ wire::wire_structs! {
         pub ino: u64,
         /// The fragment: length of its prefix << 24 | prefix.
         pub frag: u32,
+    }
+
+    /// An entry of a subtree that is handed over.
+    pub struct HandedEntry[plain] {
+        /// Its fragment.
+        pub dir: FragId,
+        /// Its name.
+        pub name: Vec<u8>,
+        /// The encoded entry.
+        pub entry: Vec<u8>,
+    }
+
+    /// A client's capability that is handed over. All of it is confirmed.
+    #[derive(Copy, Eq)]
+    pub struct HandedCap[plain] {
+        /// Number of the inode.
+        pub ino: u64,
+        /// The client's global id.
+        pub client: u64,
+        /// Number of the capability.
+        pub id: u64,
+        /// Bits that the client has.
+        pub held: u32,
+        /// Bits that it wants.
+        pub wanted: u32,
+        /// Number of the last message about it.
+        pub seq: u32,
+        /// Number of times that it was handed over before.
+        pub migrate_seq: u32,
+    }
+
+    /// File locks of a client that are handed over.
+    pub struct HandedLocks[plain] {
+        /// Number of the file.
+        pub ino: u64,
+        /// The client's global id.
+        pub client: u64,
+        /// Its locks, encoded as it claims them when it reconnects.
+        pub locks: Vec<u8>,
+    }
+
+    /// A capability under the authority that has taken it.
+    #[derive(Copy, Eq)]
+    pub struct TakenCap[plain] {
+        /// Number of the inode.
+        pub ino: u64,
+        /// The client's global id.
+        pub client: u64,
+        /// Number of the capability from now on.
+        pub id: u64,
+        /// Number of the first message about it.
+        pub seq: u32,
+        /// Number of times that it was handed over.
+        pub migrate_seq: u32,
     }
 
     /// An inode, live or of a snapshot.
@@ -157,34 +193,37 @@ wire::messages! {
         pub is_gone: bool,
     }
 
-    /// A step of the migration of a subtree.
-    pub struct MdsExport = 0xe306 "mds_export" [v 1/1] {
+    /// Hands over a subtree whose record names the receiver, with what clients hold in it. It is repeated
+    /// until [`MdsTaken`] answers it.
+    pub struct MdsHandOver = 0xe306 "mds_hand_over" [v 1/1] {
         /// Sender and map.
         pub head: MdsHead,
-        /// Root of the subtree.
-        pub root: FragId,
-        /// One of [`export_step`].
-        pub step: u8,
-        /// The rank that gets it.
-        pub importer: MdsRank,
-        /// Roots of subtrees below it that stay as they are.
-        pub bounds: Vec<FragId>,
-        /// Encoded inodes, entries, capabilities and sessions; only with `EXPORT`, in parts.
-        pub content: Vec<u8>,
-        /// The last part.
-        pub is_last: bool,
+        /// Inode number of its root.
+        pub root: u64,
+        /// Its encoded record.
+        pub record: Vec<u8>,
+        /// The root's encoded inode.
+        pub inode: Vec<u8>,
+        /// Encoded records of the sessions that hold something in it, by client.
+        pub sessions: BTreeMap<u64, Vec<u8>>,
+        /// Its directories, and files that somebody holds, each directory before what is in it.
+        pub entries: Vec<HandedEntry>,
+        /// Capabilities in it.
+        pub caps: Vec<HandedCap>,
+        /// File locks in it.
+        pub locks: Vec<HandedLocks>,
     }
 
-    /// Answers a step of [`MdsExport`].
-    pub struct MdsExportReply = 0xe307 "mds_export_reply" [v 1/1] {
+    /// Answers [`MdsHandOver`]: the sender has the authority, and the record says so.
+    pub struct MdsTaken = 0xe307 "mds_taken" [v 1/1] {
         /// Sender and map.
         pub head: MdsHead,
-        /// Repeats the request's `root`.
-        pub root: FragId,
-        /// Repeats the request's `step`.
-        pub step: u8,
-        /// The reason why the migration does not take place.
-        pub errno: Option<Errno>,
+        /// Inode number of the root.
+        pub root: u64,
+        /// It is part of the subtree around it now.
+        pub is_merged: bool,
+        /// The capabilities as they go on; none if the sender has been restarted since.
+        pub caps: Vec<TakenCap>,
     }
 
     /// The load of a rank, sent to all others at intervals.
@@ -229,5 +268,31 @@ wire::messages! {
         pub errno: Option<Errno>,
         /// Encoded record as it was prepared.
         pub record: Vec<u8>,
+    }
+
+    /// Asks the authority over a subtree to hand it over to the sender, which needs all of it.
+    pub struct MdsRecall = 0xe30b "mds_recall" [v 1/1] {
+        /// Sender and map.
+        pub head: MdsHead,
+        /// Inode number of the root.
+        pub root: u64,
+    }
+
+    /// Tells who has the authority over a subtree.
+    pub struct MdsAuthority = 0xe30c "mds_authority" [v 1/1] {
+        /// Sender and map.
+        pub head: MdsHead,
+        /// Inode number of the root.
+        pub root: u64,
+        /// Its encoded record; empty if it is part of the subtree around it.
+        pub record: Vec<u8>,
+    }
+
+    /// Tells the authority over the directory above a subtree what the root is like.
+    pub struct MdsRootInode = 0xe30d "mds_root_inode" [v 1/1] {
+        /// Sender and map.
+        pub head: MdsHead,
+        /// The root's encoded inode.
+        pub inode: Vec<u8>,
     }
 }

@@ -24,11 +24,7 @@ impl Cache {
                 Update::Dentry { dir, key, value } => {
                     applied.inodes.extend(self.set_entry((dir, key), value, origin));
                 }
-                Update::Base { inode } => {
-                    self.dirty_bases.mark(inode.ino, origin.segment);
-                    applied.inodes.push(inode.key());
-                    self.put_inode(*inode, None, origin);
-                }
+                Update::Base { inode } => applied.inodes.extend(self.set_base(*inode, origin)),
                 Update::Forget { inode } => self.forget(inode, origin),
                 Update::Refragment { dir, bits, is_done } => {
                     if !self.refragment(dir, bits, is_done, origin) {
@@ -39,6 +35,19 @@ impl Cache {
             }
         }
         applied
+    }
+
+    /// Sets an inode that is stored alone. The root of a subtree that is not this rank's any more stays as it
+    /// is: the journal is replayed from before it was handed over.
+    fn set_base(&mut self, data: InodeData, origin: Origin) -> Option<InodeKey> {
+        let key = data.key();
+        if !key.is_base() && !self.subtrees.is_alone(key.ino) {
+            return None;
+        }
+        self.dirty_bases.mark(key.ino, origin.segment);
+        let place = self.inodes.get(&key).and_then(|inode| inode.place.clone());
+        self.put_inode(data, place.as_ref(), origin);
+        Some(key)
     }
 
     /// Removes an inode for good.
@@ -132,7 +141,7 @@ impl Cache {
     }
 
     /// Adds an inode that is not cached.
-    fn insert(&mut self, mut data: InodeData, place: Option<Place>, change: LastChange) {
+    pub(super) fn insert(&mut self, mut data: InodeData, place: Option<Place>, change: LastChange) {
         self.note_kind(&data);
         data.layout.unite(&mut self.last_layout);
         self.size.add(extra_of_inode(&data));

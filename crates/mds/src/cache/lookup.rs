@@ -1,9 +1,9 @@
 //! Lookups in the cache: a missing item is a [`Need`].
 
 use super::{Cache, Inode, Slot, SlotLink};
-use crate::authority::Auth;
+use crate::authority::{Auth, Hold};
 use crate::types::{Holder, LastChange, Need, Place};
-use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeKey, Link};
+use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, Link, Update};
 use maps::SnapId;
 use msgs::cap;
 use std::ops::Bound;
@@ -18,10 +18,43 @@ impl Cache {
         Ok(inode)
     }
 
-    /// The authority over a fragment.
-    pub fn authority(&self, dir: DirFrag) -> Result<Auth, Need> {
-        let above = |dir: DirFrag| Ok(self.inode(dir.inode())?.place.as_ref().map(|(parent, _)| *parent));
-        self.subtrees.of(dir, above)
+    /// The authority over an inode, and over what is in it if it is a directory.
+    pub fn authority(&self, ino: Ino) -> Result<Auth, Need> {
+        self.subtrees.of(ino, |ino| self.directory_of(ino))
+    }
+
+    /// The root of the nearest subtree around an inode.
+    pub fn root_of(&self, ino: Ino) -> Result<Ino, Need> {
+        self.subtrees.root_of(ino, |ino| self.directory_of(ino))
+    }
+
+    fn directory_of(&self, ino: Ino) -> Result<Option<Ino>, Need> {
+        Ok(self.inode(ino.head())?.place.as_ref().map(|(dir, _)| dir.ino))
+    }
+
+    /// True if nothing about a cached inode may change here: another rank has the authority, or what clients
+    /// hold of it is being handed over.
+    pub fn is_fixed(&self, ino: InodeKey) -> bool {
+        if self.subtrees.is_sole() {
+            return false;
+        }
+        match self.authority(ino.ino) {
+            Ok(Auth::Here) | Err(_) => false,
+            Ok(Auth::Frozen(root)) => self.subtrees.hold(root) != Some(Hold::Settling),
+            Ok(Auth::Rank(_)) => true,
+        }
+    }
+
+    /// The update that gives an inode this state where it is.
+    pub fn update(&self, data: InodeData) -> Update {
+        let place = self.inodes.get(&data.key()).and_then(|inode| inode.place.as_ref());
+        match place.filter(|_| !self.subtrees.is_alone(data.ino)) {
+            Some(place) => {
+                let value = Some(self.dentry(place, Link::Primary(Box::new(data))));
+                Update::Dentry { dir: place.0, key: place.1.clone(), value }
+            }
+            None => Update::Base { inode: Box::new(data) },
+        }
     }
 
     /// The fragment of a directory that holds names of a hash.

@@ -16,6 +16,7 @@ mod refragments;
 mod size;
 mod snap_table;
 mod snaps;
+mod subtree;
 mod trim;
 mod unstored;
 

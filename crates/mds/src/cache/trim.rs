@@ -3,6 +3,7 @@
 
 use super::size::{Counts, extra_of_name};
 use super::{Cache, Slot, SlotLink, queue};
+use crate::authority::Hold;
 use crate::config::MdsOptions;
 use crate::types::Place;
 use fsfmt::{DirFrag, Ino, InodeData};
@@ -108,6 +109,9 @@ impl Cache {
             return false;
         }
         let SlotLink::Primary(ino) = slot.link(key) else { return true };
+        if self.subtrees.hold(ino.ino).is_some_and(|hold| !matches!(hold, Hold::Foreign(_))) {
+            return false;
+        }
         // Directories of the rank's own count nothing.
         let counts = ino.is_head() && (!dir.ino.is_base() || dir.ino == Ino::ROOT);
         let is_counted = |data: &InodeData| !keep.uncounted || !counts || data.rstat == data.accounted;

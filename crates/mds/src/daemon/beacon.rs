@@ -122,6 +122,7 @@ impl Mds {
         }
         self.tell_data_pools();
         self.follow_map(now, out);
+        self.tell_ranks(now, out);
     }
 
     /// The file system's pools for data, with their names.
@@ -208,6 +209,7 @@ impl Mds {
             options: self.config.options.clone(),
         };
         self.state = info.state;
+        out.push(Output::Number(config.rank));
         let text = format!("mds.{} takes rank {} ({})", self.config.name, info.rank, info.state.name());
         out.push(Output::Event(Event::new(Level::Info, "rank_taken", text)));
         if let Some(rank) = &mut self.rank {

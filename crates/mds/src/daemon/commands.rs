@@ -19,7 +19,9 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dirfrag merge path:str frag:str", "join all parts of a fragment (0/0: of the directory)"),
     ("dirfrag split path:str frag:str bits:int", "split a fragment into 2^bits parts"),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
+    ("export dir path:str rank:int", "hand a directory with what is below it over to another rank"),
     ("flush journal", "write back everything that is journaled so far, and wait for it"),
+    ("get subtrees", "which rank has the authority over which directories"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
     ("perf dump", "counts of requests"),
@@ -120,6 +122,8 @@ impl Mds {
             }
             Some("session evict" | "client evict") => self.evict_named(json),
             Some("damage ls") => text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into()),
+            Some("get subtrees") => text(self.rank.as_ref().map(Rank::subtree_list).unwrap_or_default()),
+            Some("export dir") => self.export_dir(json),
             Some("damage rm") => self.forget_damage(json),
             Some(prefix @ ("dirfrag ls" | "dirfrag merge" | "dirfrag split")) => self.dirfrag(prefix, json),
             Some("scrub start") => self.start_scrub(json),
@@ -190,6 +194,21 @@ impl Mds {
             }
         };
         done.map_or_else(|(errno, why)| (errno.to_result_code(), why), |answer| (0, answer))
+    }
+
+    /// `export dir`: only begins, as in Ceph.
+    fn export_dir(&mut self, json: &serde_json::Value) -> (i32, String) {
+        let rank = match self.active_rank() {
+            Ok(rank) => rank,
+            Err(refusal) => return refusal,
+        };
+        let path = json["path"].as_str().unwrap_or_default();
+        let to = json["rank"].as_i64().and_then(|rank| i32::try_from(rank).ok()).unwrap_or(-1);
+        let code = match rank.export_dir(path, maps::MdsRank(to)) {
+            Ok(()) => 0,
+            Err((errno, why)) => return (errno.to_result_code(), why),
+        };
+        (0, serde_json::json!({ "return_code": code }).to_string())
     }
 
     fn start_scrub(&mut self, json: &serde_json::Value) -> (i32, String) {

@@ -7,6 +7,7 @@ mod beacon;
 mod commands;
 mod evict;
 mod lease;
+mod links;
 mod namesake;
 mod objects;
 mod snaps;
@@ -18,6 +19,7 @@ use aside::Aside;
 use asker::Asker;
 use auth::{MdsCap, ServerKeys};
 use lease::Lease;
+use links::Links;
 use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState, SnapId};
 use monc::{MoncConfig, Told};
 use msgs::{Body, pool_op};
@@ -31,6 +33,7 @@ use wire::{EntityAddr, EntityType};
 /// This crate's shares of the node's connection numbers.
 const MONC_SPACE: u8 = 1;
 const RADOS_SPACE: u8 = 2;
+const LINKS_SPACE: u8 = 3;
 /// First token of requests to the monitors that evict a client, which distinguishes them from others.
 const EVICT_TOKEN: u64 = 1 << 32;
 /// First token of requests to the monitors about snapshots.
@@ -59,6 +62,8 @@ pub struct Mds {
     conns: BTreeMap<ConnId, ClientId>,
     /// Connections of other metadata servers, by their global ids.
     peers: BTreeMap<ConnId, Gid>,
+    /// Our connections to other ranks.
+    links: Links,
     /// The newest connection of each client.
     clients: BTreeMap<ClientId, ConnId>,
     /// Evictions in progress by token: the client, and the epoch of the OSD map that blocklists it.
@@ -115,6 +120,7 @@ impl Mds {
             followed: None,
             conns: BTreeMap::new(),
             peers: BTreeMap::new(),
+            links: Links::new(),
             clients: BTreeMap::new(),
             evictions: BTreeMap::new(),
             blocklist: BTreeSet::new(),
@@ -166,6 +172,9 @@ impl Mds {
         if self.cluster.owns(conn) {
             return self.with_cluster(|cluster, outs| cluster.connected(now, conn, peer, outs));
         }
+        if self.links.owns(conn) {
+            return;
+        }
         if self.aside.is_some() {
             return out.push(Output::Close { conn });
         }
@@ -207,6 +216,8 @@ impl Mds {
         self.administrators.remove(&conn);
         if self.cluster.owns(conn) {
             self.with_cluster(|cluster, outs| cluster.closed(now, conn, reason, outs));
+        } else if self.links.owns(conn) {
+            self.links.closed(conn);
         } else if self.peers.remove(&conn).is_some() {
             // The state shared with another rank depends on the map, not on a connection.
         } else if let Some(client) = self.conns.remove(&conn)
@@ -257,7 +268,7 @@ impl Mds {
         let sender = self.map.mds_info.get(&gid).filter(|info| info.rank != MdsRank::NONE);
         let from = sender.map(|info| RankPeer { rank: info.rank, incarnation: info.inc });
         match (from, &mut self.rank, msg.body) {
-            (Some(from), Some(rank), node::Body::Peer(body)) => rank.peer_message(now, from, &body),
+            (Some(from), Some(rank), node::Body::Peer(body)) => rank.peer_message(now, from, body),
             _ => {
                 let text = format!("the metadata server {} is no rank of ours", gid.0);
                 out.push(Output::Event(Event::new(Level::Debug, "unexpected_message_seen", text)));
@@ -303,6 +314,7 @@ impl Mds {
                 }
                 self.tell_data_pools();
                 self.follow_map(now, out);
+                self.tell_ranks(now, out);
                 self.finish_evictions(now);
                 self.follow_blocklist(now);
             }
@@ -363,6 +375,7 @@ impl Mds {
                     self.send(client, tid, body, out);
                 }
             }
+            Effect::SendRank(rank, body) => self.send_rank(rank, body, out),
             Effect::TakeSnapId => self.ask_pool(now, pool_op::CREATE_UNMANAGED_SNAP, SnapId(0)),
             Effect::RemoveSnap(snap) => self.ask_pool(now, pool_op::DELETE_UNMANAGED_SNAP, snap),
             Effect::Evict(client, addrs) => self.ask_eviction(now, client, &addrs),

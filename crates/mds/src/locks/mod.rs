@@ -94,6 +94,18 @@ impl Locks {
         refused
     }
 
+    /// The locks on a file by client: those of fcntl, and those of flock.
+    pub fn of_file(&self, ino: InodeKey) -> BTreeMap<ClientId, [Vec<FileLock>; 2]> {
+        let mut all: BTreeMap<ClientId, [Vec<FileLock>; 2]> = BTreeMap::new();
+        let Some(file) = self.files.get(&ino) else { return all };
+        for (which, set) in [&file.posix, &file.flock].into_iter().enumerate() {
+            for held in set.iter() {
+                all.entry(held.owner().client).or_default()[which].push(held.to_wire());
+            }
+        }
+        all
+    }
+
     /// Frees a client's locks on a file. Returns true if there were any.
     pub fn release(&mut self, client: ClientId, ino: InodeKey) -> bool {
         let Some(file) = self.files.get_mut(&ino).filter(|file| file.has(client)) else { return false };

@@ -55,6 +55,11 @@ pub(super) struct LockSet {
 }
 
 impl LockSet {
+    /// All locks.
+    pub fn iter(&self) -> impl Iterator<Item = &Held> {
+        self.exclusive.values().chain(self.shared.values().flat_map(BTreeMap::values))
+    }
+
     /// The locks of others that keep an owner from having what it asks for.
     pub fn conflicts(&self, ask: &Ask) -> impl Iterator<Item = &Held> {
         let all = self.in_the_way(ask.mode);

@@ -12,12 +12,15 @@ use crate::page::Page;
 use crate::types::{ClientId, Holder, LastChange, Lsn, Need, OpId, Place, Stop};
 use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
-use maps::SnapId;
+use maps::{MdsRank, SnapId};
 use msgs::{ClientRequest, FilePath, MdsOp, cap};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use wire::Errno;
 use wire::Utime;
+
+/// A request that was forwarded so often is about nothing that exists.
+const MAX_FORWARDS: u32 = 16;
 
 /// The view of one run of an operation.
 pub struct Cx<'a> {
@@ -48,6 +51,8 @@ pub struct Cx<'a> {
     used_snap_id: Cell<bool>,
     has_absent: bool,
     revokes: RefCell<Vec<Need>>,
+    /// The subtree of what the request is about first, once that is found to be this rank's.
+    here: Cell<Option<Ino>>,
 }
 
 /// What the client does without waiting for answers.
@@ -101,6 +106,7 @@ impl<'a> Cx<'a> {
             used_snap_id: Cell::new(false),
             has_absent: false,
             revokes: RefCell::new(Vec::new()),
+            here: Cell::new(None),
         }
     }
 
@@ -194,12 +200,54 @@ impl<'a> Cx<'a> {
         self.seen.set(self.seen.get().max(change.before(self.client)));
     }
 
-    /// Stops unless this rank has the authority over a fragment.
-    fn check_authority(&self, dir: DirFrag) -> Result<(), Stop> {
-        match self.cache.authority(dir)? {
-            Auth::Here => Ok(()),
-            Auth::Rank(rank) => Err(Need::Remote(rank, dir).into()),
-            Auth::Frozen => Err(Need::Thaw(dir).into()),
+    /// Stops unless this rank has the authority over an inode. Until it is known that it has it over what the
+    /// request is about first, the client asks another rank; after that, it needs both.
+    fn check_authority(&self, ino: Ino) -> Result<(), Stop> {
+        let there = match self.cache.authority(ino)? {
+            Auth::Here => return Ok(()),
+            Auth::Frozen(root) => return Err(Need::Thaw(root).into()),
+            Auth::Rank(rank) => rank,
+        };
+        match self.here.get() {
+            None => Err(Need::Remote(there).into()),
+            Some(here) => Err(Need::Together { here, there: self.cache.root_of(ino)? }.into()),
+        }
+    }
+
+    /// The request is about this inode first: whatever else it needs has to be under the same authority.
+    fn stay(&self, ino: InodeKey) -> Result<(), Stop> {
+        if !self.cache.subtrees.is_sole() && ino.is_head() {
+            self.check_authority(ino.ino)?;
+            self.here.set(Some(self.cache.root_of(ino.ino)?));
+        }
+        Ok(())
+    }
+
+    /// Requires that no directory below this one is the root of a subtree of its own: something changes on
+    /// which such a subtree relies.
+    pub fn gather_below(&self, dir: InodeKey) -> Result<(), Stop> {
+        match self.cache.subtrees.below(dir.ino).next() {
+            Some((there, _)) => Err(Need::Together { here: self.cache.root_of(dir.ino)?, there }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The same of a directory that gets another name.
+    pub fn gather(&self, dir: InodeKey) -> Result<(), Stop> {
+        match self.cache.subtrees.hold(dir.ino) {
+            Some(_) => Err(Need::Together { here: dir.ino, there: dir.ino }.into()),
+            None => self.gather_below(dir),
+        }
+    }
+
+    /// Requires that there are no subtrees at all: snapshots are known to rank 0 only.
+    pub fn gather_all(&self) -> Result<(), Stop> {
+        if self.cache.subtrees.is_sole() {
+            return Ok(());
+        }
+        match self.cache.subtrees.iter().next() {
+            Some((there, ..)) if self.cfg.rank == 0 => Err(Need::Together { here: Ino::ROOT, there }.into()),
+            _ => Err(Need::Remote(MdsRank(0)).into()),
         }
     }
 
@@ -224,16 +272,35 @@ impl<'a> Cx<'a> {
     /// Looks up an inode.
     pub fn inode(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         if let Some(errno) = self.missing.get(&ino).filter(|_| !self.cache.inodes.contains_key(&ino)) {
-            return Err((*errno).into());
+            return Err(self.unless_made_elsewhere(ino, *errno));
+        }
+        // A snapshot's states may be in directories that are gone.
+        if ino.is_head() {
+            self.check_authority(ino.ino)?;
         }
         let inode = self.cache.inode(ino)?;
         if inode.is_being_purged() || inode.is_abandoned() && !self.cache.is_kept(&inode.data) {
             return Err(Errno::ESTALE.into());
         }
-        // A snapshot's states may be in directories that are gone.
-        if let Some((dir, _)) = inode.place.as_ref().filter(|_| ino.is_head()) {
-            self.check_authority(*dir)?;
+        self.see(inode.change);
+        Ok(inode)
+    }
+
+    /// An inode that is not stored: the rank that has made it may have it in its journal.
+    fn unless_made_elsewhere(&self, ino: InodeKey, errno: Errno) -> Stop {
+        let maker = ino.ino.maker();
+        let is_elsewhere = errno == Errno::ESTALE && maker != self.cfg.rank && !self.cache.subtrees.is_sole();
+        let may_ask = is_elsewhere && self.request.num_fwd < MAX_FORWARDS && i32::try_from(maker).is_ok();
+        if may_ask { Need::Remote(MdsRank(maker as i32)).into() } else { errno.into() }
+    }
+
+    /// An inode that is only shown under its name: of the root of a subtree that another rank has, a copy does.
+    /// Clients ask the other rank for more.
+    pub fn shown(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
+        if !self.cache.subtrees.is_foreign_root(ino.ino) {
+            return self.inode(ino);
         }
+        let inode = self.cache.inode(ino)?;
         self.see(inode.change);
         Ok(inode)
     }
@@ -274,7 +341,7 @@ impl<'a> Cx<'a> {
 
     /// Looks up the target of a name.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
-        self.check_authority(dir)?;
+        self.check_authority(dir.ino)?;
         self.check_promises(|promises| promises.has_name(dir.ino, key))?;
         self.check_alone(dir.inode())?;
         let (link, change) = self.cache.entry(dir, key)?;
@@ -284,7 +351,7 @@ impl<'a> Cx<'a> {
 
     /// The cached part of a fragment, for a listing.
     pub fn fragment(&self, dir: DirFrag) -> Result<Option<&'a Dir>, Stop> {
-        self.check_authority(dir)?;
+        self.check_authority(dir.ino)?;
         self.check_promises(|promises| promises.has_name_in(dir.ino))?;
         self.check_alone(dir.inode())?;
         Ok(self.cache.dirs.get(&dir))
@@ -305,10 +372,16 @@ impl<'a> Cx<'a> {
         for name in names {
             dir = self.step(dir, name)?;
         }
+        if std::ptr::eq(path, &self.request.path) {
+            self.stay(dir)?;
+        }
         self.place(dir, last)
     }
 
     pub(super) fn step(&self, dir: InodeKey, name: &[u8]) -> Result<InodeKey, Stop> {
+        if let Some(ino) = self.prefix(dir, name) {
+            return Ok(ino);
+        }
         let (dir, key) = self.place(dir, name)?;
         self.entry(dir, &key)?.inode().ok_or(Errno::ENOENT.into())
     }
@@ -318,12 +391,45 @@ impl<'a> Cx<'a> {
         if path.path.is_empty() {
             let ino = base(path);
             self.inode(ino)?;
+            if std::ptr::eq(path, &self.request.path) {
+                self.stay(ino)?;
+            }
+            return Ok(Target { ino, place: None });
+        }
+        if let Some(ino) = self.end_of_prefix(path)? {
             return Ok(Target { ino, place: None });
         }
         let (dir, key) = self.parent(path)?;
-        let Some(ino) = self.entry(dir, &key)?.inode() else { return Err(Errno::ENOENT.into()) };
+        let link = self.entry(dir, &key)?;
+        let Some(ino) = link.inode() else { return Err(Errno::ENOENT.into()) };
+        if self.cache.subtrees.is_foreign_root(ino.ino) && std::ptr::eq(path, &self.request.path) {
+            // The rank that has the subtree finds the way to it.
+            self.here.set(None);
+        }
         self.inode(ino)?;
         Ok(Target { ino, place: Some((dir, key)) })
+    }
+
+    /// The inode that a name on the way to a subtree of this rank leads to, in a directory that another rank
+    /// has.
+    fn prefix(&self, dir: InodeKey, name: &[u8]) -> Option<InodeKey> {
+        let ino = self.cache.subtrees.prefix(dir.ino, name).filter(|_| dir.is_head())?;
+        let is_here = matches!(self.cache.authority(dir.ino), Ok(Auth::Here));
+        (!is_here).then_some(ino.head())
+    }
+
+    /// The root of a subtree of this rank, if a path leads to it through directories of other ranks.
+    fn end_of_prefix(&self, path: &FilePath) -> Result<Option<InodeKey>, Stop> {
+        if self.cache.subtrees.is_sole() {
+            return Ok(None);
+        }
+        let mut at = base(path);
+        for name in components(path)? {
+            let Some(next) = self.prefix(at, name) else { return Ok(None) };
+            at = next;
+        }
+        self.stay(at)?;
+        Ok(Some(at))
     }
 
     /// Requires that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.

@@ -121,15 +121,7 @@ impl<'a> Draft<'a> {
             let value = value.map(|link| cache.dentry(&place, link));
             updates.push(Update::Dentry { dir, key: place.1, value });
         }
-        for (ino, data) in inodes {
-            updates.push(match cache.inodes.get(&ino).and_then(|i| i.place.clone()) {
-                Some(place) => {
-                    let value = Some(cache.dentry(&place, Link::Primary(Box::new(data))));
-                    Update::Dentry { dir: place.0, key: place.1, value }
-                }
-                None => Update::Base { inode: Box::new(data) },
-            });
-        }
+        updates.extend(inodes.into_values().map(|data| cache.update(data)));
         updates
     }
 

@@ -139,6 +139,7 @@ fn change(cx: &Cx<'_>, target: InodeKey, layout: Option<FileLayout>) -> Result<P
         return Ok(Plan { reply, ..Plan::default() });
     }
     if data.is_dir() {
+        cx.gather_below(target)?;
         forget_below(cx, target)?;
     } else {
         // Data that a client has buffered go to the objects of the old one, and the file is not empty.

@@ -25,8 +25,10 @@ pub(super) fn by_path(cx: &Cx<'_>) -> Result<Plan, Stop> {
             Reply { result: Errno::ENOENT.to_result_code(), dentry: Some((dir, key)), ..Reply::default() };
         return Ok(Plan { reply, ..Plan::default() });
     };
-    cx.inode(ino)?;
-    gather(cx, ino, cx.request.args.get::<GetattrArgs>().mask);
+    cx.shown(ino)?;
+    if !cx.cache.subtrees.is_foreign_root(ino.ino) {
+        gather(cx, ino, cx.request.args.get::<GetattrArgs>().mask);
+    }
     let reply = Reply { dentry: Some((dir, key)), target: Some(ino), ..Reply::default() };
     cx.finish(Plan { reply, touched: vec![ino], ..Plan::default() })
 }

@@ -18,6 +18,7 @@ mod make;
 mod open;
 mod open_flags;
 mod path;
+mod pin;
 mod plan;
 mod promises;
 mod quota;
@@ -35,6 +36,7 @@ pub use context::{AsyncWork, Cx, max_size_step, may_all_write};
 pub use draft::{Draft, shift};
 pub use flags::{is_async, is_replay};
 pub use path::base;
+pub use pin::shown as shown_pin;
 pub use plan::{Extra, Listed, Plan, RealmChange, Reply, Snapped, View};
 pub use promises::{Promise, Promises};
 
@@ -76,9 +78,14 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         MdsOp::GETFILELOCK => lock::get(cx),
         MdsOp::LSSNAP => snap::list(cx),
         MdsOp::LOOKUPSNAP => snap::lookup(cx),
-        MdsOp::MKSNAP => snap::make(cx),
-        MdsOp::RMSNAP => snap::remove(cx),
-        MdsOp::RENAMESNAP => snap::rename(cx),
+        MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => {
+            cx.gather_all()?;
+            match cx.request.op {
+                MdsOp::MKSNAP => snap::make(cx),
+                MdsOp::RMSNAP => snap::remove(cx),
+                _ => snap::rename(cx),
+            }
+        }
         _ => Err(Errno::EOPNOTSUPP.into()),
     }
 }

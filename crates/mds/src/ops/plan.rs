@@ -3,8 +3,7 @@
 use crate::locks::Ask;
 use crate::types::Place;
 use fsfmt::{Frag, Ino, InodeKey, Update};
-use maps::{MdsRank, SnapId};
-use std::collections::BTreeMap;
+use maps::SnapId;
 use std::sync::Arc;
 
 /// The changes and the answer of an operation.
@@ -12,9 +11,6 @@ use std::sync::Arc;
 pub struct Plan {
     /// This rank's changes, journaled as one event.
     pub local: Vec<Update>,
-    /// Changes under other ranks' authority. With any, the operation becomes a transaction of all of them;
-    /// with one rank there are none.
-    pub remote: BTreeMap<MdsRank, Vec<Update>>,
     /// The inode that it creates, or 0.
     pub created: Ino,
     /// The client's answer.

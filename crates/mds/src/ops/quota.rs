@@ -30,6 +30,7 @@ pub(super) fn set(cx: &Cx<'_>, name: &[u8], value: Option<&[u8]>) -> Result<Plan
         Some(value) => parse(name, value, &data.quota).ok_or(Errno::EINVAL)?,
         None => parse(name, b"0", &data.quota).unwrap_or_default(),
     };
+    cx.gather_below(target)?;
     // Clients find the quotas that concern an inode by its realm and those around it.
     let begins_realm = quota.is_enabled() && data.own_realm.is_none() && target.ino != Ino::ROOT;
     if begins_realm {

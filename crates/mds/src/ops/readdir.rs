@@ -121,7 +121,7 @@ fn page(
             return Ok((entries, false));
         }
         cx.entry(dir, key)?;
-        match cx.inode(ino) {
+        match cx.shown(ino) {
             Ok(_) => entries.push((key.name.clone(), ino)),
             // A further name of an inode that is gone or damaged: the others are listed all the same.
             Err(Stop::Fail(_)) => {}

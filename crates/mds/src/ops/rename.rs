@@ -64,6 +64,9 @@ fn move_link(
     to: &Place,
 ) -> Result<(), Stop> {
     let is_dir = cx.inode(ino)?.data.is_dir();
+    if is_dir {
+        cx.gather(ino)?;
+    }
     draft.changed(ino)?;
     layout::forget_if_other(cx, ino, from.0.inode(), to.0.inode())?;
     directory::change(cx, draft, from.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;

@@ -5,7 +5,7 @@ use super::flags::is_async;
 use super::open_flags::wanted_by_create;
 use super::plan::{Extra, Plan, Reply};
 use super::snap;
-use crate::types::{Place, Stop};
+use crate::types::{Need, Place, Stop};
 use fsfmt::{Ino, InodeKey};
 use msgs::MdsOp;
 
@@ -23,6 +23,8 @@ pub(super) fn prepare(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
     };
     let mut reply = match left {
         Err(Stop::Fail(_)) => Reply::default(),
+        // It has been handed over since: another rank knows no more of the request.
+        Err(Stop::Need(needs)) if needs.iter().any(Need::is_of_ranks) => Reply::default(),
         other => other?,
     };
     if created.0 != 0 && cx.delegates_numbers() {

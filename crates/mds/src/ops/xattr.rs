@@ -1,9 +1,10 @@
-//! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; of these quotas
-//! and layouts can be set.
+//! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; of these quotas,
+//! layouts and pins can be set.
 
 use super::context::Cx;
 use super::draft::Draft;
 use super::layout;
+use super::pin;
 use super::plan::{Extra, Plan, Reply};
 use super::quota;
 use crate::types::Stop;
@@ -38,6 +39,9 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
         let value = cx.request.data.to_vec();
         return layout::set(cx, &cx.request.path2.path, (flags & REMOVE == 0).then_some(&value));
     }
+    if pin::is_name(&cx.request.path2.path) && flags & REMOVE == 0 {
+        return pin::set(cx, &cx.request.data.to_vec());
+    }
     let name = name_of(cx)?;
     if flags & REMOVE != 0 {
         return remove(cx);
@@ -65,6 +69,9 @@ pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     if layout::is_name(&cx.request.path2.path) {
         return layout::set(cx, &cx.request.path2.path, None);
+    }
+    if pin::is_name(&cx.request.path2.path) {
+        return Err(Errno::ENODATA.into());
     }
     let name = name_of(cx)?;
     let target = cx.resolve(&cx.request.path)?;
@@ -95,7 +102,7 @@ pub(super) fn get_virtual(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let data = &cx.inode(target.ino)?.data;
     let text = match cx.request.path2.path.as_slice() {
         name if layout::is_name(name) => layout::get(cx, data, name).ok_or(Errno::ENODATA)?,
-        b"ceph.dir.pin" => "-1".to_owned(),
+        name if pin::is_name(name) => pin::shown(data).to_string(),
         _ => return Err(Errno::ENODATA.into()),
     };
     let mut w = Writer::new();

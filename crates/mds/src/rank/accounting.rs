@@ -5,6 +5,7 @@ use super::commit::commit;
 use super::effect::Stage;
 use super::env::Env;
 use super::sessions::Sessions;
+use crate::authority::Auth;
 use crate::cache::{Cache, Inode};
 use crate::ops::{Draft, shift};
 use crate::types::{Need, Stop};
@@ -32,7 +33,8 @@ impl Accounting {
     /// Notes that an inode was changed or loaded.
     pub fn note(&mut self, ino: InodeKey, inode: &Inode) {
         let data = &inode.data;
-        if data.rstat != data.accounted && ino != Ino::ROOT.head() && !data.ino.is_base() {
+        let is_counted = data.rstat == data.accounted;
+        if !is_counted && ino != Ino::ROOT.head() && !data.ino.is_base() {
             self.unaccounted.insert(ino);
         }
     }
@@ -82,6 +84,9 @@ fn account(draft: &mut Draft<'_>, cache: &Cache, ino: InodeKey) -> Result<(), St
     let Some((dir, _)) = place.filter(|(dir, _)| !dir.ino.is_base() || dir.ino == Ino::ROOT) else {
         return Ok(());
     };
+    if cache.is_fixed(dir.inode()) || matches!(cache.authority(ino.ino), Ok(Auth::Frozen(_))) {
+        return Ok(());
+    }
     // A parent that is not cached counts it at its next use: its child is then examined again.
     cache.inode(dir.inode())?;
     let inode = draft.inode(ino)?;

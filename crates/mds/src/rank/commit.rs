@@ -5,7 +5,7 @@ use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::types::{ClientId, Lsn, Origin};
-use fsfmt::{Event, InodeData, Link, Update};
+use fsfmt::{Event, InodeData, Update};
 
 /// Journals an event and applies it. No message that shows it may leave before it is durable.
 pub(super) fn commit(
@@ -43,11 +43,8 @@ pub(super) fn apply(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, e
     for update in applied.tables {
         match update {
             Update::InoNext { next } => env.due(Due::InodeNumbersUsed { next, segment }),
-            Update::Subtrees { subtrees } => {
-                if let Err(text) = cache.subtrees.set(subtrees) {
-                    env.effect(Effect::Fail(text));
-                }
-            }
+            // The partition has records of its own since.
+            Update::Subtrees { .. } => {}
             Update::InoFree { .. }
             | Update::Locks { .. }
             | Update::Prepare { .. }
@@ -77,14 +74,6 @@ pub(super) fn commit_inode(
     mut more: Vec<Update>,
 ) -> Lsn {
     data.version += 1;
-    let place = cache.inodes.get(&data.key()).and_then(|i| i.place.clone());
-    let first = match place {
-        Some(place) => {
-            let value = Some(cache.dentry(&place, Link::Primary(Box::new(data))));
-            Update::Dentry { dir: place.0, key: place.1, value }
-        }
-        None => Update::Base { inode: Box::new(data) },
-    };
-    more.insert(0, first);
+    more.insert(0, cache.update(data));
     commit_for(env, cache, sessions, author, what, more)
 }

@@ -2,7 +2,7 @@
 
 use crate::io::IoRequest;
 use crate::types::ClientId;
-use maps::SnapId;
+use maps::{MdsRank, SnapId};
 use node::Level;
 use wire::AddrVec;
 
@@ -30,6 +30,8 @@ pub enum Effect {
     Io(IoRequest),
     /// Send a message to a client.
     Send(ClientId, u64, msgs::Body),
+    /// Send a message to another rank, if it can be reached; it is repeated if no answer comes.
+    SendRank(MdsRank, peer::Body),
     /// Put a client on the OSDs' blocklist; ends in [`Rank::evicted`](super::Rank::evicted).
     Evict(ClientId, AddrVec),
     /// Ask the monitors for a snapshot id of the data pool; ends in [`Rank::snap_id`](super::Rank::snap_id).

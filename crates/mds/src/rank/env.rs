@@ -10,7 +10,7 @@ use crate::io::{IoRequest, IoWhy, ObjOp, ObjectId};
 use crate::journal::Journal;
 use crate::page::Page;
 use crate::types::{ClientId, Damage, IoId, Lsn, Need, OpId, Segment, SnapContext};
-use fsfmt::{DentryKey, Event, InodeKey};
+use fsfmt::{DentryKey, Event, Ino, InodeKey};
 use maps::SnapId;
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -47,6 +47,13 @@ pub(super) enum Due {
     Answered(ClientId, u64, Option<Errno>),
     /// Changes may be journaled again.
     JournalHasSpace,
+    /// An operation needs two subtrees under one authority, of which the first is this rank's.
+    Together {
+        /// Root of the one.
+        here: Ino,
+        /// Root of the other.
+        there: Ino,
+    },
 }
 
 /// A completed load.

@@ -7,7 +7,7 @@ use super::replay::Replay;
 use super::sessions::{ClientPeer, Sessions};
 use crate::io::{IoResult, IoWhy};
 use crate::rank::env::Due;
-use crate::types::{ClientId, IoId, Lsn, Need, RankPeer};
+use crate::types::{ClientId, IoId, Lsn, Need};
 use fsfmt::Ino;
 use maps::SnapId;
 use msgs::{Body, ClientRequest, ClientSession, session_op};
@@ -36,6 +36,7 @@ impl Rank {
         match why {
             IoWhy::Journal => env.journal_written(),
             IoWhy::Boot => self.replay_read(id, result),
+            IoWhy::Partition => self.partition_written(id),
             IoWhy::Load => self.loader.io_done(env, cache, id, result),
             IoWhy::Scrub => self.scrub.io_done(env, cache, sessions, id, result),
             IoWhy::Refragment => self.fragments.io_done(env, result),
@@ -69,6 +70,7 @@ impl Rank {
         self.caps.end_sharing(env, cache);
         self.strays.every_second(cache);
         self.fragments.every_second(env, cache);
+        self.migrate_pinned();
         self.run();
         self.trim_thoroughly();
     }
@@ -90,21 +92,14 @@ impl Rank {
     /// Time of the next [`Self::timer`].
     pub fn deadline(&self) -> Instant {
         let look = self.replay.as_ref().and_then(Replay::deadline);
-        let others = [self.reconnect.deadline(), self.client_replay.deadline(), look];
+        let others =
+            [self.reconnect.deadline(), self.client_replay.deadline(), self.migration.deadline(), look];
         others.into_iter().chain([self.journal_deadline()]).flatten().fold(self.next_second, Instant::min)
     }
 
     /// Time at which the journal writes events that nobody waits for.
     pub fn journal_deadline(&self) -> Option<Instant> {
         self.env.journal().deadline()
-    }
-
-    /// Handles a message of another rank. A file system has only one rank so far, so none is expected.
-    pub(crate) fn peer_message(&mut self, now: Now, from: RankPeer, body: &peer::Body) {
-        self.env.set_now(now);
-        let RankPeer { rank, incarnation } = from;
-        let detail = format!("{rank:?} (incarnation {incarnation}) sends {}", body.name());
-        self.env.log(Level::Debug, "unexpected_message_seen", detail);
     }
 
     /// Notes that a client has connected.

@@ -20,6 +20,7 @@ mod env;
 mod fragments;
 mod inputs;
 mod loader;
+mod migration;
 mod ops;
 mod postponed;
 mod quotas;
@@ -51,6 +52,8 @@ use fragments::Fragments;
 use fsfmt::{Ino, InodeKey};
 use loader::Loader;
 use maps::{Epoch, MdsRank};
+use migration::Migration;
+pub use migration::RankStatus;
 use ops::Ops;
 use postponed::Postponed;
 use quotas::Quotas;
@@ -89,6 +92,7 @@ pub struct Rank {
     reconnect: Reconnect,
     client_replay: ClientReplay,
     postponed: Postponed,
+    migration: Migration,
     ops: Ops,
     /// The replay of the predecessor's journal, until it is done.
     replay: Option<Replay>,
@@ -119,6 +123,7 @@ impl Rank {
             reconnect: Reconnect::default(),
             client_replay: ClientReplay::default(),
             postponed: Postponed::default(),
+            migration: Migration::default(),
             ops: Ops::default(),
             replay: None,
             begin: None,
@@ -154,6 +159,7 @@ impl Rank {
             && self.postponed.is_empty()
             && self.env.is_quiet()
             && self.fragments.is_idle()
+            && self.migration.is_idle()
             && self.sessions.is_quiet()
     }
 
@@ -241,13 +247,15 @@ impl Rank {
             }
             let flush = self.fragments.to_flush(cache);
             self.write_back.advance(env, cache, sessions, flush);
+            let has_moved = self.advance_migration();
+            let Self { env, cache, sessions, .. } = self;
             let drained = drains && !self.write_back.is_draining();
             // What waited for this goes on, also if no object operation ends.
             let is_flushed = flush.is_some() && cache.refragments.is_flushed();
             let has_space = drained || !takes_changes && self.write_back.takes_changes(env);
             self.quotas.advance(env, cache, sessions);
             self.env.write_journal();
-            if !self.run() && !is_flushed && !has_space {
+            if !self.run() && !is_flushed && !has_space && !has_moved {
                 break;
             }
         }
@@ -268,7 +276,9 @@ impl Rank {
             }
             let takes_changes = self.write_back.takes_changes(&self.env);
             let numbers = (takes_changes, self.reconnect.has_absent(), self.write_back.ino_next());
-            self.caps.withhold_directories(!self.client_replay.promises().is_empty());
+            let withholds =
+                !self.client_replay.promises().is_empty() || self.migration.withholds_directories();
+            self.caps.withhold_directories(withholds);
             let Self { env, cache, sessions, caps, .. } = self;
             if !self.ops.run_next(env, cache, sessions, caps, self.client_replay.promises(), numbers) {
                 return has_run;
@@ -283,9 +293,12 @@ impl Rank {
         match due {
             Due::InodeLoaded(ino) | Due::InodeAwaited(ino) => self.note(ino),
             Due::InodeChanged(ino) => {
+                self.migration.note_change(env, cache, ino);
                 self.reconnect.note_change(ino);
                 self.note(ino);
             }
+            // Nothing of it changes here.
+            Due::CapsChanged(ino) if cache.is_fixed(ino) => {}
             Due::CapsChanged(ino) => {
                 if env.stage() == Stage::Active {
                     caps::record_writers(env, cache, sessions, ino);
@@ -305,6 +318,7 @@ impl Rank {
             Due::Answered(client, tid, errno) => {
                 self.client_replay.ended(env, cache, sessions, client, (tid, errno));
             }
+            Due::Together { here, there } => self.bring_together(here, there),
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {
                     self.ops.wake_space_waiters();
@@ -318,12 +332,25 @@ impl Rank {
         if !ino.is_head() {
             return;
         }
+        if self.cache.is_fixed(ino) {
+            return self.note_copy(ino);
+        }
         self.reconnect.presume_holders(&mut self.cache, &mut self.sessions, ino);
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
+        self.migration.note(ino, inode);
         self.strays.note(&self.env, ino, inode);
         self.accounting.note(ino, inode);
         self.fragments.note(&self.env, inode);
         self.quotas.note(ino, inode);
+    }
+
+    /// Notes the later work on what is cached of an inode that another rank has. The root of a subtree counts
+    /// in the directory above as any other.
+    fn note_copy(&mut self, ino: InodeKey) {
+        let Some(inode) = self.cache.inodes.get(&ino) else { return };
+        if self.cache.subtrees.is_foreign_root(ino.ino) {
+            self.accounting.note(ino, inode);
+        }
     }
 
     fn loaded(&mut self, loaded: &Loaded) {

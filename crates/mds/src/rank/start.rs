@@ -9,8 +9,7 @@ use crate::cache::Keep;
 use crate::config::RankConfig;
 use crate::io::{IoResult, IoWhy, ObjOp};
 use crate::types::{IoId, Lsn, Origin, Segment};
-use fsfmt::{DirFrag, Event, Ino, InodeData, NestStat, Subtree, Update, mode, names};
-use maps::MdsRank;
+use fsfmt::{DirFrag, Event, Ino, InodeData, NestStat, Update, mode, names};
 use node::Level;
 use stdx::Now;
 
@@ -25,13 +24,14 @@ impl Rank {
         env.start_metadata_io(names::journal_object(n, 1), ops, IoWhy::JournalTrim);
         rank.write_back.write_header(env, 1);
         let (root, mdsdir, stray) = (Ino::ROOT, Ino::mdsdir(n), Ino::stray(n));
-        let mut updates: Vec<Update> =
-            [(root, 0o755), (mdsdir, 0o700), (stray, 0o700)].map(|(i, m)| new_base(env, i, m)).into();
+        let bases = [(mdsdir, 0o700), (stray, 0o700), (root, 0o755)];
+        // Rank 0 has the root.
+        let bases = if n == 0 { &bases[..] } else { &bases[..2] };
+        let mut updates: Vec<Update> = bases.iter().map(|(i, m)| new_base(env, *i, *m)).collect();
         updates.push(Update::InoNext { next: rank.write_back.ino_next() });
-        updates.push(own_subtrees(n, &[root, mdsdir]));
         rank.begin_with("create file system", updates);
-        for dir in [root, stray] {
-            rank.cache.dirs.entry(DirFrag::whole(dir)).or_default().complete = true;
+        for (dir, _) in bases.iter().filter(|(dir, _)| *dir != mdsdir) {
+            rank.cache.dirs.entry(DirFrag::whole(*dir)).or_default().complete = true;
         }
         rank
     }
@@ -149,14 +149,13 @@ impl Rank {
         self.replay = None;
         self.env.continue_journal(last, segments);
         self.env.log(Level::Info, "journal_replayed", format!("{count} events up to {last}"));
-        if !self.cache.inodes.contains_key(&Ino::ROOT.head()) {
+        if self.env.cfg().rank == 0 && !self.cache.inodes.contains_key(&Ino::ROOT.head()) {
             let text = "the root inode is neither stored nor in the journal".to_owned();
             return self.env.effect(Effect::Fail(text));
         }
         self.reconnect.expect_clients(&mut self.cache, &mut self.sessions);
         self.env.enter(Stage::Replayed);
-        let own = own_subtrees(self.env.cfg().rank, &[Ino::ROOT]);
-        self.begin_with("take over", vec![own]);
+        self.begin_with("take over", Vec::new());
         self.strays.search(&mut self.env);
         self.run();
         self.env.write_journal();
@@ -183,6 +182,7 @@ impl Rank {
             self.sessions.raise_barrier(self.env.cfg().osd_epoch);
         }
         self.env.enter(Stage::Active);
+        self.resume_migrations();
         self.client_replay.serve(now.mono);
         for (_, session) in self.sessions.iter() {
             session.inodes().iter().for_each(|ino| self.env.due(Due::CapsChanged(*ino)));
@@ -202,13 +202,6 @@ impl Rank {
             self.take_message(client, tid, body);
         }
     }
-}
-
-/// The update that makes these directories, with everything below, this rank's.
-fn own_subtrees(rank: u32, dirs: &[Ino]) -> Update {
-    let rank = MdsRank(rank as i32);
-    let one = |dir: &Ino| Subtree { dir: DirFrag::whole(*dir), rank, other: None };
-    Update::Subtrees { subtrees: dirs.iter().map(one).collect() }
 }
 
 fn new_base(env: &Env, ino: Ino, permissions: u32) -> Update {

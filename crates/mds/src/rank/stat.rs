@@ -2,6 +2,7 @@
 
 use crate::cache::{Cache, Inode};
 use crate::cap::Cap;
+use crate::ops::shown_pin;
 use crate::types::ClientId;
 use fsfmt::{Frag, Ino, InodeData, InodeKey};
 use maps::{LegacyFileLayout, SnapId};
@@ -99,7 +100,7 @@ pub(super) fn inode_stat(key: InodeKey, inode: &Inode, client: ClientId, realm: 
         pool_ns: data.layout.pool_ns.clone(),
         btime: timespec(data.btime),
         change_attr: data.change_attr,
-        dir_pin: -1,
+        dir_pin: if data.is_dir() { shown_pin(data) } else { -1 },
         ..InodeStat::default()
     }
 }

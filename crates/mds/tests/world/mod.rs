@@ -117,6 +117,8 @@ pub struct World {
     pub data_snaps: BTreeMap<String, Vec<u64>>,
     /// Snapshots that were removed from the data pool.
     pub given_back: BTreeSet<u64>,
+    /// Messages to other ranks.
+    pub to_ranks: Vec<(maps::MdsRank, peer::Body)>,
     pub log: Vec<String>,
     pub io_count: usize,
     /// Entries that the rank has read.
@@ -166,6 +168,7 @@ impl World {
             pool_snaps: 1,
             data_snaps: BTreeMap::new(),
             given_back: BTreeSet::new(),
+            to_ranks: Vec::new(),
             log: Vec::new(),
             io_count: 0,
             entries_read: 0,
@@ -252,6 +255,7 @@ impl World {
                     self.rank.client_message(self.now, client, tid, answer);
                 }
             }
+            Effect::SendRank(rank, body) => self.to_ranks.push((rank, body)),
             Effect::TakeSnapId => {
                 self.pool_snaps += 1;
                 self.rank.snap_id(self.now, Ok(maps::SnapId(self.pool_snaps)));

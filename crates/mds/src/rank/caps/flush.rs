@@ -40,6 +40,15 @@ impl Caps {
         m: &ClientCaps,
     ) {
         let ino = Ino(m.ino).head();
+        // The client repeats it to the rank that has the authority when that tells it so. One that is not to be
+        // found may have got another name there.
+        let is_elsewhere = match cache.inodes.contains_key(&ino) {
+            true => cache.is_fixed(ino),
+            false => !cache.subtrees.is_sole(),
+        };
+        if is_elsewhere {
+            return;
+        }
         let done = sessions.get(client).is_some_and(|s| s.has_flushed(tid));
         let inode = cache.inodes.get(&ino).filter(|_| !done);
         let mut takes_data = done && cache.unstored.contains(ino);

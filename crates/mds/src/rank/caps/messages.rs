@@ -32,6 +32,10 @@ impl Caps {
             cap_op::UPDATE | cap_op::FLUSH | cap_op::DROP | cap_op::RELEASE => {}
             _ => return,
         }
+        // What comes too late is repeated to the rank that has the authority now.
+        if cache.inodes.contains_key(&ino) && cache.is_fixed(ino) {
+            return;
+        }
         if m.dirty.0 != 0 {
             if !cache.inodes.contains_key(&ino) {
                 // A repeated flush after our restart, from a client that holds nothing of the inode any more.
@@ -80,7 +84,9 @@ impl Caps {
     ) {
         for CapReleaseItem { ino, cap_id, seq, .. } in &m.caps {
             let ino = Ino(*ino).head();
-            let Some(c) = cap_of(cache, ino, client, *cap_id) else { continue };
+            let Some(c) = cap_of(cache, ino, client, *cap_id).filter(|_| !cache.is_fixed(ino)) else {
+                continue;
+            };
             if *seq >= c.issue_seq {
                 // Without a capability nobody could claim them after a restart.
                 if cache.locks.release(client, ino) {
@@ -109,7 +115,7 @@ impl Caps {
         r: &DentryRelease,
     ) {
         let ino = Ino(r.ino).head();
-        if cap_of(cache, ino, client, r.cap_id).is_none() {
+        if cap_of(cache, ino, client, r.cap_id).is_none() || cache.is_fixed(ino) {
             return;
         }
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };

@@ -93,11 +93,16 @@ impl Caps {
         client: ClientId,
         (want, gains): (u32, u32),
     ) -> InodeStat {
+        if cache.is_fixed(ino) {
+            // Another rank gives capabilities on it.
+            let inode = &cache.inodes[&ino];
+            return stat::inode_stat(ino, inode, client, cache.realm_of(inode));
+        }
         let inode = cache.inodes.get_mut(&ino).expect("replies are about cached inodes");
+        let id = if inode.caps.contains_key(client) { 0 } else { self.next_id() };
         let cap = inode.caps.get_or_insert_with(client, || {
-            self.last_id = self.last_id.max(cap::ASSUMED_ID) + 1;
             sessions.hold(client, ino);
-            Cap::new(self.last_id)
+            Cap::new(id)
         });
         cap.wanted |= want;
         self.eval(env, cache, sessions, ino, Some(client));
@@ -131,7 +136,8 @@ impl Caps {
         }
         let cap = |ino: &&InodeKey| cache.inodes.get(*ino).and_then(|inode| inode.caps.get(client));
         let mut held = sessions.get(client).into_iter().flat_map(|s| s.inodes());
-        let some = held.find(|ino| cap(ino).is_some_and(|c| !c.is_revoking())).copied();
+        let may_tell = |ino: &&InodeKey| cap(ino).is_some_and(|c| !c.is_revoking()) && !cache.is_fixed(**ino);
+        let some = held.find(may_tell).copied();
         if let Some(ino) = some {
             send_cap(env, cache, sessions, cap_op::GRANT, ino, client);
         }
@@ -147,7 +153,7 @@ impl Caps {
         ino: InodeKey,
         skip: Option<ClientId>,
     ) {
-        let Some(inode) = cache.inodes.get(&ino) else { return };
+        let Some(inode) = cache.inodes.get(&ino).filter(|_| !cache.is_fixed(ino)) else { return };
         let clients: Vec<ClientId> = inode.caps.clients().collect();
         let mut holders = Holders::of(inode);
         for client in &clients {
@@ -156,6 +162,12 @@ impl Caps {
         for client in clients.into_iter().filter(|c| Some(*c) != skip) {
             grant(env, cache, sessions, &mut holders, ino, client);
         }
+    }
+
+    /// The number of a capability that another rank has handed over.
+    pub fn next_id(&mut self) -> u64 {
+        self.last_id = self.last_id.max(cap::ASSUMED_ID) + 1;
+        self.last_id
     }
 
     /// Removes a client's capability.
@@ -219,6 +231,9 @@ impl Caps {
         which: impl Fn(&Inode) -> bool,
     ) {
         for ino in sessions.held(client) {
+            if cache.is_fixed(ino) {
+                continue;
+            }
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|i| i.data.is_dir() && which(i)) else {
                 continue;
             };
@@ -260,6 +275,9 @@ impl Caps {
             && now.since(since) >= UNWANTED_FOR
         {
             self.unwanted.pop_front();
+            if cache.is_fixed(ino) {
+                continue;
+            }
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
             let (grantable, is_dir) = (inode.grantable(client), inode.data.is_dir());
             let Some(c) = inode.caps.get_mut(client).filter(|c| !c.is_presumed) else { continue };

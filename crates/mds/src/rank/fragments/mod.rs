@@ -13,6 +13,7 @@ use super::commit::{commit, commit_inode};
 use super::effect::Stage;
 use super::env::Env;
 use super::sessions::Sessions;
+use crate::authority::Auth;
 use crate::cache::{Cache, Inode};
 use crate::io::IoResult;
 use crate::types::{Lsn, Segment};
@@ -186,14 +187,18 @@ impl Fragments {
 
     /// What an administrator has asked for comes first.
     fn next(&mut self, env: &Env, cache: &Cache) -> Option<(Refragment, Option<Asked>)> {
+        let is_possible = |change: &Refragment| {
+            let is_here = matches!(cache.authority(change.whole().ino), Ok(Auth::Here));
+            is_here && changed(env, cache, *change).is_some()
+        };
         while let Some(asked) = self.asked.pop_front() {
-            if let Some(change) = asked.next(cache).filter(|change| changed(env, cache, *change).is_some()) {
+            if let Some(change) = asked.next(cache).filter(is_possible) {
                 return Some((change, Some(asked)));
             }
         }
         while let Some(ino) = self.wanted.pop_first() {
             let change = cache.inodes.get(&ino.head()).and_then(|inode| self.choose(env, inode));
-            if let Some(change) = change.filter(|change| changed(env, cache, *change).is_some()) {
+            if let Some(change) = change.filter(is_possible) {
                 return Some((change, None));
             }
         }

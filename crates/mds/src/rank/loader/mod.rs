@@ -114,6 +114,8 @@ pub(super) struct Loader {
     io: BTreeMap<IoId, Fetch>,
     /// The directories of the last loads of entries.
     recent: VecDeque<Ino>,
+    /// Operations of which the result is not taken in.
+    outdated: BTreeSet<IoId>,
     /// Keys to be fetched, by object: one operation fetches many, since a client claims many inodes at once.
     queued: BTreeMap<String, Vec<(Vec<u8>, Need, Step)>>,
 }
@@ -151,7 +153,7 @@ impl Loader {
             | Need::Absent
             | Need::Remote(..)
             | Need::Thaw(_)
-            | Need::Prepared(_)
+            | Need::Together { .. }
             | Need::Promised
             | Need::Earlier(_) => unreachable!("these are not loads"),
         }
@@ -252,6 +254,9 @@ impl Loader {
     /// Handles the completion of a load's object operation.
     pub fn io_done(&mut self, env: &mut Env, cache: &mut Cache, id: IoId, result: IoResult) {
         let fetch = self.io.remove(&id).expect("an operation of a load");
+        if self.outdated.remove(&id) {
+            return self.fetch_again(env, cache, fetch);
+        }
         let answer = match result {
             Ok(mut replies) if !replies.is_empty() => Answer::Found(replies.remove(0)),
             Err(Errno::ENOENT) => Answer::NoObject,
@@ -265,6 +270,22 @@ impl Loader {
         for (key, need, step) in keys {
             let answer = answer.of_key(key);
             self.take_in(env, cache, need, &step, answer);
+        }
+    }
+
+    /// The partition has changed: what is being read may be older than what another rank has stored since, and
+    /// is not taken in.
+    pub fn partition_changed(&mut self) {
+        self.outdated.extend(self.io.keys());
+    }
+
+    fn fetch_again(&mut self, env: &mut Env, cache: &mut Cache, fetch: Fetch) {
+        let needs: Vec<Need> = fetch.needs().into_iter().cloned().collect();
+        for need in needs {
+            match need {
+                Need::Inode(ino) => self.load_inode(env, cache, ino, need),
+                need => self.look_again(env, cache, &need),
+            }
         }
     }
 

@@ -23,8 +23,9 @@ impl Loader {
         step: &Step,
         answer: Answer,
     ) {
+        // The fragment was split or joined meanwhile, or another rank has got the directory.
         if let Need::Dentry(dir, _) | Need::Page(dir, _) = &need
-            && !cache.is_leaf(*dir)
+            && (!cache.is_leaf(*dir) || !cache.inodes.contains_key(&dir.inode()))
         {
             return self.look_again(env, cache, &need);
         }
@@ -122,6 +123,8 @@ fn is_expected(cache: &Cache, dir: DirFrag) -> bool {
         stat.is_some_and(|stat| stat.nfiles + stat.nsubdirs > 0)
     };
     let is_visible = !dir.ino.is_base() || dir.ino == Ino::ROOT;
+    // Another rank may have stored nothing yet.
+    let is_visible = is_visible && !cache.is_fixed(dir.inode());
     let is_stored = cache.dirs.get(&dir).is_none_or(|d| d.since().is_none());
     // Of several fragments one may be empty.
     is_visible && is_stored && dir == DirFrag::whole(dir.ino) && counts(dir.inode())

@@ -132,6 +132,18 @@ impl Ops {
         ids.into_iter().for_each(|id| self.satisfy(id, |n| n == need));
     }
 
+    /// The partition has changed: operations that wait for that run again, and if `all`, also those that wait
+    /// for anything else, which may not be here any more.
+    pub fn partition_changed(&mut self, all: bool) {
+        for (id, op) in &mut self.ops {
+            let waits = |need: &Need| need.is_of_ranks() || matches!(need, Need::Thaw(_));
+            if !op.needs.is_empty() && (all || op.needs.iter().any(waits)) {
+                op.needs.clear();
+                self.ready.push_back(*id);
+            }
+        }
+    }
+
     /// Resumes operations that waited for journal space.
     pub fn wake_space_waiters(&mut self) {
         self.ready.extend(std::mem::take(&mut self.space_waiters));

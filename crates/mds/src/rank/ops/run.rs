@@ -13,7 +13,8 @@ use crate::rank::sessions::{Refill, Session, Sessions};
 use crate::rank::snaps;
 use crate::types::{ClientId, Lsn, Need, OpId, Stop};
 use fsfmt::{Ino, Update};
-use msgs::{ClientReply, ClientRequest, MdsOp};
+use maps::MdsRank;
+use msgs::{ClientReply, ClientRequest, ClientRequestForward, MdsOp};
 use node::Level;
 use wire::Errno;
 
@@ -75,6 +76,10 @@ impl Ops {
             }
             Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen, ino_next)),
             Err(Stop::Fail(errno)) => self.fail(env, cache, sessions, caps, op, (errno, seen)),
+            Err(Stop::Need(needs)) if remote(&needs).is_some() => {
+                let rank = remote(&needs).expect("just asked");
+                self.forward(env, cache, sessions, caps, op, rank);
+            }
             Err(Stop::Need(needs)) => {
                 note_lock_wait(cache, &op, &needs);
                 let (id, wants) = self.wait(op, needs);
@@ -109,6 +114,23 @@ impl Ops {
         (id, needs)
     }
 
+    /// Has the client ask another rank. Nothing of the request was carried out here.
+    fn forward(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        caps: &mut Caps,
+        op: Op,
+        rank: MdsRank,
+    ) {
+        let (client, tid, num_fwd) = (op.client, op.tid, op.request.num_fwd + 1);
+        env.due(Due::Answered(client, tid, None));
+        self.end(env, cache, sessions, caps, op);
+        let forward = ClientRequestForward { dest_mds: rank.0, num_fwd, client_must_resend: true };
+        sessions.send(env, client, 0, tid, forward);
+    }
+
     fn fail(
         &mut self,
         env: &mut Env,
@@ -140,7 +162,6 @@ impl Ops {
         op: Op,
         (mut plan, mut seen, ino_next): (Plan, Lsn, u64),
     ) {
-        assert!(plan.remote.is_empty(), "one rank has the authority over everything");
         let is_early = sessions.get(op.client).is_some_and(|s| early::allows(s, cache, &op.request, &plan));
         let mut own = None;
         let mut refill = Refill::default();
@@ -218,6 +239,11 @@ fn number_for(session: &Session, request: &ClientRequest, ino_next: u64) -> u64 
     number.map_or(ino_next, |ino| ino.0)
 }
 
+/// The rank to which a request goes that lacks this.
+fn remote(needs: &[Need]) -> Option<MdsRank> {
+    needs.iter().find_map(|need| if let Need::Remote(rank) = need { Some(*rank) } else { None })
+}
+
 /// Notes the lock that an operation waits for, of which deadlocks are made.
 fn note_lock_wait(cache: &mut Cache, op: &Op, needs: &[Need]) {
     let lock = needs.iter().find_map(|need| match need {
@@ -247,9 +273,10 @@ fn fetch(
             Need::SnapId => env.effect(Effect::TakeSnapId),
             // Each return or eviction of an absent client, or the end of the request, wakes them.
             Need::Absent | Need::Promised | Need::Earlier(_) => {}
-            Need::Remote(..) | Need::Thaw(_) | Need::Prepared(_) => {
-                unreachable!("one rank has the authority over everything, and migrates nothing")
-            }
+            Need::Remote(_) => unreachable!("such a request is forwarded"),
+            // Each change of the partition wakes them.
+            Need::Thaw(_) => {}
+            Need::Together { here, there } => env.due(Due::Together { here, there }),
             Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) => {
                 let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
                 if inode.under_way.edit(|at| at.waiters.insert(id)) && !matches!(need, Need::Lock(_)) {

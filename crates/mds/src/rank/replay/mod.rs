@@ -25,7 +25,8 @@ use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, Lsn, Segment};
 use fsfmt::journal::{JournalHeader, KNOWN_FEATURES};
 use fsfmt::tables::InoTable;
-use fsfmt::{Event, Ino, InodeData, names};
+use fsfmt::{Event, Ino, InodeData, SubtreeRecord, names, parse_subtree_key};
+use maps::MdsRank;
 use reader::{Batch, Damage, JournalReader};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -39,6 +40,8 @@ const SESSIONS_PER_READ: u64 = 256;
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Snapshots read at once.
 const SNAPS_PER_READ: u64 = 1024;
+/// Records of subtrees read at once.
+const SUBTREES_PER_READ: u64 = 1024;
 /// Objects behind the journal's end that are looked for.
 const LOOKED_FOR_BEYOND: u64 = 4;
 
@@ -50,8 +53,13 @@ enum Read {
     Look,
     Sessions,
     Snaps,
+    Partition,
+    /// The partition, once more.
+    PartitionAgain,
     InoTable,
     Base,
+    /// The root of a subtree.
+    Root(Ino),
     Journal,
     /// An object behind the journal's end.
     Beyond(Segment),
@@ -110,6 +118,8 @@ pub(super) struct Replay {
     journal: Option<JournalReader>,
     header: Option<JournalHeader>,
     steps: VecDeque<Step>,
+    /// The records of subtrees.
+    partition: BTreeMap<Ino, SubtreeRecord>,
     is_at_end: bool,
     /// Nothing was found behind the end.
     is_end_sure: bool,
@@ -133,6 +143,7 @@ impl Replay {
         }
         replay.read_sessions(env, Vec::new());
         replay.read_snaps(env, Vec::new());
+        replay.read_partition(env, Vec::new(), Read::Partition);
         replay
     }
 
@@ -175,6 +186,11 @@ impl Replay {
 
     fn read_snaps(&mut self, env: &mut Env, after: Vec<u8>) {
         self.read(env, names::snap_table(), ObjOp::OmapList { after, max: SNAPS_PER_READ }, Read::Snaps);
+    }
+
+    fn read_partition(&mut self, env: &mut Env, after: Vec<u8>, read: Read) {
+        let op = ObjOp::OmapList { after, max: SUBTREES_PER_READ };
+        self.read(env, names::partition(), op, read);
     }
 
     /// Handles a completed read. Fails if the state is damaged.
@@ -259,6 +275,37 @@ impl Replay {
                     self.read_snaps(env, last);
                 }
             }
+            Read::Partition => {
+                let (found, next) = records(&reply)?;
+                let own = MdsRank(env.cfg().rank as i32);
+                self.partition.extend(found.clone());
+                if let Some(last) = next {
+                    self.read_partition(env, last, Read::Partition);
+                }
+                for (root, record) in found {
+                    let is_stored_here = match record.from {
+                        Some(from) => from == own && record.was_alone,
+                        None => record.rank == own,
+                    };
+                    if is_stored_here {
+                        let whole = ObjOp::Read { offset: 0, len: 0 };
+                        self.read(env, names::base_object(root), whole, Read::Root(root));
+                    }
+                    cache.subtrees.load(root, record);
+                }
+            }
+            Read::Root(root) => {
+                let record = &self.partition[root];
+                cache.put_prefix(record);
+                cache.put_root(Reader::new(bytes).get()?, record);
+            }
+            Read::PartitionAgain => {
+                let (found, next) = records(&reply)?;
+                let is_same = found.iter().all(|(root, record)| self.partition.get(root) == Some(record));
+                if !is_same || next.is_none() && found.len() != self.partition.len() {
+                    self.steps.push_back(Step::Behind);
+                }
+            }
             Read::Journal | Read::Beyond(_) | Read::Look => unreachable!("no table"),
         }
         Ok(())
@@ -327,6 +374,8 @@ impl Replay {
         if self.is_at_end && is_due && self.reads.is_empty() {
             if self.mode == Mode::LookDue {
                 self.mode = Mode::LastLook;
+                // It was read when this began to follow.
+                self.read_partition(env, Vec::new(), Read::PartitionAgain);
             }
             // Until the header is here, nothing else is read.
             let name = names::journal_object(env.cfg().rank, 0);
@@ -356,10 +405,23 @@ impl Replay {
     /// Asserts what holds between inputs.
     pub fn check(&self) {
         assert!(self.steps.is_empty(), "all steps are carried out");
-        let of_journal = self.reads.values().filter(|read| !matches!(read, Read::Beyond(_))).count();
+        let of_journal =
+            self.reads.values().filter(|read| matches!(read, Read::Journal | Read::Look)).count();
         assert!(self.journal.is_none() || of_journal <= 1, "one object of the journal at a time");
         assert!(self.is_at_end || !self.is_end_sure, "the end is sure when it is reached");
     }
+}
+
+/// Records of subtrees, by root.
+type Records = BTreeMap<Ino, SubtreeRecord>;
+
+/// The records of subtrees in an answer, and the key after which more follow.
+fn records(reply: &Option<ObjReply>) -> Result<(Records, Option<Vec<u8>>), DecodeError> {
+    let Some(ObjReply::Omap(entries, more)) = reply else { return Ok((Records::new(), None)) };
+    let known = entries.iter().filter_map(|(key, value)| Some((parse_subtree_key(key)?, value)));
+    let records =
+        known.map(|(root, value)| Ok((root, Reader::new(value).get()?))).collect::<Result<_, _>>()?;
+    Ok((records, entries.keys().next_back().filter(|_| *more).cloned()))
 }
 
 fn data(reply: &Option<ObjReply>) -> &[u8] {

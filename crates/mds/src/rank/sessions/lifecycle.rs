@@ -33,6 +33,7 @@ impl Sessions {
         ino_next: u64,
     ) {
         if let Some(s) = self.map.get_mut(&client) {
+            s.is_unasked = false;
             if s.state == SessionState::Absent {
                 s.state = SessionState::Open;
                 s.renewed = env.now();
@@ -55,6 +56,41 @@ impl Sessions {
         let updates = vec![taken, Update::SessionOpen { client: client.0, record }];
         let lsn = commit(env, cache, self, "session open", updates);
         self.send_open(env, client, lsn, &BTreeSet::new());
+    }
+
+    /// Opens sessions that another rank has, for clients whose capabilities it hands over: they ask for them
+    /// themselves when they hear of that. Inode numbers from `ino_next` on are free.
+    pub fn adopt(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        records: Vec<(ClientId, SessionRecord)>,
+        mut ino_next: u64,
+    ) {
+        let (mut updates, mut opened) = (Vec::new(), Vec::new());
+        for (client, record) in records.into_iter().filter(|(client, _)| !self.map.contains_key(client)) {
+            let (numbers, taken) = numbers::first(ino_next);
+            ino_next = numbers.first.0 + numbers.count;
+            let SessionRecord { addrs, name, metadata, features, .. } = record;
+            let record = SessionRecord {
+                addrs,
+                name,
+                metadata,
+                features,
+                preallocated: vec![numbers],
+                ..SessionRecord::default()
+            };
+            updates.extend([taken, Update::SessionOpen { client: client.0, record: Box::new(record) }]);
+            opened.push(client);
+        }
+        if updates.is_empty() {
+            return;
+        }
+        let lsn = commit(env, cache, self, "sessions handed over", updates);
+        for client in opened {
+            self.map.get_mut(&client).expect("just opened").is_unasked = true;
+            self.send_open(env, client, lsn, &BTreeSet::new());
+        }
     }
 
     fn reject(&mut self, env: &mut Env, client: ClientId, why: String) {

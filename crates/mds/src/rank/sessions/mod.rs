@@ -208,6 +208,9 @@ impl Sessions {
         let Self { map, waiting, .. } = self;
         waiting.retain(|client| {
             let Some(session) = map.get_mut(client) else { return false };
+            if session.is_unasked {
+                return true;
+            }
             while let Some((tid, body)) = session.outbox.next(durable) {
                 env.effect(Effect::Send(*client, tid, body));
             }
@@ -215,9 +218,9 @@ impl Sessions {
         });
     }
 
-    /// True if no message waits.
+    /// True if no message waits for anything but its client.
     pub fn is_quiet(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.iter().all(|client| self.map.get(client).is_some_and(|s| s.is_unasked))
     }
 
     /// Logs that a client broke a rule, once for each session: `text` is given the client's name and address.
@@ -369,7 +372,8 @@ impl Sessions {
     pub fn check(&self, env: &Env) {
         let durable = env.journal().durable();
         assert!(self.farewells.iter().all(|(lsn, ..)| *lsn > durable), "a last message waits for its event");
-        let waits = |client| self.map.get(client).is_some_and(|s| s.outbox.waits_for(durable));
+        let waits =
+            |client| self.map.get(client).is_some_and(|s| s.is_unasked || s.outbox.waits_for(durable));
         assert!(self.waiting.iter().all(waits), "what can be sent was sent");
     }
 

@@ -66,6 +66,8 @@ pub struct Session {
     pub(super) creates_async: bool,
     /// The OSD map that it was told to have before it accesses data.
     pub(super) barrier: Epoch,
+    /// True until its client asks for it: another rank has had it opened, and nothing reaches its client yet.
+    pub(super) is_unasked: bool,
     /// True while requests from before a restart are repeated: its numbers are given up after that.
     pub(super) is_repeating: bool,
 }
@@ -90,6 +92,7 @@ impl Session {
             reserved_end,
             creates_async,
             barrier: Epoch(0),
+            is_unasked: false,
             is_repeating: false,
         }
     }

@@ -118,6 +118,17 @@ impl Strays {
         self.recent.swap(0, 1);
     }
 
+    /// The data of a file that are in the journal only are to be stored, and what a truncation cut off is to be
+    /// removed, although nobody waits for it.
+    pub fn hurry(&mut self, ino: InodeKey, data: &InodeData) {
+        if data.truncate_from > 0 {
+            self.to_cut.insert(ino);
+        }
+        if data.packed.is_some() {
+            self.to_store.insert(ino);
+        }
+    }
+
     /// A client asks for something: what nobody waits for is purged and stored slowly, lest all that was just
     /// removed or written is worked on while the answer is waited for.
     pub fn client_asks(&mut self, now: Instant) {

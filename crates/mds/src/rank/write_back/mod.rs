@@ -191,6 +191,7 @@ impl WriteBack {
             IoWhy::Snaps => cache.snaps.end_commit(),
             IoWhy::InoTable => self.ino_commit = None,
             IoWhy::Journal
+            | IoWhy::Partition
             | IoWhy::Boot
             | IoWhy::Load
             | IoWhy::Scrub

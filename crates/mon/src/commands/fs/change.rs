@@ -156,6 +156,25 @@ pub fn fail(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     ))
 }
 
+/// The ranks that a file system may have.
+const MAX_RANKS: u64 = 256;
+
+fn max_mds(most: u64, is_sure: bool) -> Result<i32, Failure> {
+    match most {
+        0 => invalid("You must specify at least one MDS"),
+        1 => Ok(1),
+        n if n > MAX_RANKS => invalid(format!("may not have more than {MAX_RANKS} MDS ranks")),
+        n if is_sure => Ok(n as i32),
+        n => {
+            let text = format!(
+                "max_mds {n}: several active metadata servers are new and hardly tested; on a file system that \
+                 may be lost, add --yes-i-really-mean-it"
+            );
+            Err(Failure::new(Errno::EPERM, text))
+        }
+    }
+}
+
 pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let id = fs_of(edit, args)?;
     let (name, var, val) = (args.str("fs_name"), args.str("var"), args.str("val"));
@@ -166,14 +185,12 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
             .map_or_else(|| invalid(format!("{var}: `{val}` is not true or false")), Ok)
     };
     match var {
-        "max_mds" => match number()? {
-            0 => return invalid("You must specify at least one MDS"),
-            1 => edit.filesystem(id).max_mds = 1,
-            n => {
-                let text = format!("max_mds {n}: more than one active metadata server is not supported yet");
-                return Err(Failure::new(Errno::EOPNOTSUPP, text));
-            }
-        },
+        "max_mds" => {
+            let most = max_mds(number()?, args.flag("yes_i_really_mean_it"))?;
+            edit.filesystem(id).max_mds = most;
+            mds_ranks::stop_surplus(edit);
+            mds_ranks::assign(edit);
+        }
         "max_file_size" => {
             edit.filesystem(id).max_file_size = decl::options::parse_size(val)
                 .map_or_else(|| invalid(format!("`{val}` is not a size")), Ok)?

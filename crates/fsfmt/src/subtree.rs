@@ -1,0 +1,48 @@
+//! The partition of the name space over ranks, as it is stored: a record for each subtree that has an authority
+//! of its own. All else belongs to the authority of the directory above, and the root to rank 0
+//! (docs/adr/0021-authority-moves-by-one-write.md).
+
+use crate::sparse::sparse_structs;
+use crate::{DirFrag, Ino, InodeData};
+use maps::MdsRank;
+
+wire::wire_structs! {
+    /// A directory above a subtree: its inode, and its name in the directory above it.
+    pub struct PrefixEntry[v 1/1] {
+        /// The fragment that has its name; none for the root of the file system.
+        pub dir: Option<DirFrag>,
+        /// Its name.
+        pub name: Vec<u8>,
+        /// Its inode, as it was when the subtree got its authority: what matters below it changes only when
+        /// the subtree has come back.
+        pub inode: InodeData,
+    }
+}
+
+sparse_structs! {
+    /// The authority over a subtree, under the inode number of its root.
+    pub struct SubtreeRecord[v 1/1, u8] {
+        /// The rank that has the authority.
+        pub rank: MdsRank,
+        /// The rank that had it before, as long as it has not handed over what clients hold there.
+        pub from: Option<MdsRank>,
+        /// That rank had stored the root's inode alone, too.
+        pub was_alone: bool,
+        /// The fragment that has the root's name.
+        pub dir: DirFrag,
+        /// Its name there.
+        pub name: Vec<u8>,
+        /// The directories above it, the root of the file system first.
+        pub prefix: Vec<PrefixEntry>,
+    }
+}
+
+/// The omap key of a subtree.
+pub fn subtree_key(root: Ino) -> Vec<u8> {
+    format!("{:016x}", root.0).into_bytes()
+}
+
+/// The root of the subtree that has an omap key.
+pub fn parse_subtree_key(key: &[u8]) -> Option<Ino> {
+    u64::from_str_radix(std::str::from_utf8(key).ok()?, 16).ok().map(Ino)
+}

@@ -1,0 +1,187 @@
+//! Subtrees in the cache: what they contain, and how they come and go.
+
+use super::size::{extra_of_inode, extra_of_name};
+use super::{Cache, SlotLink};
+use crate::authority::{Auth, Hold};
+use crate::types::{LastChange, Place};
+use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, Link, PrefixEntry, SubtreeRecord};
+use maps::{MdsRank, SnapId};
+use std::collections::BTreeSet;
+
+impl Cache {
+    /// The cached inodes of a subtree, its root included, each directory before what is in it. Ancestors of
+    /// cached inodes are cached, so these are all.
+    pub fn subtree(&self, root: Ino) -> Vec<InodeKey> {
+        let mut found = vec![root.head()];
+        let mut next = 0;
+        while let Some(dir) = found.get(next).copied() {
+            next += 1;
+            for (_, d) in self.dirs.range(DirFrag::all_of(dir.ino)) {
+                let primary = d.slots.iter().filter(|(_, slot)| slot.is_primary());
+                let inside = primary.filter_map(|(key, slot)| slot.link(key).inode());
+                found.extend(inside.filter(|ino| ino.is_head() && self.subtrees.hold(ino.ino).is_none()));
+            }
+        }
+        found
+    }
+
+    /// The record of a subtree that this rank is about to hand over to another; `None` if its directories up
+    /// to the root of the file system are not all cached, or it is in none of them.
+    pub fn new_record(&self, root: Ino, own: MdsRank, to: MdsRank) -> Option<SubtreeRecord> {
+        let (dir, key) = self.inodes.get(&root.head())?.place.clone()?;
+        let (mut prefix, mut at) = (Vec::new(), dir.ino);
+        loop {
+            let inode = self.inodes.get(&at.head())?;
+            let place = inode.place.as_ref();
+            let name = place.map(|(_, key)| key.name.to_vec()).unwrap_or_default();
+            prefix.push(PrefixEntry { dir: place.map(|(dir, _)| *dir), name, inode: inode.data.clone() });
+            match place {
+                Some((above, _)) => at = above.ino,
+                None => break,
+            }
+        }
+        prefix.reverse();
+        let was_alone = self.subtrees.is_alone(root);
+        let is_visible = at == Ino::ROOT;
+        let name = key.name.to_vec();
+        is_visible.then_some(SubtreeRecord { rank: to, from: Some(own), was_alone, dir, name, prefix })
+    }
+
+    /// Forgets everything below the root of a subtree: it is stored, and nobody holds anything of it. What
+    /// leads to subtrees of this rank further down stays, as copies.
+    pub fn drop_subtree(&mut self, root: Ino) {
+        let kept = self.leading_to_own(root);
+        let inside = self.subtree(root);
+        let frags = inside.iter().flat_map(|dir| self.dirs.range(DirFrag::all_of(dir.ino)));
+        let frags: Vec<DirFrag> = frags.map(|(dir, _)| *dir).collect();
+        frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
+    }
+
+    /// Forgets all that is in directories of other ranks, but for what leads to subtrees of this one. It may
+    /// have changed since it was read, which matters when such a directory comes to this rank.
+    pub fn drop_copies(&mut self) {
+        let kept = self.leading_to_own(Ino(0));
+        let is_foreign = |dir: &DirFrag| matches!(self.authority(dir.ino), Ok(Auth::Rank(_)));
+        let frags: Vec<DirFrag> = self.dirs.keys().filter(|dir| is_foreign(dir)).copied().collect();
+        frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
+    }
+
+    /// The roots of this rank's subtrees but one, and the directories above them.
+    fn leading_to_own(&self, but: Ino) -> BTreeSet<Ino> {
+        let own =
+            self.subtrees.iter().filter(|(ino, hold, _)| *ino != but && !matches!(hold, Hold::Foreign(_)));
+        let above = |record: Option<&SubtreeRecord>| {
+            let prefix = record.into_iter().flat_map(|record| &record.prefix);
+            prefix.map(|entry| entry.inode.ino).collect::<Vec<_>>()
+        };
+        own.flat_map(|(ino, _, record)| above(record).into_iter().chain([ino])).collect()
+    }
+
+    /// Forgets the entries of a fragment, but for those of inodes to be kept.
+    fn forget_entries(&mut self, dir: DirFrag, kept: &BTreeSet<Ino>) {
+        let Some(d) = self.dirs.get_mut(&dir) else { return };
+        assert!(d.dirty.is_empty() && d.commit.is_none(), "changes of {dir} are forgotten");
+        d.complete = false;
+        let is_kept = |link: SlotLink| matches!(link, SlotLink::Primary(ino) if kept.contains(&ino.ino));
+        let gone = d.slots.iter().map(|(key, slot)| (key.clone(), slot.link(key)));
+        let gone: Vec<(DentryKey, SlotLink)> = gone.filter(|(_, link)| !is_kept(*link)).collect();
+        for (key, _) in &gone {
+            d.slots.remove(key);
+        }
+        if d.slots.is_empty() {
+            self.dirs.remove(&dir);
+        }
+        self.entries -= gone.len();
+        for (key, link) in gone {
+            self.size.remove(extra_of_name(&key));
+            if let SlotLink::Primary(ino) = link {
+                assert!(self.inodes.get(&ino).is_none_or(|i| i.caps.is_empty()), "{ino} is held");
+                self.remove_inode(ino);
+            }
+        }
+    }
+
+    /// Takes in the directories above a subtree that is this rank's from now on, unless they are its own.
+    pub fn put_prefix(&mut self, record: &SubtreeRecord) {
+        for entry in &record.prefix {
+            if !matches!(self.authority(entry.inode.ino), Ok(Auth::Here)) {
+                let place = entry.dir.map(|dir| (dir, DentryKey::new(&entry.name)));
+                self.put_copy(entry.inode.clone(), place, SnapId(0));
+            }
+        }
+    }
+
+    /// Takes in the root of a subtree, under its name in the directory above.
+    pub fn put_root(&mut self, data: InodeData, record: &SubtreeRecord) {
+        let key = DentryKey::new(&record.name);
+        // The directory may have been split since.
+        let dir = self.frag_of(record.dir.ino, key.hash).unwrap_or(record.dir);
+        self.put_copy(data, Some((dir, key)), SnapId(0));
+    }
+
+    /// Takes in an entry as another rank has it.
+    pub fn put_entry(&mut self, place: Place, dentry: Dentry) {
+        match dentry.link {
+            Link::Primary(data) => self.put_copy(*data, Some(place), dentry.first),
+            Link::Remote { ino, dtype } => {
+                self.set_slot(&place, (SlotLink::Remote { ino, dtype }, dentry.first), None)
+            }
+        }
+    }
+
+    /// Replaces what is cached of an inode by what another rank has.
+    fn put_copy(&mut self, data: InodeData, place: Option<Place>, first: SnapId) {
+        let key = data.key();
+        let old = self.inodes.get(&key).and_then(|inode| inode.place.clone());
+        if let Some(old) = old.filter(|old| Some(old) != place.as_ref()) {
+            self.forget_slot(&old);
+        }
+        let other =
+            place.as_ref().and_then(|(dir, name)| self.dirs.get(dir)?.slots.get(name)?.link(name).inode());
+        if let Some(other) = other.filter(|other| *other != key) {
+            self.drop_subtree(other.ino);
+            self.remove_inode(other);
+        }
+        match self.inodes.get_mut(&key) {
+            Some(inode) => {
+                self.size.add(extra_of_inode(&data));
+                self.size.remove(extra_of_inode(&inode.data));
+                (inode.data, inode.place, inode.change) = (data, place.clone(), LastChange::default());
+            }
+            None => self.insert(data, place.clone(), LastChange::default()),
+        }
+        if let Some(place) = &place {
+            self.set_slot(place, (SlotLink::Primary(key), first), None);
+        }
+    }
+
+    fn forget_slot(&mut self, (dir, key): &Place) {
+        let Some(d) = self.dirs.get_mut(dir) else { return };
+        if d.slots.remove(key).is_some() {
+            self.entries -= 1;
+            self.size.remove(extra_of_name(key));
+            d.complete = false;
+        }
+        if d.is_idle() {
+            self.dirs.remove(dir);
+        }
+    }
+
+    /// An inode is not stored alone any more.
+    pub fn forget_base(&mut self, ino: Ino) {
+        self.dirty_bases.remove(&ino);
+    }
+
+    /// Forgets the root of a subtree that another rank has, and that has no name in a directory of this one,
+    /// unless it leads to subtrees of this one.
+    pub fn drop_root(&mut self, root: Ino) {
+        if self.leading_to_own(root).contains(&root) {
+            return;
+        }
+        if let Some(place) = self.inodes.get(&root.head()).and_then(|inode| inode.place.clone()) {
+            self.forget_slot(&place);
+        }
+        self.dirty_bases.remove(&root);
+        self.remove_inode(root.head());
+    }
+}

@@ -1,0 +1,367 @@
+//! A subtree leaves this rank.
+
+use super::{REPEAT_AFTER, Rank, Write, own};
+use crate::authority::{Auth, Hold};
+use crate::cache::Inode;
+use crate::cap::Cap;
+use crate::io::{IoWhy, ObjOp};
+use crate::rank::caps::Caps;
+use crate::rank::effect::Effect;
+use crate::rank::env::Due;
+use crate::types::{ClientId, Lsn, Need};
+use fsfmt::{Dentry, Ino, InodeKey, Link, names, subtree_key};
+use maps::MdsRank;
+use msgs::{CapBody, CapPeer, ClientCaps, cap, cap_op};
+use node::Level;
+use peer::{FragId, HandedCap, HandedEntry, HandedLocks, MdsHandOver, MdsTaken, TakenCap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use stdx::Instant;
+use wire::{Errno, Writer};
+
+/// A subtree that is not ready to leave after this time stays: a client does not give something back, or is
+/// writing all the time. It is tried again later.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same while operations wait.
+const SETTLED_WITHIN: Duration = Duration::from_secs(2);
+/// The reason why a subtree can't be handed over yet.
+pub(super) const BUSY: &str = "another one is on its way";
+
+/// How far a subtree is on its way to another rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Clients give up directories that they have alone: they could not be made to wait for anything else.
+    Quiet,
+    /// Operations wait until nothing is revoked, all is stored, and the journal has nothing of it any more.
+    /// The last event that is about it.
+    Settle(Lsn),
+    /// The record is being written.
+    Record,
+    /// The other rank has to take it. The time of the next message.
+    Hand(Instant),
+}
+
+/// A subtree on its way to another rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Export {
+    to: MdsRank,
+    step: Step,
+    since: Instant,
+    /// What it waits for, for people.
+    waits_for: &'static str,
+}
+
+impl Export {
+    pub fn is_quieting(&self) -> bool {
+        matches!(self.step, Step::Quiet | Step::Settle(_))
+    }
+
+    /// An event has changed something in it.
+    pub fn touched(&mut self, lsn: Lsn) {
+        if let Step::Settle(last) = &mut self.step {
+            *last = lsn;
+        }
+    }
+}
+
+impl Rank {
+    /// True if it serves clients.
+    pub(super) fn is_active(&self) -> bool {
+        self.env.stage() == crate::rank::Stage::Active
+    }
+
+    /// Begins to hand over a directory with what is below it. Returns the reason if that can't be.
+    pub(super) fn start_export(&mut self, root: Ino, to: MdsRank) -> Result<(), &'static str> {
+        let Self { env, cache, migration, .. } = self;
+        let Some(inode) = cache.inodes.get(&root.head()) else { return Err("it is not cached") };
+        // One after the other: a client that waits for one may not give up what another waits for.
+        if !migration.exports.is_empty() || migration.merges.contains_key(&root) {
+            return Err(BUSY);
+        }
+        match cache.authority(root) {
+            Ok(Auth::Here) => {}
+            _ => return Err("this rank has no authority over it"),
+        }
+        if root.is_base() || !inode.data.is_dir() || inode.data.nlink == 0 {
+            return Err("only directories with a name can be handed over, and not the root");
+        }
+        if to == own(env) || !migration.is_active(to) {
+            return Err("the rank is not another one that is active");
+        }
+        if cache.snaps.all_live().next().is_some() {
+            return Err("the file system has snapshots, which only rank 0 knows of");
+        }
+        if cache.new_record(root, own(env), to).is_none() {
+            return Err("it has no path from the root");
+        }
+        let waits_for = "clients to give up directories that they have alone";
+        let export = Export { to, step: Step::Quiet, since: env.now(), waits_for };
+        migration.exports.insert(root, export);
+        migration.look_at = env.now();
+        Ok(())
+    }
+
+    /// Has a directory handed over to another rank.
+    pub fn export_dir(&mut self, path: &str, rank: MdsRank) -> Result<(), (Errno, String)> {
+        let found = self.cache.find(path.as_bytes()).ok().flatten();
+        let Some(dir) = found else {
+            return Err((Errno::ENOENT, format!("{path} is not cached, or does not exist")));
+        };
+        self.start_export(dir.ino, rank).map_err(|why| (Errno::EINVAL, format!("{path}: {why}")))
+    }
+
+    /// After a restart: goes on with what the predecessor was about to hand over.
+    pub(in crate::rank) fn resume_migrations(&mut self) {
+        let leaving = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Leaving);
+        let leaving: Vec<(Ino, MdsRank)> = leaving.filter_map(|(root, _, r)| Some((root, r?.rank))).collect();
+        let now = self.env.now();
+        for (root, to) in leaving {
+            let export = Export { to, step: Step::Hand(now), since: now, waits_for: "" };
+            self.migration.exports.insert(root, export);
+        }
+        self.migration.look_at = now;
+    }
+
+    pub(super) fn advance_exports(&mut self) -> bool {
+        let mut has_changed = false;
+        for root in self.migration.exports.keys().copied().collect::<Vec<_>>() {
+            let Export { to, step, since, .. } = self.migration.exports[&root];
+            let patience = if step == Step::Quiet { PATIENCE } else { SETTLED_WITHIN };
+            let is_late = self.env.now().since(since) > patience;
+            match step {
+                Step::Quiet | Step::Settle(_) if is_late || !self.migration.is_active(to) => {
+                    self.give_up(root);
+                    has_changed = true;
+                }
+                Step::Quiet => has_changed |= self.quiet(root),
+                Step::Settle(last) => match self.delay(root, last) {
+                    None => self.record(root),
+                    Some(why) => self.migration.exports.get_mut(&root).expect("under way").waits_for = why,
+                },
+                Step::Record => {}
+                Step::Hand(at) if self.env.now() >= at => self.hand_over(root),
+                Step::Hand(_) => {}
+            }
+        }
+        has_changed
+    }
+
+    /// The subtree stays.
+    fn give_up(&mut self, root: Ino) {
+        let Some(export) = self.migration.exports.remove(&root) else { return };
+        if self.cache.subtrees.hold(root) == Some(Hold::Settling) {
+            match self.cache.subtrees.record(root).is_some() {
+                true => self.cache.subtrees.set(root, Hold::Own),
+                false => self.cache.subtrees.remove(root),
+            }
+        }
+        self.migration.stay.insert(root, self.env.now() + PATIENCE);
+        let Export { to, waits_for, .. } = export;
+        let text = format!("subtree {root} stays here and not at rank {to}: it still waited for {waits_for}");
+        self.env.log(Level::Info, "export_given_up", text);
+        self.partition_changed(false);
+    }
+
+    /// Takes directories back that clients have alone; once nobody has one, operations in the subtree wait.
+    fn quiet(&mut self, root: Ino) -> bool {
+        let Self { env, cache, sessions, migration, .. } = self;
+        let inside: BTreeSet<InodeKey> = cache.subtree(root).into_iter().collect();
+        let is_alone = |ino: &InodeKey| {
+            let inode = cache.inodes.get(ino).filter(|inode| inode.data.is_dir());
+            inode.is_some_and(|inode| inode.held_by_others(None) & cap::DIR_ASYNC != 0)
+        };
+        if !inside.iter().any(is_alone) {
+            let last = env.journal().last();
+            cache.subtrees.set(root, Hold::Settling);
+            let export = migration.exports.get_mut(&root).expect("it is under way");
+            (export.step, export.since) = (Step::Settle(last), env.now());
+            return true;
+        }
+        let clients: Vec<ClientId> = sessions.iter().map(|(client, _)| client).collect();
+        for client in clients {
+            let which = |inode: &Inode| inside.contains(&inode.data.key());
+            Caps::revoke_directories(env, cache, sessions, client, which);
+        }
+        false
+    }
+
+    /// What the subtree waits for until everything in it is stored, and clients know what they hold. It is
+    /// hurried.
+    fn delay(&mut self, root: Ino, last: Lsn) -> Option<&'static str> {
+        if self.trimming.is_walking() || self.scrub.is_walking() {
+            return Some("a walk over directories to end");
+        }
+        if !self.fragments.is_idle() {
+            return Some("a directory that is being split or joined");
+        }
+        let Self { env, cache, strays, write_back, .. } = self;
+        let mut delay = None;
+        for ino in cache.subtree(root) {
+            let Some(inode) = cache.inodes.get(&ino) else { continue };
+            let is_stored = inode.data.packed.is_none() && inode.data.truncate_from == 0;
+            if !is_stored {
+                strays.hurry(ino, &inode.data);
+            }
+            let at = &inode.under_way;
+            if !is_stored || at.data_work.is_some() {
+                delay = Some("data of files to be stored");
+            } else if !at.untold.is_empty() || inode.caps.values().any(|c| c.is_revoking() || c.is_presumed) {
+                delay = Some("clients to give back what is revoked");
+            }
+        }
+        let oldest = env.journal().oldest();
+        if env.journal().first_event(oldest) <= last {
+            let current = env.journal().current();
+            write_back.expire_to(env, current);
+            delay = delay.or(Some("the journal to expire"));
+        }
+        delay
+    }
+
+    /// Writes the record by which the authority moves. From here on there is no way back.
+    fn record(&mut self, root: Ino) {
+        let Self { env, cache, migration, .. } = self;
+        let Some(export) = migration.exports.get_mut(&root) else { return };
+        let Some(record) = cache.new_record(root, own(env), export.to) else { return };
+        let bytes = Writer::encode(&record);
+        cache.subtrees.set_with(root, Hold::Leaving, Some(record));
+        export.step = Step::Record;
+        let set = ObjOp::OmapSet(BTreeMap::from([(subtree_key(root), bytes)]));
+        let id = env.start_metadata_io(names::partition(), vec![ObjOp::Create, set], IoWhy::Partition);
+        migration.writes.insert(id, (root, Write::Leave));
+    }
+
+    /// The record is stored.
+    pub(super) fn recorded(&mut self, root: Ino) {
+        let now = self.env.now();
+        if let Some(export) = self.migration.exports.get_mut(&root) {
+            export.step = Step::Hand(now);
+        }
+    }
+
+    /// Tells the other rank what clients hold, unless some are absent that may hold something.
+    fn hand_over(&mut self, root: Ino) {
+        let next = self.env.now() + REPEAT_AFTER;
+        let has_absent = self.reconnect.has_absent() || self.client_replay.has_clients();
+        let Some(export) = self.migration.exports.get_mut(&root) else { return };
+        let to = export.to;
+        export.step = Step::Hand(next);
+        if !self.cache.inodes.contains_key(&root.head()) {
+            return self.env.due(Due::Load(Need::Inode(root.head()), None));
+        }
+        if has_absent || !self.migration.is_active(to) {
+            return;
+        }
+        if let Some(m) = self.content_of(root) {
+            self.env.effect(Effect::SendRank(to, m.into()));
+        }
+    }
+
+    /// The root, the directories below it, and everything that clients hold.
+    fn content_of(&mut self, root: Ino) -> Option<MdsHandOver> {
+        let head = self.migration.head(&self.env);
+        let Self { cache, sessions, .. } = self;
+        let record = Writer::encode(cache.subtrees.record(root)?);
+        let inode = Writer::encode(&cache.inodes.get(&root.head())?.data);
+        let mut m = MdsHandOver { head, root: root.0, record, inode, ..MdsHandOver::default() };
+        for ino in cache.subtree(root) {
+            let Some(inode) = cache.inodes.get(&ino) else { continue };
+            let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);
+            if ino.ino != root && (is_used || inode.data.is_dir()) {
+                m.entries.extend(entry_of(inode));
+            }
+            for client in inode.caps.clients() {
+                let cap = inode.caps.get(client).expect("one of its capabilities");
+                m.caps.push(handed(ino.ino, client, cap));
+                if let Some(session) = sessions.get(client) {
+                    m.sessions.entry(client.0).or_insert_with(|| Writer::encode(session.record()));
+                }
+            }
+            for (client, [posix, flock]) in cache.locks.of_file(ino) {
+                let mut w = Writer::new();
+                w.put(&posix);
+                w.put(&flock);
+                m.locks.push(HandedLocks { ino: ino.ino.0, client: client.0, locks: w.into_vec() });
+            }
+        }
+        Some(m)
+    }
+
+    /// The other rank has the subtree.
+    pub(super) fn subtree_taken(&mut self, from: MdsRank, m: &MdsTaken) {
+        let root = Ino(m.root);
+        let is_awaited = |export: &mut Export| export.to == from && matches!(export.step, Step::Hand(_));
+        if !self.migration.exports.get_mut(&root).is_some_and(is_awaited) {
+            return;
+        }
+        self.migration.exports.remove(&root);
+        let Self { env, cache, sessions, migration, .. } = self;
+        let taken: BTreeMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();
+        for ino in cache.subtree(root) {
+            let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
+            for client in inode.caps.clients().collect::<Vec<_>>() {
+                let cap = inode.caps.remove(client).expect("one of its capabilities");
+                sessions.release(client, ino);
+                let next = taken.get(&(ino.ino.0, client.0));
+                sessions.send(env, client, 0, 0, export_message(ino.ino, &cap, next, from));
+            }
+            cache.locks.forget(ino);
+        }
+        let was_alone = cache.subtrees.record(root).is_some_and(|record| record.was_alone);
+        cache.drop_subtree(root);
+        if was_alone {
+            cache.drop_root(root);
+        }
+        match cache.subtrees.record(root).cloned().filter(|_| !m.is_merged) {
+            Some(mut record) => {
+                record.from = None;
+                cache.subtrees.set_with(root, Hold::Foreign(from), Some(record));
+            }
+            None => cache.subtrees.remove(root),
+        }
+        migration.pinned.remove(&root);
+        migration.taken.remove(&root);
+        env.log(Level::Info, "subtree_exported", format!("subtree {root} is rank {from}'s now"));
+        self.partition_changed(true);
+    }
+}
+
+fn handed(ino: Ino, client: ClientId, cap: &Cap) -> HandedCap {
+    HandedCap {
+        ino: ino.0,
+        client: client.0,
+        id: cap.id,
+        held: cap.held(),
+        wanted: cap.wanted,
+        seq: cap.seq,
+        migrate_seq: cap.migrate_seq,
+    }
+}
+
+/// The entry that an inode is in.
+fn entry_of(inode: &Inode) -> Option<HandedEntry> {
+    let (dir, key) = inode.place.as_ref()?;
+    let entry = Writer::encode(&Dentry::head(Link::Primary(Box::new(inode.data.clone()))));
+    Some(HandedEntry { dir: FragId { ino: dir.ino.0, frag: dir.frag.raw() }, name: key.name.to_vec(), entry })
+}
+
+/// Tells a client which rank has its capability from now on. If that rank can't tell the capability's number
+/// any more, the client drops it, and asks anew for what it needs.
+fn export_message(ino: Ino, cap: &Cap, taken: Option<&TakenCap>, to: MdsRank) -> ClientCaps {
+    let nowhere = CapPeer { mds: -1, ..CapPeer::default() };
+    let peer = taken.map_or(nowhere, |taken| CapPeer {
+        cap_id: taken.id,
+        issue_seq: taken.seq,
+        mseq: taken.migrate_seq,
+        mds: to.0,
+        flags: 0,
+    });
+    ClientCaps {
+        op: cap_op::EXPORT,
+        ino: ino.0,
+        cap_id: cap.id,
+        migrate_seq: cap.migrate_seq,
+        body: CapBody::Peer(peer),
+        ..ClientCaps::default()
+    }
+}

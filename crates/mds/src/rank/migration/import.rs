@@ -1,0 +1,270 @@
+//! A subtree comes to this rank.
+
+use super::{Rank, Write, own};
+use crate::authority::{Auth, Hold};
+use crate::cap::Cap;
+use crate::io::{IoWhy, ObjOp};
+use crate::rank::commit::commit;
+use crate::rank::effect::Effect;
+use crate::rank::env::Due;
+use crate::rank::stat;
+use crate::types::{ClientId, Lsn};
+use fsfmt::subtree_key;
+use fsfmt::tables::SessionRecord;
+use fsfmt::{Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, InodeKey, Link, SubtreeRecord, Update, names};
+use maps::MdsRank;
+use msgs::{CapPeer, ClientCaps, FileLock, cap_op};
+use node::Level;
+use peer::{HandedCap, MdsAuthority, MdsHandOver, MdsTaken, TakenCap};
+use std::collections::BTreeMap;
+use wire::{DecodeError, Reader, Writer};
+
+/// The flag of a capability whose sender had the authority.
+const AUTH: u8 = 1;
+
+/// How far a subtree is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// This event must be durable.
+    Journal(Lsn),
+    /// The root or the record is being written.
+    Write,
+}
+
+/// A subtree on its way to this rank.
+#[derive(Debug)]
+pub(super) struct Import {
+    from: MdsRank,
+    /// It becomes part of the subtree around it.
+    is_merged: bool,
+    step: Step,
+    caps: Vec<HandedCap>,
+    taken: Vec<TakenCap>,
+}
+
+/// What is handed over, decoded.
+struct Content {
+    record: SubtreeRecord,
+    root: InodeData,
+    sessions: Vec<(ClientId, SessionRecord)>,
+    entries: Vec<(DirFrag, DentryKey, Dentry)>,
+    locks: Vec<(InodeKey, ClientId, [Vec<FileLock>; 2])>,
+}
+
+impl Content {
+    fn decode(m: &MdsHandOver) -> Result<Self, DecodeError> {
+        let sessions = m.sessions.iter().map(|(client, r)| Ok((ClientId(*client), Reader::new(r).get()?)));
+        let mut entries = Vec::new();
+        for entry in &m.entries {
+            let frag = Frag::from_raw(entry.dir.frag).unwrap_or_default();
+            let dir = DirFrag { ino: Ino(entry.dir.ino), frag };
+            entries.push((dir, DentryKey::new(&entry.name), Reader::new(&entry.entry).get()?));
+        }
+        let mut locks = Vec::new();
+        for of_file in &m.locks {
+            let mut r = Reader::new(&of_file.locks);
+            locks.push((Ino(of_file.ino).head(), ClientId(of_file.client), [r.get()?, r.get()?]));
+        }
+        Ok(Self {
+            record: Reader::new(&m.record).get()?,
+            root: Reader::new(&m.inode).get()?,
+            sessions: sessions.collect::<Result<_, DecodeError>>()?,
+            entries,
+            locks,
+        })
+    }
+}
+
+impl Rank {
+    /// Another rank hands a subtree over.
+    pub(super) fn take_subtree(&mut self, from: MdsRank, m: &MdsHandOver) {
+        let root = Ino(m.root);
+        if self.migration.imports.contains_key(&root) {
+            return;
+        }
+        let content = match Content::decode(m) {
+            Ok(content) => content,
+            Err(e) => {
+                let text = format!("rank {from} hands over subtree {root}, but not as it should: {e}");
+                return self.env.log(Level::Warn, "bad_message_seen", text);
+            }
+        };
+        match self.cache.subtrees.hold(root) {
+            // The answer was lost.
+            Some(Hold::Own | Hold::Settling | Hold::Leaving) => return self.answer_taken(root, from, false),
+            None if matches!(self.cache.authority(root), Ok(Auth::Here)) => {
+                return self.answer_taken(root, from, true);
+            }
+            _ if content.record.rank != own(&self.env) => return,
+            _ => {}
+        }
+        self.take_content(root, from, content, m.caps.clone());
+    }
+
+    fn take_content(&mut self, root: Ino, from: MdsRank, content: Content, handed: Vec<HandedCap>) {
+        let ino_next = self.write_back.ino_next();
+        let Self { env, cache, sessions, caps, .. } = self;
+        let Content { record, root: inode, sessions: records, entries, locks } = content;
+        cache.drop_copies();
+        cache.subtrees.set_with(root, Hold::Arriving, Some(record.clone()));
+        cache.put_prefix(&record);
+        cache.put_root(inode, &record);
+        entries.into_iter().for_each(|(dir, key, dentry)| cache.put_entry((dir, key), dentry));
+        sessions.adopt(env, cache, records, ino_next);
+        let mut taken = Vec::new();
+        for handed in &handed {
+            let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
+            let has_session = sessions.get(client).is_some();
+            let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
+            let counters = (handed.seq, handed.migrate_seq);
+            let cap = Cap::handed_over(caps.next_id(), handed.held, handed.wanted, counters);
+            let HandedCap { ino: number, client: gid, .. } = *handed;
+            let (id, seq, migrate_seq) = (cap.id, cap.seq, cap.migrate_seq);
+            taken.push(TakenCap { ino: number, client: gid, id, seq, migrate_seq });
+            inode.caps.insert(client, cap);
+            sessions.hold(client, ino);
+        }
+        for (ino, client, [posix, flock]) in locks {
+            cache.locks.claim(client, ino, (&posix, &flock));
+        }
+        let is_merged = matches!(cache.authority(record.dir.ino), Ok(Auth::Here));
+        let last = if is_merged { self.embed(root) } else { env.journal().last() };
+        self.env.want_durable(last);
+        let import = Import { from, is_merged, step: Step::Journal(last), caps: handed, taken };
+        self.migration.imports.insert(root, import);
+        self.migration.look_at = self.env.now();
+    }
+
+    /// Puts the root of a subtree into its entry again; returns the event.
+    pub(super) fn embed(&mut self, root: Ino) -> Lsn {
+        let Self { env, cache, sessions, .. } = self;
+        let inode = &cache.inodes[&root.head()];
+        let place = inode.place.clone().expect("the root of a subtree has a name");
+        let value = Some(cache.dentry(&place, Link::Primary(Box::new(inode.data.clone()))));
+        let update = Update::Dentry { dir: place.0, key: place.1, value };
+        commit(env, cache, sessions, "subtree joins", vec![update])
+    }
+
+    pub(super) fn advance_imports(&mut self) -> bool {
+        let durable = self.env.journal().durable();
+        for root in self.migration.imports.keys().copied().collect::<Vec<_>>() {
+            let import = self.migration.imports.get_mut(&root).expect("just listed");
+            let Step::Journal(lsn) = import.step else { continue };
+            if lsn > durable {
+                self.env.want_durable(lsn);
+                continue;
+            }
+            import.step = Step::Write;
+            if import.is_merged {
+                self.write_record(root, None, Write::Arrive);
+                continue;
+            }
+            let bytes = Writer::encode(&self.cache.inodes[&root.head()].data);
+            let ops = vec![ObjOp::WriteFull(bytes)];
+            let id = self.env.start_metadata_io(names::base_object(root), ops, IoWhy::Partition);
+            self.migration.writes.insert(id, (root, Write::Root));
+        }
+        false
+    }
+
+    /// Writes the record of a subtree, or removes it.
+    pub(super) fn write_record(&mut self, root: Ino, record: Option<&SubtreeRecord>, why: Write) {
+        let op = match record {
+            Some(record) => ObjOp::OmapSet(BTreeMap::from([(subtree_key(root), Writer::encode(record))])),
+            None => ObjOp::OmapRemove(vec![subtree_key(root)]),
+        };
+        let id = self.env.start_metadata_io(names::partition(), vec![ObjOp::Create, op], IoWhy::Partition);
+        self.migration.writes.insert(id, (root, why));
+    }
+
+    /// The root's inode is stored.
+    pub(super) fn root_stored(&mut self, root: Ino) {
+        let record = self.cache.subtrees.record(root).cloned();
+        let record = record.map(|record| SubtreeRecord { from: None, was_alone: true, ..record });
+        self.write_record(root, record.as_ref(), Write::Arrive);
+    }
+
+    /// The record says that the subtree is this rank's: clients hear of it, and operations go on.
+    pub(super) fn arrived(&mut self, root: Ino) {
+        let Some(import) = self.migration.imports.remove(&root) else { return };
+        let Self { env, cache, sessions, migration, .. } = self;
+        match cache.subtrees.record(root).cloned().filter(|_| !import.is_merged) {
+            Some(record) => {
+                let record = SubtreeRecord { from: None, was_alone: true, ..record };
+                cache.subtrees.set_with(root, Hold::Own, Some(record));
+            }
+            None => cache.subtrees.remove(root),
+        }
+        let former: BTreeMap<(u64, u64), &HandedCap> =
+            import.caps.iter().map(|cap| ((cap.ino, cap.client), cap)).collect();
+        for taken in &import.taken {
+            let (ino, client) = (Ino(taken.ino).head(), ClientId(taken.client));
+            let Some(inode) = cache.inodes.get(&ino) else { continue };
+            let Some(cap) = inode.caps.get(client).filter(|cap| cap.id == taken.id) else { continue };
+            let realm = cache.realm_of(inode);
+            let handed = former[&(taken.ino, taken.client)];
+            let message = ClientCaps {
+                former: CapPeer {
+                    cap_id: handed.id,
+                    issue_seq: handed.seq,
+                    mseq: handed.migrate_seq,
+                    mds: import.from.0,
+                    flags: AUTH,
+                },
+                snap_trace: cache.realm_trace(realm),
+                issue_seq: cap.issue_seq,
+                ..stat::caps_message(cap_op::IMPORT, &inode.data, client, cap, realm)
+            };
+            sessions.send(env, client, 0, 0, message);
+            env.due(Due::CapsChanged(ino));
+        }
+        if migration.recalls.remove(&root).is_some() {
+            migration.stay.insert(root, env.now() + super::together::STAY);
+        }
+        env.due(Due::InodeChanged(root.head()));
+        env.log(Level::Info, "subtree_imported", format!("subtree {root} of rank {}", import.from));
+        migration.taken.insert(root, import.taken);
+        self.answer_taken(root, import.from, import.is_merged);
+        self.tell_authority(root);
+        self.partition_changed(false);
+    }
+
+    /// Tells the former authority that the subtree is here.
+    fn answer_taken(&mut self, root: Ino, to: MdsRank, is_merged: bool) {
+        let head = self.migration.head(&self.env);
+        let caps = self.migration.taken.get(&root).cloned().unwrap_or_default();
+        let m = MdsTaken { head, root: root.0, is_merged, caps };
+        self.env.effect(Effect::SendRank(to, m.into()));
+    }
+
+    /// Tells all other ranks who has the authority over a subtree.
+    pub(super) fn tell_authority(&mut self, root: Ino) {
+        for rank in self.migration.ranks.keys().copied().collect::<Vec<_>>() {
+            self.tell_authority_to(root, rank);
+        }
+    }
+
+    pub(super) fn tell_authority_to(&mut self, root: Ino, rank: MdsRank) {
+        let head = self.migration.head(&self.env);
+        let record = self.cache.subtrees.record(root).map(Writer::encode).unwrap_or_default();
+        let m = MdsAuthority { head, root: root.0, record };
+        self.env.effect(Effect::SendRank(rank, m.into()));
+    }
+
+    /// Another rank tells who has the authority over a subtree of which this one has nothing.
+    pub(super) fn learn_authority(&mut self, m: &MdsAuthority) {
+        let root = Ino(m.root);
+        if !matches!(self.cache.subtrees.hold(root), None | Some(Hold::Foreign(_))) {
+            return;
+        }
+        if m.record.is_empty() {
+            self.cache.subtrees.remove(root);
+        } else if let Ok(record) = Reader::new(&m.record).get::<SubtreeRecord>()
+            && record.rank != own(&self.env)
+            && record.from.is_none()
+        {
+            self.cache.subtrees.set_with(root, Hold::Foreign(record.rank), Some(record));
+        }
+        self.partition_changed(false);
+    }
+}

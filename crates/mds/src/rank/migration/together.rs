@@ -1,0 +1,196 @@
+//! What makes subtrees move: operations that need two of them, and pins.
+
+use super::export::BUSY;
+use super::{Rank, Write, own};
+use crate::authority::{Auth, Hold};
+use crate::io::{IoWhy, ObjOp};
+use crate::rank::effect::Effect;
+use fsfmt::{Ino, names};
+use maps::MdsRank;
+use node::Level;
+use peer::MdsRecall;
+use std::time::Duration;
+use stdx::Instant;
+
+/// The time for which a subtree stays that operations needed here, whatever its pin says.
+pub(super) const STAY: Duration = Duration::from_secs(5);
+/// Time after which a subtree is asked for again.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// The time after which a subtree is not asked for any more that no operation has needed since.
+const WANTED_FOR: Duration = Duration::from_secs(5);
+
+/// A subtree that operations need here, and which another rank has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recall {
+    wanted_at: Instant,
+    /// The time of the next message.
+    next: Instant,
+}
+
+impl Rank {
+    /// An operation needs two subtrees under one authority. Of two ranks the lower one gets both, so that two
+    /// that need the same do not take them from one another without end.
+    pub(in crate::rank) fn bring_together(&mut self, here: Ino, there: Ino) {
+        let now = self.env.now();
+        let holder = match self.cache.subtrees.hold(there) {
+            Some(Hold::Own) => return self.start_merge(there),
+            Some(Hold::Foreign(rank)) => rank,
+            Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => return,
+            None => MdsRank(there.owner() as i32),
+        };
+        let is_ours = self.cache.subtrees.hold(there).is_some() && own(&self.env) < holder;
+        if !is_ours {
+            // If it can't be now, the operation asks again when something has changed.
+            if let Err(why) = self.start_export(here, holder)
+                && why != BUSY
+            {
+                let text = format!("subtree {here} is needed at rank {holder} with {there}: {why}");
+                self.env.log(Level::Info, "export_refused", text);
+            }
+            return;
+        }
+        let recall = self.migration.recalls.entry(there).or_insert(Recall { wanted_at: now, next: now });
+        recall.wanted_at = now;
+        self.migration.look_at = self.migration.look_at.min(now);
+    }
+
+    pub(super) fn repeat_recalls(&mut self) {
+        let now = self.env.now();
+        for (root, recall) in self.migration.recalls.clone() {
+            let holder = match self.cache.subtrees.hold(root) {
+                Some(Hold::Foreign(rank)) if now.since(recall.wanted_at) < WANTED_FOR => rank,
+                Some(Hold::Arriving) => continue,
+                _ => {
+                    self.migration.recalls.remove(&root);
+                    self.partition_changed(false);
+                    continue;
+                }
+            };
+            if now >= recall.next {
+                let next = now + ASKED_AGAIN_AFTER;
+                self.migration.recalls.insert(root, Recall { next, ..recall });
+                let head = self.migration.head(&self.env);
+                self.env.effect(Effect::SendRank(holder, MdsRecall { head, root: root.0 }.into()));
+            }
+        }
+    }
+
+    /// Another rank needs a subtree of this one.
+    pub(super) fn recalled(&mut self, from: MdsRank, root: Ino) {
+        match self.cache.subtrees.hold(root) {
+            Some(Hold::Own) => {
+                if let Err(why) = self.start_export(root, from)
+                    && why != BUSY
+                {
+                    let text = format!("rank {from} needs subtree {root}, which can't be handed over: {why}");
+                    self.env.log(Level::Info, "recall_refused", text);
+                }
+            }
+            Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => {}
+            Some(Hold::Foreign(_)) | None => self.tell_authority_to(root, from),
+        }
+    }
+
+    /// A subtree of this rank becomes part of the one around it, if that is this rank's too; otherwise that one
+    /// has to be brought here first.
+    fn start_merge(&mut self, root: Ino) {
+        let is_busy = self.migration.exports.contains_key(&root) || self.migration.merges.contains_key(&root);
+        let Some(dir) = self.cache.subtrees.record(root).map(|record| record.dir.ino).filter(|_| !is_busy)
+        else {
+            return;
+        };
+        match self.cache.authority(dir) {
+            Ok(Auth::Here) => {}
+            Ok(Auth::Rank(_)) => {
+                if let Ok(around) = self.cache.root_of(dir) {
+                    self.bring_together(root, around);
+                }
+                return;
+            }
+            Ok(Auth::Frozen(_)) | Err(_) => return,
+        }
+        self.cache.subtrees.set(root, Hold::Arriving);
+        let lsn = self.embed(root);
+        self.env.want_durable(lsn);
+        self.migration.merges.insert(root, Some(lsn));
+        self.migration.look_at = self.env.now();
+    }
+
+    pub(super) fn advance_merges(&mut self) -> bool {
+        let durable = self.env.journal().durable();
+        for (root, lsn) in self.migration.merges.clone() {
+            if lsn.is_some_and(|lsn| lsn <= durable) {
+                self.migration.merges.insert(root, None);
+                self.write_record(root, None, Write::Merge);
+            }
+        }
+        false
+    }
+
+    /// The record of a subtree is gone that is part of the one around it.
+    pub(super) fn merged(&mut self, root: Ino) {
+        self.migration.merges.remove(&root);
+        self.cache.subtrees.remove(root);
+        self.cache.forget_base(root);
+        self.env.start_metadata_io(names::base_object(root), vec![ObjOp::Delete], IoWhy::JournalTrim);
+        self.migration.stay.insert(root, self.env.now() + STAY);
+        self.tell_authority(root);
+        self.partition_changed(false);
+    }
+
+    /// Hands directories over to the ranks that they are pinned to.
+    pub(in crate::rank) fn migrate_pinned(&mut self) {
+        if !self.is_active() || self.migration.pinned.is_empty() {
+            return;
+        }
+        let now = self.env.now();
+        self.migration.stay.retain(|_, until| now < *until);
+        for ino in self.migration.pinned.clone() {
+            let pin = self.cache.inodes.get(&ino.head()).and_then(|inode| inode.data.pin.rank);
+            let Some(rank) = pin else {
+                self.migration.pinned.remove(&ino);
+                continue;
+            };
+            let is_here = matches!(self.cache.authority(ino), Ok(Auth::Here));
+            if is_here && rank != own(&self.env) && !self.migration.stay.contains_key(&ino) {
+                let _ = self.start_export(ino, rank);
+            }
+        }
+    }
+
+    /// The subtrees for people, as `get subtrees` shows them.
+    pub fn subtree_list(&self) -> serde_json::Value {
+        let own = own(&self.env).0;
+        let pin_of = |root: Ino| self.cache.inodes.get(&root.head()).and_then(|inode| inode.data.pin.rank);
+        let one = |(root, hold, path): (Ino, Option<Hold>, String)| {
+            let (first, second) = match hold {
+                Some(Hold::Foreign(rank)) => (rank.0, -2),
+                Some(Hold::Leaving) => {
+                    (own, self.cache.subtrees.record(root).map_or(-2, |record| record.rank.0))
+                }
+                Some(Hold::Arriving) => (own, own),
+                Some(Hold::Own | Hold::Settling) => (own, -2),
+                None => (0, -2),
+            };
+            serde_json::json!({
+                "is_auth": first == own,
+                "auth_first": first,
+                "auth_second": second,
+                "export_pin": pin_of(root).map_or(-1, |rank| rank.0),
+                "distributed_ephemeral_pin": false,
+                "random_ephemeral_pin": false,
+                "export_pin_target": pin_of(root).map_or(-1, |rank| rank.0),
+                "dir": { "path": path, "dirfrag": format!("0x{:x}", root.0) },
+            })
+        };
+        let path = |record: &fsfmt::SubtreeRecord| {
+            let names = record.prefix.iter().map(|entry| &entry.name).filter(|name| !name.is_empty());
+            let names = names.chain([&record.name]).map(|name| String::from_utf8_lossy(name).into_owned());
+            names.map(|name| format!("/{name}")).collect::<String>()
+        };
+        let all = self.cache.subtrees.iter();
+        let roots = all.filter_map(|(root, hold, record)| Some((root, Some(hold), path(record?))));
+        let top = (Ino::ROOT, None, String::new());
+        [top].into_iter().chain(roots).map(one).collect()
+    }
+}
