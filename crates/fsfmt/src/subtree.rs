@@ -1,5 +1,5 @@
-//! The partition of the name space over ranks, as it is stored: a record for each subtree that has an authority
-//! of its own. All else belongs to the authority of the directory above, and the root to rank 0
+//! The partition of the name space over ranks, as it is stored: a record for each subtree that has an
+//! authority of its own. All else belongs to the authority of the directory above, and the root to rank 0
 //! (docs/adr/0021-authority-moves-by-one-write.md).
 
 use crate::sparse::sparse_structs;

@@ -1,8 +1,8 @@
 //! Authority over the name space (the paper's section 4.2): which rank may change a directory and answers for
 //! it. Every read of an operation asks.
 //!
-//! A *subtree* is a directory with everything below it, down to the next subtree: its inode, all its fragments
-//! and what is in them belong to one rank. What is in no other subtree belongs to rank 0
+//! A *subtree* is a directory with everything below it, down to the next subtree: its inode, all its
+//! fragments and what is in them belong to one rank. What is in no other subtree belongs to rank 0
 //! (docs/adr/0021-authority-moves-by-one-write.md).
 
 use crate::types::Need;

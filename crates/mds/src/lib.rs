@@ -26,5 +26,5 @@ mod types;
 pub use config::{MdsConfig, MdsOptions, RankConfig};
 pub use daemon::Mds;
 pub use io::{IoRequest, IoResult, ObjOp, ObjReply, ObjectId};
-pub use rank::{ClientPeer, Effect, Rank, ScrubOptions, Stage};
-pub use types::{ClientId, IoId, SnapContext};
+pub use rank::{ClientPeer, Effect, Rank, RankStatus, ScrubOptions, Stage};
+pub use types::{ClientId, IoId, RankPeer, SnapContext};

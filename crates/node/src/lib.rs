@@ -183,8 +183,8 @@ pub enum Output<Reply> {
         /// The answer.
         reply: Reply,
     },
-    /// From now on introduce yourself on new connections by this number: a metadata server is `mds.RANK`, whatever
-    /// its name is, and clients compare.
+    /// From now on introduce yourself on new connections by this number: a metadata server is `mds.RANK`,
+    /// whatever its name is, and clients compare.
     Number(u32),
     /// From now on authenticate accepted connections with these keys. Until the first one, none is accepted.
     Keys(Arc<auth::ServerKeys>),

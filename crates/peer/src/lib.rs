@@ -29,8 +29,7 @@ wire::message_bodies! {
         Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
         PgScrub, PgScrubMap, PgScrubbed,
         PgReserve,
-        MdsDiscover, MdsDiscoverReply, MdsTxn, MdsRevoke, MdsReturn, MdsHandOver, MdsTaken, MdsLoad,
-        MdsTable, MdsTableReply, MdsRecall, MdsAuthority, MdsRootInode,
+        MdsHandOver, MdsTaken, MdsRecall, MdsAuthority,
     }
 }
 

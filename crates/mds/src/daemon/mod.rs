@@ -10,6 +10,7 @@ mod lease;
 mod links;
 mod namesake;
 mod objects;
+mod ranks;
 mod snaps;
 
 use crate::config::{MdsConfig, MdsOptions, RankConfig};
@@ -120,7 +121,7 @@ impl Mds {
             followed: None,
             conns: BTreeMap::new(),
             peers: BTreeMap::new(),
-            links: Links::new(),
+            links: Links::new(LINKS_SPACE),
             clients: BTreeMap::new(),
             evictions: BTreeMap::new(),
             blocklist: BTreeSet::new(),

@@ -294,8 +294,8 @@ impl<'a> Cx<'a> {
         if may_ask { Need::Remote(MdsRank(maker as i32)).into() } else { errno.into() }
     }
 
-    /// An inode that is only shown under its name: of the root of a subtree that another rank has, a copy does.
-    /// Clients ask the other rank for more.
+    /// An inode that is only shown under its name: of the root of a subtree that another rank has, a copy
+    /// does. Clients ask the other rank for more.
     pub fn shown(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         if !self.cache.subtrees.is_foreign_root(ino.ino) {
             return self.inode(ino);

@@ -1,5 +1,5 @@
-//! Pins: which rank is to serve a directory and what is below it (`ceph.dir.pin`), unless a directory below says
-//! otherwise.
+//! Pins: which rank is to serve a directory and what is below it (`ceph.dir.pin`), unless a directory below
+//! says otherwise.
 
 use super::context::Cx;
 use super::draft::Draft;

@@ -18,6 +18,7 @@ mod damage;
 mod effect;
 mod env;
 mod fragments;
+mod handover;
 mod inputs;
 mod loader;
 mod migration;

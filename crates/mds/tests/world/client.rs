@@ -48,6 +48,10 @@ pub struct Client {
     pub unsafe_requests: BTreeMap<u64, ClientRequest>,
     /// Requests that were answered early and then repeated in vain.
     pub lost: Vec<u64>,
+    /// Requests that it has to send to another rank, and how often they were forwarded.
+    pub forwards: BTreeMap<u64, (i32, u32)>,
+    /// The last capabilities that moved from one rank to another, by inode, as the rank has told.
+    pub moved: BTreeMap<u64, ClientCaps>,
     pub flush_acks: Vec<u64>,
     /// Flushes whose data the MDS has taken.
     pub data_taken: std::collections::BTreeSet<u64>,
@@ -182,6 +186,11 @@ impl Client {
                 self.reclaimed.push(*m);
                 Vec::new()
             }
+            Body::ClientRequestForward(m) => {
+                self.unsafe_requests.remove(&tid).expect("a forward of a request without an answer");
+                self.forwards.insert(tid, (m.dest_mds, m.num_fwd));
+                Vec::new()
+            }
             other => panic!("client gets {}", other.name()),
         }
     }
@@ -223,6 +232,30 @@ impl Client {
                 self.flushing.remove(&tid);
                 Vec::new()
             }
+            cap_op::EXPORT => {
+                let known = self.held.remove(&m.ino).expect("it holds what is handed over");
+                assert_eq!(known.cap_id, m.cap_id);
+                self.moved.insert(m.ino, m.clone());
+                Vec::new()
+            }
+            cap_op::IMPORT => {
+                let (cap_id, caps, wanted, seq) = (m.cap_id, m.caps.0, m.wanted.0, m.seq);
+                let (size, max_size, mode) = (m.file().size, m.file().max_size, m.mode);
+                let h = Held {
+                    cap_id,
+                    caps,
+                    wanted,
+                    seq,
+                    issue_seq: seq,
+                    size,
+                    max_size,
+                    mode,
+                    ..Held::default()
+                };
+                assert!(self.held.insert(m.ino, h).is_none(), "{:x} comes twice", m.ino);
+                self.moved.insert(m.ino, m.clone());
+                Vec::new()
+            }
             cap_op::GRANT | cap_op::REVOKE => {
                 let Some(h) = self.held.get_mut(&m.ino) else { return Vec::new() };
                 if h.cap_id != m.cap_id {
@@ -245,11 +278,6 @@ impl Client {
                 }
                 self.revokes_seen += 1;
                 vec![self.update(m.ino)]
-            }
-            cap_op::EXPORT => {
-                let known = self.held.remove(&m.ino).expect("held");
-                assert_eq!(known.cap_id, m.cap_id);
-                Vec::new()
             }
             _ => Vec::new(),
         }

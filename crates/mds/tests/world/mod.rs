@@ -153,7 +153,12 @@ pub fn config(options: MdsOptions) -> RankConfig {
 
 impl World {
     pub fn new(seed: u64, options: MdsOptions) -> Self {
-        let cfg = config(options);
+        Self::of_rank(seed, options, 0, BTreeMap::new())
+    }
+
+    /// A rank of a file system of which there are objects.
+    pub fn of_rank(seed: u64, options: MdsOptions, rank: u32, objects: BTreeMap<ObjectId, Object>) -> Self {
+        let cfg = RankConfig { rank, ..config(options) };
         let now = Now { mono: Instant(1_000_000_000), wall: Wall(1_700_000_000_000_000_000) };
         let rank = Rank::create(cfg.clone(), now);
         let mut w = Self {
@@ -161,7 +166,7 @@ impl World {
             cfg,
             now,
             rng: Rng::from_seed(seed),
-            objects: BTreeMap::new(),
+            objects,
             in_flight: Vec::new(),
             clients: BTreeMap::new(),
             evict_asked: Vec::new(),

@@ -29,17 +29,7 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
         return Answer::Ack;
     }
     if m.state == MdsState::NULL || m.state == MdsState::STOPPED {
-        let stopping = find(edit.fsmap_now(), m.gid).filter(|(_, info)| info.state == MdsState::STOPPING);
-        let rank = stopping.map(|(fscid, info)| (fscid, info.rank)).filter(|_| m.state == MdsState::STOPPED);
         fail(edit, m.gid);
-        if let Some((Some(fscid), rank)) = rank {
-            let fs = edit.filesystem(fscid);
-            fs.failed.remove(&rank);
-            fs.r#in.remove(&rank);
-            fs.stopped.insert(rank);
-            edit.notes.push(format!("rank {rank} has stopped"));
-            stop_surplus(edit);
-        }
         assign(edit);
         return Answer::Ack;
     }
@@ -55,7 +45,6 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
         return Answer::Ack;
     }
     let moves = m.state != old && m.seq > info.state_seq && may_move(old, m.state);
-    let was_settling = moves && m.state == MdsState::ACTIVE;
     if moves || laggy {
         let fs = edit.filesystem(fscid);
         let info = fs.mds_info.get_mut(&m.gid).expect("was found there");
@@ -66,29 +55,7 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
             edit.notes.push(format!("mds.{} {} -> {}", m.name, old.name(), m.state.name()));
         }
     }
-    if was_settling {
-        stop_surplus(edit);
-    }
     Answer::Ack
-}
-
-/// Has the last rank of a file system that has more than it may stop, if all others serve.
-pub(crate) fn stop_surplus(edit: &mut Edit<'_>) {
-    let all = edit.fsmap_now().filesystems.iter().map(|(id, fs)| (*id, &fs.mds_map));
-    let surplus: Vec<(Fscid, Gid)> = all.filter_map(|(id, fs)| Some((id, surplus_rank(fs)?))).collect();
-    for (fscid, gid) in surplus {
-        let fs = edit.filesystem(fscid);
-        let info = fs.mds_info.get_mut(&gid).expect("it holds a rank there");
-        info.state = MdsState::STOPPING;
-        let note = format!("mds.{} stops: `{}` may have {} ranks", info.name, fs.fs_name, fs.max_mds);
-        edit.notes.push(note);
-    }
-}
-
-fn surplus_rank(fs: &MdsMap) -> Option<Gid> {
-    let is_settled = fs.r#in.iter().all(|rank| fs.state_of(*rank) == MdsState::ACTIVE);
-    let last = *fs.r#in.last()?;
-    (is_settled && fs.r#in.len() as i64 > i64::from(fs.max_mds)).then(|| fs.up.get(&last).copied())?
 }
 
 /// True if a daemon of the same name joined after the sender's map. The beacon is a late one of the run

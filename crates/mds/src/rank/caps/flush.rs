@@ -40,8 +40,8 @@ impl Caps {
         m: &ClientCaps,
     ) {
         let ino = Ino(m.ino).head();
-        // The client repeats it to the rank that has the authority when that tells it so. One that is not to be
-        // found may have got another name there.
+        // The client repeats it to the rank that has the authority when that tells it so. One that is not to
+        // be found may have got another name there.
         let is_elsewhere = match cache.inodes.contains_key(&ino) {
             true => cache.is_fixed(ino),
             false => !cache.subtrees.is_sole(),

@@ -273,8 +273,8 @@ impl Loader {
         }
     }
 
-    /// The partition has changed: what is being read may be older than what another rank has stored since, and
-    /// is not taken in.
+    /// The partition has changed: what is being read may be older than what another rank has stored since,
+    /// and is not taken in.
     pub fn partition_changed(&mut self) {
         self.outdated.extend(self.io.keys());
     }

@@ -142,6 +142,8 @@ impl Walk {
         match step {
             Step::Find(at, names) => self.find(env, cache, at, names),
             Step::Target(ino) => self.target(env, cache, sessions, ino),
+            // Another rank's: what is stored of it says nothing about what is cached here.
+            Step::Dir(ino, _) if cache.is_fixed(ino.head()) => {}
             Step::Dir(ino, count) => match cache.inodes.get(&ino.head()) {
                 Some(inode) => self.left.push(Step::Page(Box::new(Reading::new(&inode.data, count)))),
                 None => self.fetch(env, Need::Inode(ino.head()), step),
@@ -188,6 +190,9 @@ impl Walk {
         let Some(inode) = cache.inodes.get(&ino) else {
             return self.fetch(env, Need::Inode(ino), Step::Target(ino));
         };
+        if cache.is_fixed(ino) {
+            return;
+        }
         if inode.data.is_dir() {
             self.left.push(Step::Dir(ino.ino, 0));
         } else {

@@ -118,8 +118,8 @@ impl Strays {
         self.recent.swap(0, 1);
     }
 
-    /// The data of a file that are in the journal only are to be stored, and what a truncation cut off is to be
-    /// removed, although nobody waits for it.
+    /// The data of a file that are in the journal only are to be stored, and what a truncation cut off is to
+    /// be removed, although nobody waits for it.
     pub fn hurry(&mut self, ino: InodeKey, data: &InodeData) {
         if data.truncate_from > 0 {
             self.to_cut.insert(ino);

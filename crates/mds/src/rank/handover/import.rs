@@ -1,14 +1,17 @@
 //! A subtree comes to this rank.
 
-use super::{Rank, Write, own};
+use super::Rank;
 use crate::authority::{Auth, Hold};
-use crate::cap::Cap;
+use crate::cache::Cache;
+use crate::cap::{Cap, conflicts};
 use crate::io::{IoWhy, ObjOp};
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
-use crate::rank::env::Due;
+use crate::rank::env::{Due, Env};
+use crate::rank::migration::{Import, ImportStep as Step, Write, own};
+use crate::rank::sessions::Sessions;
 use crate::rank::stat;
-use crate::types::{ClientId, Lsn};
+use crate::types::{ClientId, Lsn, Need};
 use fsfmt::subtree_key;
 use fsfmt::tables::SessionRecord;
 use fsfmt::{Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, InodeKey, Link, SubtreeRecord, Update, names};
@@ -16,31 +19,14 @@ use maps::MdsRank;
 use msgs::{CapPeer, ClientCaps, FileLock, cap_op};
 use node::Level;
 use peer::{HandedCap, MdsAuthority, MdsHandOver, MdsTaken, TakenCap};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use wire::{DecodeError, Reader, Writer};
 
+/// The time for which a subtree stays that operations needed here, whatever its pin says.
+const STAY: Duration = Duration::from_secs(5);
 /// The flag of a capability whose sender had the authority.
 const AUTH: u8 = 1;
-
-/// How far a subtree is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
-    /// This event must be durable.
-    Journal(Lsn),
-    /// The root or the record is being written.
-    Write,
-}
-
-/// A subtree on its way to this rank.
-#[derive(Debug)]
-pub(super) struct Import {
-    from: MdsRank,
-    /// It becomes part of the subtree around it.
-    is_merged: bool,
-    step: Step,
-    caps: Vec<HandedCap>,
-    taken: Vec<TakenCap>,
-}
 
 /// What is handed over, decoded.
 struct Content {
@@ -90,15 +76,68 @@ impl Rank {
             }
         };
         match self.cache.subtrees.hold(root) {
-            // The answer was lost.
-            Some(Hold::Own | Hold::Settling | Hold::Leaving) => return self.answer_taken(root, from, false),
+            Some(Hold::Own) => return self.take_again(root, from, &content, &m.caps, false),
             None if matches!(self.cache.authority(root), Ok(Auth::Here)) => {
-                return self.answer_taken(root, from, true);
+                return self.take_again(root, from, &content, &m.caps, true);
             }
+            Some(Hold::Settling | Hold::Leaving) => return,
             _ if content.record.rank != own(&self.env) => return,
             _ => {}
         }
         self.take_content(root, from, content, m.caps.clone());
+    }
+
+    /// The answer was lost, or this is a successor of whoever took the subtree: clients may not know yet that
+    /// it is here, so that none of them has claimed what it holds. What does not contradict what others have
+    /// been given since is taken now.
+    fn take_again(
+        &mut self,
+        root: Ino,
+        from: MdsRank,
+        content: &Content,
+        handed: &[HandedCap],
+        is_merged: bool,
+    ) {
+        let ino_next = self.write_back.ino_next();
+        let Self { env, cache, sessions, caps, .. } = self;
+        let missing: Vec<InodeKey> = handed.iter().map(|cap| Ino(cap.ino).head()).collect();
+        let missing = missing.into_iter().filter(|ino| !cache.inodes.contains_key(ino));
+        let missing: BTreeSet<InodeKey> = missing.collect();
+        if !missing.is_empty() && self.migration.loaded_for.replace(root) != Some(root) {
+            // It is handed over once more when they are here; those that are not by then are gone.
+            return missing.into_iter().for_each(|ino| env.due(Due::Load(Need::Inode(ino), None)));
+        }
+        self.migration.loaded_for = None;
+        sessions.adopt(env, cache, content.sessions.clone(), ino_next);
+        let mut taken = Vec::new();
+        for cap in handed {
+            let (ino, client) = (Ino(cap.ino).head(), ClientId(cap.client));
+            let has_session = sessions.get(client).is_some();
+            let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
+            let others = inode.held_by_others(Some(client.into()));
+            let is_new = !inode.caps.contains_key(client);
+            if is_new && conflicts(others) & cap.held != 0 {
+                continue;
+            }
+            if is_new {
+                let counters = (cap.seq, cap.migrate_seq);
+                inode.caps.insert(client, Cap::handed_over(caps.next_id(), cap.held, cap.wanted, counters));
+                sessions.hold(client, ino);
+            }
+            let now = cache.inodes[&ino].caps.get(client).expect("it has one");
+            let (id, seq, migrate_seq) = (now.id, now.seq, now.migrate_seq);
+            taken.push(TakenCap { ino: cap.ino, client: cap.client, id, seq, migrate_seq });
+            if is_new {
+                send_import(env, cache, sessions, from, (cap, id));
+            }
+        }
+        for (ino, client, [posix, flock]) in &content.locks {
+            if !cache.locks.holds(*client, *ino) {
+                cache.locks.claim(*client, *ino, (posix, flock));
+            }
+        }
+        self.migration.taken.insert(root, taken);
+        self.answer_taken(root, from, is_merged);
     }
 
     fn take_content(&mut self, root: Ino, from: MdsRank, content: Content, handed: Vec<HandedCap>) {
@@ -122,6 +161,9 @@ impl Rank {
             let (id, seq, migrate_seq) = (cap.id, cap.seq, cap.migrate_seq);
             taken.push(TakenCap { ino: number, client: gid, id, seq, migrate_seq });
             inode.caps.insert(client, cap);
+            if handed.is_untold {
+                inode.under_way.edit(|at| at.untold.insert(client.into()));
+            }
             sessions.hold(client, ino);
         }
         for (ino, client, [posix, flock]) in locks {
@@ -195,31 +237,17 @@ impl Rank {
             }
             None => cache.subtrees.remove(root),
         }
+        if import.is_merged {
+            cache.forget_base(root);
+            env.start_metadata_io(names::base_object(root), vec![ObjOp::Delete], IoWhy::JournalTrim);
+        }
         let former: BTreeMap<(u64, u64), &HandedCap> =
             import.caps.iter().map(|cap| ((cap.ino, cap.client), cap)).collect();
         for taken in &import.taken {
-            let (ino, client) = (Ino(taken.ino).head(), ClientId(taken.client));
-            let Some(inode) = cache.inodes.get(&ino) else { continue };
-            let Some(cap) = inode.caps.get(client).filter(|cap| cap.id == taken.id) else { continue };
-            let realm = cache.realm_of(inode);
-            let handed = former[&(taken.ino, taken.client)];
-            let message = ClientCaps {
-                former: CapPeer {
-                    cap_id: handed.id,
-                    issue_seq: handed.seq,
-                    mseq: handed.migrate_seq,
-                    mds: import.from.0,
-                    flags: AUTH,
-                },
-                snap_trace: cache.realm_trace(realm),
-                issue_seq: cap.issue_seq,
-                ..stat::caps_message(cap_op::IMPORT, &inode.data, client, cap, realm)
-            };
-            sessions.send(env, client, 0, 0, message);
-            env.due(Due::CapsChanged(ino));
+            send_import(env, cache, sessions, import.from, (former[&(taken.ino, taken.client)], taken.id));
         }
         if migration.recalls.remove(&root).is_some() {
-            migration.stay.insert(root, env.now() + super::together::STAY);
+            migration.stay.insert(root, env.now() + STAY);
         }
         env.due(Due::InodeChanged(root.head()));
         env.log(Level::Info, "subtree_imported", format!("subtree {root} of rank {}", import.from));
@@ -267,4 +295,33 @@ impl Rank {
         }
         self.partition_changed(false);
     }
+}
+
+/// Tells a client that its capability `handed` is here from now on, under the number `id`.
+fn send_import(
+    env: &mut Env,
+    cache: &Cache,
+    sessions: &mut Sessions,
+    from: MdsRank,
+    (handed, id): (&HandedCap, u64),
+) {
+    let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
+    let Some(inode) = cache.inodes.get(&ino) else { return };
+    let Some(cap) = inode.caps.get(client).filter(|cap| cap.id == id) else { return };
+    let realm = cache.realm_of(inode);
+    let former = CapPeer {
+        cap_id: handed.id,
+        issue_seq: handed.seq,
+        mseq: handed.migrate_seq,
+        mds: from.0,
+        flags: AUTH,
+    };
+    let message = ClientCaps {
+        former,
+        snap_trace: cache.realm_trace(realm),
+        issue_seq: cap.issue_seq,
+        ..stat::caps_message(cap_op::IMPORT, &inode.data, client, cap, realm)
+    };
+    sessions.send(env, client, 0, 0, message);
+    env.due(Due::CapsChanged(ino));
 }

@@ -1,6 +1,6 @@
 //! A subtree leaves this rank.
 
-use super::{REPEAT_AFTER, Rank, Write, own};
+use super::Rank;
 use crate::authority::{Auth, Hold};
 use crate::cache::Inode;
 use crate::cap::Cap;
@@ -8,6 +8,7 @@ use crate::io::{IoWhy, ObjOp};
 use crate::rank::caps::Caps;
 use crate::rank::effect::Effect;
 use crate::rank::env::Due;
+use crate::rank::migration::{BUSY, Export, ExportStep as Step, Write, own};
 use crate::types::{ClientId, Lsn, Need};
 use fsfmt::{Dentry, Ino, InodeKey, Link, names, subtree_key};
 use maps::MdsRank;
@@ -16,53 +17,17 @@ use node::Level;
 use peer::{FragId, HandedCap, HandedEntry, HandedLocks, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use stdx::Instant;
 use wire::{Errno, Writer};
 
+/// Time after which a subtree that nobody has answered for is handed over again.
+const REPEAT_AFTER: Duration = Duration::from_secs(1);
 /// A subtree that is not ready to leave after this time stays: a client does not give something back, or is
 /// writing all the time. It is tried again later.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// The same while operations wait.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
-/// The reason why a subtree can't be handed over yet.
-pub(super) const BUSY: &str = "another one is on its way";
-
-/// How far a subtree is on its way to another rank.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
-    /// Clients give up directories that they have alone: they could not be made to wait for anything else.
-    Quiet,
-    /// Operations wait until nothing is revoked, all is stored, and the journal has nothing of it any more.
-    /// The last event that is about it.
-    Settle(Lsn),
-    /// The record is being written.
-    Record,
-    /// The other rank has to take it. The time of the next message.
-    Hand(Instant),
-}
-
-/// A subtree on its way to another rank.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Export {
-    to: MdsRank,
-    step: Step,
-    since: Instant,
-    /// What it waits for, for people.
-    waits_for: &'static str,
-}
-
-impl Export {
-    pub fn is_quieting(&self) -> bool {
-        matches!(self.step, Step::Quiet | Step::Settle(_))
-    }
-
-    /// An event has changed something in it.
-    pub fn touched(&mut self, lsn: Lsn) {
-        if let Step::Settle(last) = &mut self.step {
-            *last = lsn;
-        }
-    }
-}
+/// The time after which a pin moves a subtree that was not ready.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 impl Rank {
     /// True if it serves clients.
@@ -155,7 +120,7 @@ impl Rank {
                 false => self.cache.subtrees.remove(root),
             }
         }
-        self.migration.stay.insert(root, self.env.now() + PATIENCE);
+        self.migration.stay.insert(root, self.env.now() + TRIED_AGAIN_AFTER);
         let Export { to, waits_for, .. } = export;
         let text = format!("subtree {root} stays here and not at rank {to}: it still waited for {waits_for}");
         self.env.log(Level::Info, "export_given_up", text);
@@ -205,7 +170,7 @@ impl Rank {
             let at = &inode.under_way;
             if !is_stored || at.data_work.is_some() {
                 delay = Some("data of files to be stored");
-            } else if !at.untold.is_empty() || inode.caps.values().any(|c| c.is_revoking() || c.is_presumed) {
+            } else if inode.caps.values().any(|cap| cap.is_revoking() || cap.is_presumed) {
                 delay = Some("clients to give back what is revoked");
             }
         }
@@ -272,7 +237,8 @@ impl Rank {
             }
             for client in inode.caps.clients() {
                 let cap = inode.caps.get(client).expect("one of its capabilities");
-                m.caps.push(handed(ino.ino, client, cap));
+                let is_untold = inode.under_way.untold.contains(&client.into());
+                m.caps.push(HandedCap { is_untold, ..handed(ino.ino, client, cap) });
                 if let Some(session) = sessions.get(client) {
                     m.sessions.entry(client.0).or_insert_with(|| Writer::encode(session.record()));
                 }
@@ -335,6 +301,7 @@ fn handed(ino: Ino, client: ClientId, cap: &Cap) -> HandedCap {
         wanted: cap.wanted,
         seq: cap.seq,
         migrate_seq: cap.migrate_seq,
+        is_untold: false,
     }
 }
 

@@ -1,31 +1,22 @@
 //! What makes subtrees move: operations that need two of them, and pins.
 
-use super::export::BUSY;
-use super::{Rank, Write, own};
+use super::Rank;
 use crate::authority::{Auth, Hold};
 use crate::io::{IoWhy, ObjOp};
 use crate::rank::effect::Effect;
+use crate::rank::migration::{BUSY, Recall, Write, own};
 use fsfmt::{Ino, names};
 use maps::MdsRank;
 use node::Level;
 use peer::MdsRecall;
 use std::time::Duration;
-use stdx::Instant;
 
 /// The time for which a subtree stays that operations needed here, whatever its pin says.
-pub(super) const STAY: Duration = Duration::from_secs(5);
+const STAY: Duration = Duration::from_secs(5);
 /// Time after which a subtree is asked for again.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// The time after which a subtree is not asked for any more that no operation has needed since.
 const WANTED_FOR: Duration = Duration::from_secs(5);
-
-/// A subtree that operations need here, and which another rank has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Recall {
-    wanted_at: Instant,
-    /// The time of the next message.
-    next: Instant,
-}
 
 impl Rank {
     /// An operation needs two subtrees under one authority. Of two ranks the lower one gets both, so that two
@@ -91,8 +82,8 @@ impl Rank {
         }
     }
 
-    /// A subtree of this rank becomes part of the one around it, if that is this rank's too; otherwise that one
-    /// has to be brought here first.
+    /// A subtree of this rank becomes part of the one around it, if that is this rank's too; otherwise that
+    /// one has to be brought here first.
     fn start_merge(&mut self, root: Ino) {
         let is_busy = self.migration.exports.contains_key(&root) || self.migration.merges.contains_key(&root);
         let Some(dir) = self.cache.subtrees.record(root).map(|record| record.dir.ino).filter(|_| !is_busy)

@@ -1,0 +1,97 @@
+//! Two active ranks: a directory that is pinned moves to the other with what clients have open in it, and
+//! operations go over the border.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests with real files, processes and time"
+)]
+
+use e2e::{Cluster, Mount, Options, Program, has, names};
+use rustix::fs::XattrFlags;
+use std::fs;
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The ranks that a server shows for a directory: who has it, and -2 if nobody else is to get it.
+fn authority(cluster: &Cluster, path: &str) -> Option<(i64, i64)> {
+    let mds = cluster.active_mds().expect("one serves");
+    let list = cluster.client("ceph", &["tell", &mds, "get", "subtrees"]).ok();
+    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+    let found = list.as_array()?.iter().find(|one| one["dir"]["path"] == path)?;
+    Some((found["auth_first"].as_i64()?, found["auth_second"].as_i64()?))
+}
+
+fn wait_until_at(cluster: &Cluster, path: &str, rank: Option<i64>) {
+    let (began, wanted) = (Instant::now(), rank.map(|rank| (rank, -2)));
+    while authority(cluster, path) != wanted {
+        assert!(began.elapsed() < PATIENCE, "{path} moves: {:?}", authority(cluster, path));
+        std::thread::yield_now();
+    }
+}
+
+fn pin(dir: &Path, rank: &str) {
+    rustix::fs::setxattr(dir, "ceph.dir.pin", rank.as_bytes(), XattrFlags::empty()).expect("pins");
+}
+
+fn a_pinned_directory_moves(program: Program) {
+    if !Mount::is_possible() || !has("ceph-fuse") {
+        return;
+    }
+    let cluster = Cluster::start(Options { mds: 2, ..Options::default() });
+    let refused = cluster.client("ceph", &["fs", "set", "cephfs", "max_mds", "2"]);
+    assert!(refused.code != 0, "several ranks are asked for twice: {}", refused.stdout);
+    cluster.client("ceph", &["fs", "set", "cephfs", "max_mds", "2", "--yes-i-really-mean-it"]).ok();
+    cluster.wait_for("two ranks", |status| {
+        let ranks = status["fsmap"]["by_rank"].as_array();
+        ranks.is_some_and(|all| all.len() == 2 && all.iter().all(|one| one["status"] == "up:active"))
+    });
+    let (mount, other) = (Mount::by(program, &cluster, "m"), Mount::new(&cluster, "other"));
+    let dir = mount.point().join("a/d");
+    fs::create_dir_all(dir.join("sub")).expect("makes");
+    let mut open = fs::File::create_new(dir.join("sub/open")).expect("creates");
+    open.write_all(b"before ").expect("writes");
+    fs::write(dir.join("f"), "f").expect("writes");
+
+    pin(&dir, "1");
+    wait_until_at(&cluster, "/a/d", Some(1));
+    open.write_all(b"after").expect("writes");
+    open.sync_all().expect("syncs");
+    let seen = fs::read_to_string(other.point().join("a/d/sub/open"));
+    assert_eq!(seen.expect("reads"), "before after", "by another client");
+    fs::write(dir.join("new"), "new").expect("writes");
+    fs::remove_file(dir.join("f")).expect("removes");
+    assert_eq!(names(&dir), ["new", "sub"]);
+
+    // Over the border, and the directory above.
+    fs::rename(dir.join("new"), mount.point().join("a/moved")).expect("renames");
+    fs::rename(mount.point().join("a"), mount.point().join("b")).expect("renames");
+    let dir = mount.point().join("b/d");
+    assert_eq!(fs::read(mount.point().join("b/moved")).expect("reads"), b"new");
+    wait_until_at(&cluster, "/b/d", Some(1));
+    assert_eq!(names(&dir), ["sub"]);
+
+    // And back, still open.
+    pin(&dir, "0");
+    wait_until_at(&cluster, "/b/d", None);
+    open.write_all(b" and later").expect("writes");
+    drop(open);
+    let mut text = String::new();
+    let mut file = fs::File::open(dir.join("sub/open")).expect("opens");
+    file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("reads");
+    assert_eq!(text, "before after and later");
+    fs::remove_dir_all(mount.point().join("b")).expect("removes");
+    assert_eq!(names(other.point()), [""; 0]);
+}
+
+#[test]
+fn a_pinned_directory_moves_to_another_rank_under_nacre_mount() {
+    a_pinned_directory_moves(Program::Nacre);
+}
+
+#[test]
+fn a_pinned_directory_moves_to_another_rank_under_ceph_fuse() {
+    a_pinned_directory_moves(Program::CephFuse);
+}
