@@ -271,6 +271,7 @@ fn a_migration_survives_the_death_of_either_rank_at_any_moment() {
         assert_eq!(ino(&r.ok(rank, getattr("d/sub/f", 0))), file, "seed {seed}");
         let held: u32 = (0..2).filter_map(|rank| r.held(rank).get(&file).copied()).fold(0, |a, b| a | b);
         assert_eq!(held & writes, writes, "seed {seed}: the file is open still");
+        assert!(!r.held(1 - rank).contains_key(&file), "seed {seed}: and by one rank");
         r.ok(rank, create("d/g", READ_WRITE));
         assert_eq!(r.forwarded(1 - rank, getattr("d/g", 0)).0, rank as i32, "seed {seed}");
     }

@@ -47,6 +47,8 @@ pub(super) enum Due {
     Answered(ClientId, u64, Option<Errno>),
     /// Changes may be journaled again.
     JournalHasSpace,
+    /// A client claims a capability on an inode that another rank has by now.
+    HeldElsewhere(InodeKey),
     /// An operation needs two subtrees under one authority, of which the first is this rank's.
     Together {
         /// Root of the one.

@@ -319,6 +319,7 @@ impl Rank {
             Due::Answered(client, tid, errno) => {
                 self.client_replay.ended(env, cache, sessions, client, (tid, errno));
             }
+            Due::HeldElsewhere(ino) => self.pass_on(ino),
             Due::Together { here, there } => self.bring_together(here, there),
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {

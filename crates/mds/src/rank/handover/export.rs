@@ -10,7 +10,7 @@ use crate::rank::effect::Effect;
 use crate::rank::env::Due;
 use crate::rank::migration::{BUSY, Export, ExportStep as Step, Write, own};
 use crate::types::{ClientId, Lsn, Need};
-use fsfmt::{Dentry, Ino, InodeKey, Link, names, subtree_key};
+use fsfmt::{Dentry, Ino, InodeData, InodeKey, Link, SubtreeRecord, names, subtree_key};
 use maps::MdsRank;
 use msgs::{CapBody, CapPeer, ClientCaps, cap, cap_op};
 use node::Level;
@@ -84,6 +84,22 @@ impl Rank {
             let export = Export { to, step: Step::Hand(now), since: now, waits_for: "" };
             self.migration.exports.insert(root, export);
         }
+        self.migration.look_at = now;
+    }
+
+    /// A client that claims something in another rank's subtree has not heard that it moved: the predecessor
+    /// died before it told. The other rank tells what became of it.
+    pub(in crate::rank) fn pass_on(&mut self, ino: InodeKey) {
+        let Ok(root) = self.cache.root_of(ino.ino) else { return };
+        let to = match self.cache.subtrees.hold(root) {
+            Some(Hold::Foreign(rank)) => rank,
+            None => MdsRank(root.owner() as i32),
+            // It is handed over anyhow, or comes.
+            Some(_) => return,
+        };
+        let now = self.env.now();
+        let export = Export { to, step: Step::Hand(now), since: now, waits_for: "" };
+        self.migration.exports.entry(root).or_insert(export);
         self.migration.look_at = now;
     }
 
@@ -211,7 +227,7 @@ impl Rank {
         let Some(export) = self.migration.exports.get_mut(&root) else { return };
         let to = export.to;
         export.step = Step::Hand(next);
-        if !self.cache.inodes.contains_key(&root.head()) {
+        if !root.is_base() && !self.cache.inodes.contains_key(&root.head()) {
             return self.env.due(Due::Load(Need::Inode(root.head()), None));
         }
         if has_absent || !self.migration.is_active(to) {
@@ -226,8 +242,15 @@ impl Rank {
     fn content_of(&mut self, root: Ino) -> Option<MdsHandOver> {
         let head = self.migration.head(&self.env);
         let Self { cache, sessions, .. } = self;
-        let record = Writer::encode(cache.subtrees.record(root)?);
-        let inode = Writer::encode(&cache.inodes.get(&root.head())?.data);
+        // What is in no subtree is handed over only if its rank has it already.
+        let record = match cache.subtrees.record(root) {
+            None if root.is_base() => Writer::encode(&SubtreeRecord::default()),
+            record => Writer::encode(record?),
+        };
+        let inode = match cache.inodes.get(&root.head()) {
+            None if root.is_base() => Writer::encode(&InodeData::default()),
+            inode => Writer::encode(&inode?.data),
+        };
         let mut m = MdsHandOver { head, root: root.0, record, inode, ..MdsHandOver::default() };
         for ino in cache.subtree(root) {
             let Some(inode) = cache.inodes.get(&ino) else { continue };

@@ -177,6 +177,9 @@ pub(in crate::rank) fn claim_cap(
         inode.under_way.edit(|at| at.untold.insert(client.into()));
     }
     sessions.hold(client, ino);
+    if cache.is_fixed(ino) {
+        env.due(Due::HeldElsewhere(ino));
+    }
     claim_locks(env, cache, client, ino, &claim.flock)
 }
 
