@@ -47,7 +47,7 @@ struct Root {
 /// The partition of the name space as far as this rank knows it.
 ///
 /// Invariant: `prefix` has the names that lead from the root of the file system to the subtrees that are this
-/// rank's own, and no others.
+/// rank's own, or are on their way to or from it, and no others.
 #[derive(Debug)]
 pub struct SubtreeMap {
     own: MdsRank,
@@ -98,7 +98,8 @@ impl SubtreeMap {
     fn note_prefixes(&mut self) {
         self.prefix.clear();
         for (root, known) in &self.roots {
-            let Some(record) = known.record.as_ref().filter(|_| known.hold == Hold::Own) else { continue };
+            let is_foreign = matches!(known.hold, Hold::Foreign(_));
+            let Some(record) = known.record.as_ref().filter(|_| !is_foreign) else { continue };
             let above =
                 record.prefix.iter().filter_map(|entry| Some((entry.dir?, &entry.name, entry.inode.ino)));
             for (dir, name, ino) in above.chain([(record.dir, &record.name, *root)]) {
@@ -248,7 +249,7 @@ mod tests {
                 assert_eq!(map.of(BELOW, above), Ok(auth), "rank {own}");
                 assert_eq!(map.is_alone(FAR), own == 1 && record.from.is_none(), "rank {own}");
                 let is_on_the_way = map.prefix(Ino::ROOT, b"far") == Some(FAR);
-                assert_eq!(is_on_the_way, own == 1 && record.from.is_none());
+                assert_eq!(is_on_the_way, own == 1 || own == 0 && record.from.is_some(), "rank {own}");
                 assert_eq!(map.below(Ino::ROOT).map(|(root, _)| root).collect::<Vec<_>>(), [FAR]);
             }
         }

@@ -42,7 +42,20 @@ impl Ranks {
             std::mem::swap(&mut first.objects, &mut second.objects);
             self.objects_at = rank;
         }
-        act(&mut self.worlds[rank])
+        let result = act(&mut self.worlds[rank]);
+        self.follow_imports(rank);
+        result
+    }
+
+    /// What the client hears of one rank concerns what it holds of the other.
+    fn follow_imports(&mut self, rank: usize) {
+        let Some(client) = self.worlds[rank].clients.get_mut(&A) else { return };
+        for import in std::mem::take(&mut client.imported) {
+            let other = self.worlds[import.former.mds as usize].clients.get_mut(&A).expect("a");
+            if other.held.get(&import.ino).is_some_and(|held| held.cap_id == import.former.cap_id) {
+                other.held.remove(&import.ino);
+            }
+        }
     }
 
     fn tell_ranks(&mut self) {
@@ -274,5 +287,126 @@ fn a_migration_survives_the_death_of_either_rank_at_any_moment() {
         assert!(!r.held(1 - rank).contains_key(&file), "seed {seed}: and by one rank");
         r.ok(rank, create("d/g", READ_WRITE));
         assert_eq!(r.forwarded(1 - rank, getattr("d/g", 0)).0, rank as i32, "seed {seed}");
+    }
+}
+
+/// What there is, by path; true for directories.
+type Model = BTreeMap<String, bool>;
+
+impl Ranks {
+    /// Sends a request to a rank, and where that sends it, until it is answered.
+    fn ask(&mut self, mut rank: usize, mut request: ClientRequest) -> i32 {
+        loop {
+            let tid = self.with(rank, |w| w.start(A, request.clone()));
+            for n in 0.. {
+                let client = self.worlds[rank].clients.get_mut(&A).expect("a");
+                if let Some(reply) = client.replies.remove(&tid) {
+                    return reply.result;
+                }
+                if let Some((to, num_fwd)) = client.forwards.remove(&tid) {
+                    assert!(num_fwd < 16, "{} {:?} is sent around", request.op, request.path);
+                    (rank, request.num_fwd) = (to as usize, num_fwd);
+                    break;
+                }
+                assert!(n < 20_000, "{} {:?} is not answered", request.op, request.path);
+                self.step();
+            }
+        }
+    }
+
+    /// A path in the model that is a directory, or anything.
+    fn pick(&mut self, model: &Model, is_dir: bool) -> String {
+        let all: Vec<&String> =
+            model.iter().filter(|(_, dir)| !is_dir || **dir).map(|(path, _)| path).collect();
+        all[self.rng.below(all.len() as u64) as usize].clone()
+    }
+}
+
+fn below(dir: &str, name: u64) -> String {
+    if dir.is_empty() { format!("n{name}") } else { format!("{dir}/n{name}") }
+}
+
+fn is_in(path: &str, dir: &str) -> bool {
+    path == dir || path.starts_with(&format!("{dir}/"))
+}
+
+/// One random operation, which has to do what it would with one rank.
+fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
+    use msgs::MdsOp;
+    let rank = r.rng.below(2) as usize;
+    let (dir, any) = (r.pick(model, true), r.pick(model, false));
+    let new = below(&dir, name);
+    match r.rng.below(8) {
+        0 | 1 => {
+            assert_eq!(r.ask(rank, create(&new, READ_WRITE)), 0, "create {new}");
+            model.insert(new, false);
+        }
+        2 => {
+            assert_eq!(r.ask(rank, mkdir(&new)), 0, "mkdir {new}");
+            model.insert(new, true);
+        }
+        3 | 4 if !any.is_empty() && !is_in(&dir, &any) => {
+            let rename =
+                ClientRequest { path2: world::client::at_root(&any), ..request(MdsOp::RENAME, &new) };
+            assert_eq!(r.ask(rank, rename), 0, "rename {any} {new}");
+            let moved: Vec<String> = model.keys().filter(|path| is_in(path, &any)).cloned().collect();
+            for path in moved {
+                let is_dir = model.remove(&path).expect("just listed");
+                model.insert(format!("{new}{}", &path[any.len()..]), is_dir);
+            }
+        }
+        5 if !any.is_empty() => {
+            let has_entries = model.keys().any(|path| path != &any && is_in(path, &any));
+            let op = if model[&any] { MdsOp::RMDIR } else { MdsOp::UNLINK };
+            let expected = if has_entries { wire::Errno::ENOTEMPTY.to_result_code() } else { 0 };
+            assert_eq!(r.ask(rank, request(op, &any)), expected, "remove {any}");
+            if !has_entries {
+                model.remove(&any);
+            }
+        }
+        6 if !dir.is_empty() => {
+            let to = r.rng.below(2) as i32;
+            // It may have nothing to hand over, or be busy.
+            let _ = r.with(rank, |w| w.rank.export_dir(&dir, MdsRank(to)));
+        }
+        _ => {
+            assert_eq!(r.ask(rank, getattr(&any, 0)), 0, "getattr {any}");
+            let gone = below(&dir, 0);
+            let enoent = wire::Errno::ENOENT.to_result_code();
+            assert_eq!(r.ask(rank, lookup(&gone)), enoent, "lookup {gone}");
+        }
+    }
+}
+
+/// Random operations while directories move and servers die: what there is in the end is what was done.
+#[test]
+fn operations_do_the_same_with_two_ranks_as_with_one() {
+    for seed in stdx::test_seeds("NACRE_RANKS", 40) {
+        let mut r = Ranks::new(1000 + seed);
+        let mut model = Model::from([(String::new(), true)]);
+        for name in 1..120 {
+            operate(&mut r, &mut model, name);
+            for _ in 0..r.rng.below(6) {
+                r.step();
+            }
+            if r.rng.chance(1, 25) {
+                let rank = r.rng.below(2) as usize;
+                r.crash(rank);
+            }
+        }
+        r.settle();
+        for (path, is_dir) in &model {
+            assert_eq!(r.ask(0, getattr(path, 0)), 0, "seed {seed}: {path}");
+            assert_eq!(r.authorities(&format!("/{path}")).len(), 1, "seed {seed}: {path}");
+            if *is_dir {
+                let rank = r.authorities(&format!("/{path}"))[0];
+                let inside = model.keys().filter(|other| {
+                    other.rsplit_once('/').map_or("", |(dir, _)| dir) == path && !other.is_empty()
+                });
+                let inside: BTreeSet<String> =
+                    inside.map(|other| other.rsplit('/').next().expect("a name").to_owned()).collect();
+                assert_eq!(r.with(rank, |w| w.names(A, path)), Ok(inside), "seed {seed}: {path}");
+            }
+        }
     }
 }

@@ -95,6 +95,8 @@ wire::messages! {
         pub record: Vec<u8>,
         /// The root's encoded inode.
         pub inode: Vec<u8>,
+        /// Roots of all subtrees that the sender knows of: others of its own are none any more.
+        pub roots: Vec<u64>,
         /// Encoded records of the sessions that hold something in it, by client.
         pub sessions: BTreeMap<u64, Vec<u8>>,
         /// Its directories, and files that somebody holds, each directory before what is in it.

@@ -364,14 +364,20 @@ impl<'a> Cx<'a> {
         Ok((frag, key))
     }
 
-    /// Fragment and key of a path's last name.
-    pub fn parent(&self, path: &FilePath) -> Result<Place, Stop> {
+    /// The directory of a path's last name, and that name.
+    fn walk<'p>(&self, path: &'p FilePath) -> Result<(InodeKey, &'p [u8]), Stop> {
         let mut names = components(path)?;
         let Some(last) = names.pop() else { return Err(Errno::EINVAL.into()) };
         let mut dir = base(path);
         for name in names {
             dir = self.step(dir, name)?;
         }
+        Ok((dir, last))
+    }
+
+    /// Fragment and key of a path's last name.
+    pub fn parent(&self, path: &FilePath) -> Result<Place, Stop> {
+        let (dir, last) = self.walk(path)?;
         if std::ptr::eq(path, &self.request.path) {
             self.stay(dir)?;
         }
@@ -396,7 +402,12 @@ impl<'a> Cx<'a> {
             }
             return Ok(Target { ino, place: None });
         }
-        if let Some(ino) = self.end_of_prefix(path)? {
+        let (dir, last) = self.walk(path)?;
+        if let Some(ino) = self.prefix(dir, last) {
+            // The root of a subtree of this rank, in a directory of another.
+            if std::ptr::eq(path, &self.request.path) {
+                self.stay(ino)?;
+            }
             return Ok(Target { ino, place: None });
         }
         let (dir, key) = self.parent(path)?;
@@ -416,20 +427,6 @@ impl<'a> Cx<'a> {
         let ino = self.cache.subtrees.prefix(dir.ino, name).filter(|_| dir.is_head())?;
         let is_here = matches!(self.cache.authority(dir.ino), Ok(Auth::Here));
         (!is_here).then_some(ino.head())
-    }
-
-    /// The root of a subtree of this rank, if a path leads to it through directories of other ranks.
-    fn end_of_prefix(&self, path: &FilePath) -> Result<Option<InodeKey>, Stop> {
-        if self.cache.subtrees.is_sole() {
-            return Ok(None);
-        }
-        let mut at = base(path);
-        for name in components(path)? {
-            let Some(next) = self.prefix(at, name) else { return Ok(None) };
-            at = next;
-        }
-        self.stay(at)?;
-        Ok(Some(at))
     }
 
     /// Requires that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.

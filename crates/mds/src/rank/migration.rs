@@ -140,6 +140,10 @@ impl Export {
         matches!(self.step, ExportStep::Quiet | ExportStep::Settle(_))
     }
 
+    pub fn is_handing(&self) -> bool {
+        matches!(self.step, ExportStep::Hand(_))
+    }
+
     /// An event has changed something in it.
     pub fn touched(&mut self, lsn: Lsn) {
         if let ExportStep::Settle(last) = &mut self.step {

@@ -52,6 +52,8 @@ pub struct Client {
     pub forwards: BTreeMap<u64, (i32, u32)>,
     /// The last capabilities that moved from one rank to another, by inode, as the rank has told.
     pub moved: BTreeMap<u64, ClientCaps>,
+    /// Those that came, which it does not hold of the former rank any more.
+    pub imported: Vec<ClientCaps>,
     pub flush_acks: Vec<u64>,
     /// Flushes whose data the MDS has taken.
     pub data_taken: std::collections::BTreeSet<u64>,
@@ -233,8 +235,10 @@ impl Client {
                 Vec::new()
             }
             cap_op::EXPORT => {
-                let known = self.held.remove(&m.ino).expect("it holds what is handed over");
-                assert_eq!(known.cap_id, m.cap_id);
+                // The other rank may have told it before.
+                if self.held.get(&m.ino).is_some_and(|known| known.cap_id == m.cap_id) {
+                    self.held.remove(&m.ino);
+                }
                 self.moved.insert(m.ino, m.clone());
                 Vec::new()
             }
@@ -254,6 +258,7 @@ impl Client {
                 };
                 assert!(self.held.insert(m.ino, h).is_none(), "{:x} comes twice", m.ino);
                 self.moved.insert(m.ino, m.clone());
+                self.imported.push(m.clone());
                 Vec::new()
             }
             cap_op::GRANT | cap_op::REVOKE => {

@@ -251,7 +251,8 @@ impl Rank {
             None if root.is_base() => Writer::encode(&InodeData::default()),
             inode => Writer::encode(&inode?.data),
         };
-        let mut m = MdsHandOver { head, root: root.0, record, inode, ..MdsHandOver::default() };
+        let roots = cache.subtrees.iter().map(|(root, ..)| root.0).collect();
+        let mut m = MdsHandOver { head, root: root.0, record, inode, roots, ..MdsHandOver::default() };
         for ino in cache.subtree(root) {
             let Some(inode) = cache.inodes.get(&ino) else { continue };
             let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);

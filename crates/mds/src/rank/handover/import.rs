@@ -61,7 +61,39 @@ impl Content {
     }
 }
 
+/// What is to be made of a subtree that another rank hands over.
+enum Claim {
+    /// This rank has taken it before. True if it is part of the subtree around it.
+    Older(bool),
+    /// It comes to this rank.
+    New,
+    /// Not as long as something that this rank has handed over itself is not known to have arrived. It is
+    /// repeated.
+    NotYet,
+}
+
 impl Rank {
+    /// Each arrival raises the version of the root's inode, which tells what is older.
+    fn claim_on(&self, root: Ino, content: &Content) -> Claim {
+        let hold = |root: Ino| self.cache.subtrees.hold(root);
+        let known = self.cache.inodes.get(&root.head());
+        let is_newer = known.is_none_or(|known| content.root.version > known.data.version);
+        let is_leaving = |root: Ino| matches!(hold(root), Some(Hold::Settling | Hold::Leaving));
+        match (hold(root), self.cache.authority(root)) {
+            (Some(Hold::Own), _) => return Claim::Older(false),
+            (Some(Hold::Settling | Hold::Leaving), _) if !is_newer => return Claim::Older(false),
+            (Some(Hold::Settling | Hold::Leaving), _) => return Claim::NotYet,
+            (None, Ok(Auth::Here)) => return Claim::Older(true),
+            (None, Ok(Auth::Frozen(around))) if is_leaving(around) => return Claim::Older(true),
+            _ => {}
+        }
+        let is_below = |other: &Ino| self.cache.subtrees.below(root).any(|(below, _)| below == *other);
+        let mut exports = self.migration.exports.iter();
+        let has_left_it = exports.any(|(other, export)| export.is_handing() && is_below(other));
+        let is_ours = content.record.rank == own(&self.env);
+        if is_ours && !has_left_it && !self.passes_on() { Claim::New } else { Claim::NotYet }
+    }
+
     /// Another rank hands a subtree over.
     pub(super) fn take_subtree(&mut self, from: MdsRank, m: &MdsHandOver) {
         let root = Ino(m.root);
@@ -75,16 +107,28 @@ impl Rank {
                 return self.env.log(Level::Warn, "bad_message_seen", text);
             }
         };
-        match self.cache.subtrees.hold(root) {
-            Some(Hold::Own) => return self.take_again(root, from, &content, &m.caps, false),
-            None if matches!(self.cache.authority(root), Ok(Auth::Here)) => {
-                return self.take_again(root, from, &content, &m.caps, true);
+        match self.claim_on(root, &content) {
+            Claim::Older(is_merged) => self.take_again(root, from, &content, &m.caps, is_merged),
+            Claim::New => {
+                self.forget_merged(from, &m.roots);
+                self.take_content(root, from, content, m.caps.clone());
             }
-            Some(Hold::Settling | Hold::Leaving) => return,
-            _ if content.record.rank != own(&self.env) => return,
-            _ => {}
+            Claim::NotYet => {}
         }
-        self.take_content(root, from, content, m.caps.clone());
+    }
+
+    /// Forgets the subtrees of a rank that are none any more, of which this rank was not told.
+    fn forget_merged(&mut self, rank: MdsRank, roots: &[u64]) {
+        let gone = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Foreign(rank));
+        let gone: Vec<Ino> = gone.map(|(root, ..)| root).filter(|root| !roots.contains(&root.0)).collect();
+        gone.into_iter().for_each(|root| self.cache.subtrees.remove(root));
+    }
+
+    /// True while clients claim something here that another rank has: until that has told what became of it,
+    /// copies here can't be dropped. Meanwhile nothing is taken; it is handed over again.
+    fn passes_on(&self) -> bool {
+        let is_elsewhere = |root: &Ino| self.cache.subtrees.hold(*root) != Some(Hold::Leaving);
+        self.migration.exports.iter().any(|(root, export)| export.is_handing() && is_elsewhere(root))
     }
 
     /// The answer was lost, or this is a successor of whoever took the subtree: clients may not know yet that
@@ -143,7 +187,8 @@ impl Rank {
     fn take_content(&mut self, root: Ino, from: MdsRank, content: Content, handed: Vec<HandedCap>) {
         let ino_next = self.write_back.ino_next();
         let Self { env, cache, sessions, caps, .. } = self;
-        let Content { record, root: inode, sessions: records, entries, locks } = content;
+        let Content { record, root: mut inode, sessions: records, entries, locks } = content;
+        inode.version += 1;
         cache.drop_copies();
         cache.subtrees.set_with(root, Hold::Arriving, Some(record.clone()));
         cache.put_prefix(&record);
