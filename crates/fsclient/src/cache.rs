@@ -668,18 +668,18 @@ impl Cache {
 
     /// The flushes of an inode that a rank gets again which has its capability now, by tid.
     pub(crate) fn repeat_flushes_of(&mut self, key: InodeKey) -> BTreeMap<u64, ClientCaps> {
-        let oldest_flush_tid = self.oldest_flush();
-        let Some(inode) = self.inodes.get(&key) else { return BTreeMap::new() };
-        let of_inode = self.flushes.iter().filter(|(_, of)| **of == key);
-        let repeat = |tid: u64| Some((tid, ClientCaps { oldest_flush_tid, ..inode.repeat_flush(tid)? }));
-        of_inode.filter_map(|(tid, _)| repeat(*tid)).collect()
+        self.repeated(|of, _| *of == key)
     }
 
     /// The flushes that the next MDS of `rank` gets again ahead of the claims, by tid.
     pub(crate) fn repeat_flushes(&mut self, rank: MdsRank) -> BTreeMap<u64, ClientCaps> {
+        self.repeated(|_, inode| inode.rests_on(rank))
+    }
+
+    fn repeated(&mut self, is_due: impl Fn(&InodeKey, &Inode) -> bool) -> BTreeMap<u64, ClientCaps> {
         let oldest_flush_tid = self.oldest_flush();
         let repeat = |(tid, key): (&u64, &InodeKey)| {
-            let flush = self.inodes.get(key).filter(|i| i.rests_on(rank))?.repeat_flush(*tid)?;
+            let flush = self.inodes.get(key).filter(|inode| is_due(key, inode))?.repeat_flush(*tid)?;
             Some((*tid, ClientCaps { oldest_flush_tid, ..flush }))
         };
         self.flushes.iter().filter_map(repeat).collect()

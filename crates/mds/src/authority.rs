@@ -121,8 +121,7 @@ impl SubtreeMap {
     /// True if this rank stores the inode alone, because it is the root of a subtree of its own.
     pub fn is_alone(&self, ino: Ino) -> bool {
         match self.roots.get(&ino) {
-            Some(Root { hold: Hold::Own, record }) => record.is_some(),
-            Some(Root { hold: Hold::Settling, record }) => record.is_some(),
+            Some(Root { hold: Hold::Own | Hold::Settling, record }) => record.is_some(),
             Some(Root { hold: Hold::Leaving, record }) => record.as_ref().is_some_and(|r| r.was_alone),
             _ => false,
         }

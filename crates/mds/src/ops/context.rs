@@ -223,6 +223,16 @@ impl<'a> Cx<'a> {
         Ok(())
     }
 
+    /// True for the path of the request that says what it is about first.
+    fn is_first(&self, path: &FilePath) -> bool {
+        std::ptr::eq(path, &self.request.path)
+    }
+
+    /// `stay`, if this inode was found by the first path.
+    fn stay_for(&self, path: &FilePath, ino: InodeKey) -> Result<(), Stop> {
+        if self.is_first(path) { self.stay(ino) } else { Ok(()) }
+    }
+
     /// Requires that no directory below this one is the root of a subtree of its own: something changes on
     /// which such a subtree relies.
     pub fn gather_below(&self, dir: InodeKey) -> Result<(), Stop> {
@@ -378,9 +388,7 @@ impl<'a> Cx<'a> {
     /// Fragment and key of a path's last name.
     pub fn parent(&self, path: &FilePath) -> Result<Place, Stop> {
         let (dir, last) = self.walk(path)?;
-        if std::ptr::eq(path, &self.request.path) {
-            self.stay(dir)?;
-        }
+        self.stay_for(path, dir)?;
         self.place(dir, last)
     }
 
@@ -397,23 +405,20 @@ impl<'a> Cx<'a> {
         if path.path.is_empty() {
             let ino = base(path);
             self.inode(ino)?;
-            if std::ptr::eq(path, &self.request.path) {
-                self.stay(ino)?;
-            }
+            self.stay_for(path, ino)?;
             return Ok(Target { ino, place: None });
         }
         let (dir, last) = self.walk(path)?;
         if let Some(ino) = self.prefix(dir, last) {
             // The root of a subtree of this rank, in a directory of another.
-            if std::ptr::eq(path, &self.request.path) {
-                self.stay(ino)?;
-            }
+            self.stay_for(path, ino)?;
             return Ok(Target { ino, place: None });
         }
-        let (dir, key) = self.parent(path)?;
+        self.stay_for(path, dir)?;
+        let (dir, key) = self.place(dir, last)?;
         let link = self.entry(dir, &key)?;
         let Some(ino) = link.inode() else { return Err(Errno::ENOENT.into()) };
-        if self.cache.subtrees.is_foreign_root(ino.ino) && std::ptr::eq(path, &self.request.path) {
+        if self.cache.subtrees.is_foreign_root(ino.ino) && self.is_first(path) {
             // The rank that has the subtree finds the way to it.
             self.here.set(None);
         }

@@ -4,13 +4,12 @@ use super::Rank;
 use crate::authority::{Auth, Hold};
 use crate::cache::Inode;
 use crate::cap::Cap;
-use crate::io::{IoWhy, ObjOp};
 use crate::rank::caps::Caps;
 use crate::rank::effect::Effect;
 use crate::rank::env::Due;
 use crate::rank::migration::{BUSY, Export, ExportStep as Step, Write, own};
 use crate::types::{ClientId, Lsn, Need};
-use fsfmt::{Dentry, Ino, InodeData, InodeKey, Link, SubtreeRecord, names, subtree_key};
+use fsfmt::{Dentry, Ino, InodeData, InodeKey, Link, SubtreeRecord};
 use maps::MdsRank;
 use msgs::{CapBody, CapPeer, ClientCaps, cap, cap_op};
 use node::Level;
@@ -204,12 +203,9 @@ impl Rank {
         let Self { env, cache, migration, .. } = self;
         let Some(export) = migration.exports.get_mut(&root) else { return };
         let Some(record) = cache.new_record(root, own(env), export.to) else { return };
-        let bytes = Writer::encode(&record);
-        cache.subtrees.set_with(root, Hold::Leaving, Some(record));
         export.step = Step::Record;
-        let set = ObjOp::OmapSet(BTreeMap::from([(subtree_key(root), bytes)]));
-        let id = env.start_metadata_io(names::partition(), vec![ObjOp::Create, set], IoWhy::Partition);
-        migration.writes.insert(id, (root, Write::Leave));
+        self.write_record(root, Some(&record), Write::Leave);
+        self.cache.subtrees.set_with(root, Hold::Leaving, Some(record));
     }
 
     /// The record is stored.
@@ -262,7 +258,7 @@ impl Rank {
             for client in inode.caps.clients() {
                 let cap = inode.caps.get(client).expect("one of its capabilities");
                 let is_untold = inode.under_way.untold.contains(&client.into());
-                m.caps.push(HandedCap { is_untold, ..handed(ino.ino, client, cap) });
+                m.caps.push(handed(ino.ino, client, cap, is_untold));
                 if let Some(session) = sessions.get(client) {
                     m.sessions.entry(client.0).or_insert_with(|| Writer::encode(session.record()));
                 }
@@ -316,7 +312,7 @@ impl Rank {
     }
 }
 
-fn handed(ino: Ino, client: ClientId, cap: &Cap) -> HandedCap {
+fn handed(ino: Ino, client: ClientId, cap: &Cap, is_untold: bool) -> HandedCap {
     HandedCap {
         ino: ino.0,
         client: client.0,
@@ -325,7 +321,7 @@ fn handed(ino: Ino, client: ClientId, cap: &Cap) -> HandedCap {
         wanted: cap.wanted,
         seq: cap.seq,
         migrate_seq: cap.migrate_seq,
-        is_untold: false,
+        is_untold,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A subtree comes to this rank.
 
-use super::Rank;
+use super::{Rank, STAY};
 use crate::authority::{Auth, Hold};
 use crate::cache::Cache;
 use crate::cap::{Cap, conflicts};
@@ -20,11 +20,8 @@ use msgs::{CapPeer, ClientCaps, FileLock, cap_op};
 use node::Level;
 use peer::{HandedCap, MdsAuthority, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use wire::{DecodeError, Reader, Writer};
 
-/// The time for which a subtree stays that operations needed here, whatever its pin says.
-const STAY: Duration = Duration::from_secs(5);
 /// The flag of a capability whose sender had the authority.
 const AUTH: u8 = 1;
 
@@ -169,10 +166,10 @@ impl Rank {
                 sessions.hold(client, ino);
             }
             let now = cache.inodes[&ino].caps.get(client).expect("it has one");
-            let (id, seq, migrate_seq) = (now.id, now.seq, now.migrate_seq);
-            taken.push(TakenCap { ino: cap.ino, client: cap.client, id, seq, migrate_seq });
+            let now = taken_cap(cap, now);
+            taken.push(now);
             if is_new {
-                send_import(env, cache, sessions, from, (cap, id));
+                send_import(env, cache, sessions, from, (cap, now.id));
             }
         }
         for (ino, client, [posix, flock]) in &content.locks {
@@ -202,9 +199,7 @@ impl Rank {
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
             let counters = (handed.seq, handed.migrate_seq);
             let cap = Cap::handed_over(caps.next_id(), handed.held, handed.wanted, counters);
-            let HandedCap { ino: number, client: gid, .. } = *handed;
-            let (id, seq, migrate_seq) = (cap.id, cap.seq, cap.migrate_seq);
-            taken.push(TakenCap { ino: number, client: gid, id, seq, migrate_seq });
+            taken.push(taken_cap(handed, &cap));
             inode.caps.insert(client, cap);
             if handed.is_untold {
                 inode.under_way.edit(|at| at.untold.insert(client.into()));
@@ -266,8 +261,7 @@ impl Rank {
 
     /// The root's inode is stored.
     pub(super) fn root_stored(&mut self, root: Ino) {
-        let record = self.cache.subtrees.record(root).cloned();
-        let record = record.map(|record| SubtreeRecord { from: None, was_alone: true, ..record });
+        let record = self.cache.subtrees.record(root).cloned().map(settled);
         self.write_record(root, record.as_ref(), Write::Arrive);
     }
 
@@ -276,15 +270,11 @@ impl Rank {
         let Some(import) = self.migration.imports.remove(&root) else { return };
         let Self { env, cache, sessions, migration, .. } = self;
         match cache.subtrees.record(root).cloned().filter(|_| !import.is_merged) {
-            Some(record) => {
-                let record = SubtreeRecord { from: None, was_alone: true, ..record };
-                cache.subtrees.set_with(root, Hold::Own, Some(record));
-            }
+            Some(record) => cache.subtrees.set_with(root, Hold::Own, Some(settled(record))),
             None => cache.subtrees.remove(root),
         }
         if import.is_merged {
-            cache.forget_base(root);
-            env.start_metadata_io(names::base_object(root), vec![ObjOp::Delete], IoWhy::JournalTrim);
+            drop_base(env, cache, root);
         }
         let former: BTreeMap<(u64, u64), &HandedCap> =
             import.caps.iter().map(|cap| ((cap.ino, cap.client), cap)).collect();
@@ -340,6 +330,23 @@ impl Rank {
         }
         self.partition_changed(false);
     }
+}
+
+/// The record of a subtree that has come to this rank.
+fn settled(record: SubtreeRecord) -> SubtreeRecord {
+    SubtreeRecord { from: None, was_alone: true, ..record }
+}
+
+/// The root of a subtree is part of the one around it: its inode is not stored alone any more.
+pub(super) fn drop_base(env: &mut Env, cache: &mut Cache, root: Ino) {
+    cache.forget_base(root);
+    env.start_metadata_io(names::base_object(root), vec![ObjOp::Delete], IoWhy::JournalTrim);
+}
+
+/// What became of a capability that was handed over.
+fn taken_cap(handed: &HandedCap, cap: &Cap) -> TakenCap {
+    let HandedCap { ino, client, .. } = *handed;
+    TakenCap { ino, client, id: cap.id, seq: cap.seq, migrate_seq: cap.migrate_seq }
 }
 
 /// Tells a client that its capability `handed` is here from now on, under the number `id`.

@@ -33,6 +33,8 @@ use stdx::Now;
 
 /// Time between two looks at what a migration waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// The time for which a subtree stays that operations needed here, whatever its pin says.
+const STAY: Duration = Duration::from_secs(5);
 
 impl Rank {
     /// Notes which other ranks there are.

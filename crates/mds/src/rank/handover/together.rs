@@ -1,18 +1,16 @@
 //! What makes subtrees move: operations that need two of them, and pins.
 
-use super::Rank;
+use super::import::drop_base;
+use super::{Rank, STAY};
 use crate::authority::{Auth, Hold};
-use crate::io::{IoWhy, ObjOp};
 use crate::rank::effect::Effect;
 use crate::rank::migration::{BUSY, Recall, Write, own};
-use fsfmt::{Ino, names};
+use fsfmt::Ino;
 use maps::MdsRank;
 use node::Level;
 use peer::MdsRecall;
 use std::time::Duration;
 
-/// The time for which a subtree stays that operations needed here, whatever its pin says.
-const STAY: Duration = Duration::from_secs(5);
 /// Time after which a subtree is asked for again.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// The time after which a subtree is not asked for any more that no operation has needed since.
@@ -122,8 +120,7 @@ impl Rank {
     pub(super) fn merged(&mut self, root: Ino) {
         self.migration.merges.remove(&root);
         self.cache.subtrees.remove(root);
-        self.cache.forget_base(root);
-        self.env.start_metadata_io(names::base_object(root), vec![ObjOp::Delete], IoWhy::JournalTrim);
+        drop_base(&mut self.env, &mut self.cache, root);
         self.migration.stay.insert(root, self.env.now() + STAY);
         self.tell_authority(root);
         self.partition_changed(false);
