@@ -115,7 +115,7 @@ impl Session {
 
     /// True if requests may be sent.
     pub(crate) fn serves(&self, map: &MdsMap) -> bool {
-        self.state == State::Open && map.state_of(self.rank) == MdsState::ACTIVE
+        self.state == State::Open && map.state_of(self.rank).serves()
     }
 
     /// True if the MDS takes renames with flags.
@@ -202,7 +202,7 @@ impl Session {
             (State::Lost, MdsState::ACTIVE) if self.give_up_at.is_none() => {
                 Next::Reopen("the MDS went on without this client")
             }
-            (State::Open, MdsState::CLIENTREPLAY | MdsState::ACTIVE) => Next::Resend,
+            (State::Open, state) if state.serves() || state == MdsState::CLIENTREPLAY => Next::Resend,
             _ => Next::Nothing,
         }
     }

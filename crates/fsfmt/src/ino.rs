@@ -43,6 +43,11 @@ impl Ino {
         Self(0x600 + 10 * u64::from(rank))
     }
 
+    /// True for the stray directory of a rank.
+    pub fn is_stray(self) -> bool {
+        (0x600..0x1000).contains(&self.0) && self == Self::stray(self.owner())
+    }
+
     /// The rank that a directory of a rank's own belongs to; that of all else that is stored alone is 0.
     pub fn owner(self) -> u32 {
         match self.0 {

@@ -37,6 +37,13 @@ sparse_structs! {
     }
 }
 
+impl SubtreeRecord {
+    /// True if the subtree is below a directory.
+    pub fn is_below(&self, dir: Ino) -> bool {
+        self.dir.ino == dir || self.prefix.iter().any(|entry| entry.inode.ino == dir)
+    }
+}
+
 /// The omap key of a subtree.
 pub fn subtree_key(root: Ino) -> Vec<u8> {
     format!("{:016x}", root.0).into_bytes()

@@ -41,6 +41,11 @@ impl MdsState {
     /// The rank cannot be served before repair.
     pub const DAMAGED: Self = Self(15);
 
+    /// True if a rank in this state answers requests.
+    pub fn serves(self) -> bool {
+        matches!(self, Self::ACTIVE | Self::STOPPING)
+    }
+
     /// Ceph's name.
     pub fn name(self) -> &'static str {
         match self {

@@ -6,9 +6,10 @@
 //! (docs/adr/0021-authority-moves-by-one-write.md).
 
 use crate::types::Need;
-use fsfmt::{Ino, SubtreeRecord};
+use fsfmt::{Ino, SubtreeRecord, parse_subtree_key};
 use maps::MdsRank;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::{DecodeError, Reader};
 
 /// The authority over a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,15 @@ pub enum Hold {
     Foreign(MdsRank),
 }
 
+/// Records of the partition, by root.
+pub type Records = BTreeMap<Ino, SubtreeRecord>;
+
+/// Records of the partition as they are stored.
+pub fn decode_records(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Records, DecodeError> {
+    let known = entries.iter().filter_map(|(key, value)| Some((parse_subtree_key(key)?, value)));
+    known.map(|(root, value)| Ok((root, Reader::new(value).get()?))).collect()
+}
+
 /// A subtree with an authority of its own.
 #[derive(Clone, Debug)]
 struct Root {
@@ -47,23 +57,61 @@ struct Root {
 /// The partition of the name space as far as this rank knows it.
 ///
 /// Invariant: `prefix` has the names that lead from the root of the file system to the subtrees that are this
-/// rank's own, or are on their way to or from it, and no others.
+/// rank's own, or are on their way to or from it, and `beyond` those that lead to others, as their records
+/// say.
 #[derive(Debug)]
 pub struct SubtreeMap {
     own: MdsRank,
+    /// Other ranks, which have directories of their own at least.
+    others: BTreeSet<MdsRank>,
     roots: BTreeMap<Ino, Root>,
     prefix: BTreeMap<(Ino, Vec<u8>), Ino>,
+    beyond: BTreeMap<(Ino, Vec<u8>), Ino>,
+    /// Inodes of other ranks that are stored, or do not exist: these have said so.
+    stored: BTreeSet<Ino>,
 }
 
 impl SubtreeMap {
     /// The partition as seen by a rank that knows of no subtrees.
     pub fn new(own: MdsRank) -> Self {
-        Self { own, roots: BTreeMap::new(), prefix: BTreeMap::new() }
+        Self {
+            own,
+            others: BTreeSet::new(),
+            roots: BTreeMap::new(),
+            prefix: BTreeMap::new(),
+            beyond: BTreeMap::new(),
+            stored: BTreeSet::new(),
+        }
+    }
+
+    /// This rank.
+    pub fn own(&self) -> MdsRank {
+        self.own
+    }
+
+    /// Notes which other ranks there are.
+    pub fn set_others(&mut self, others: BTreeSet<MdsRank>) {
+        self.others = others;
+    }
+
+    /// The rank that has made an inode has stored it.
+    pub fn note_stored(&mut self, ino: Ino) {
+        self.stored.insert(ino);
+    }
+
+    /// True if an inode of another rank is stored, or does not exist.
+    pub fn is_stored(&self, ino: Ino) -> bool {
+        self.stored.contains(&ino)
+    }
+
+    /// What other ranks have stored may be old.
+    pub fn forget_stored(&mut self) {
+        self.stored.clear();
     }
 
     /// True if everything belongs to this rank.
     pub fn is_sole(&self) -> bool {
-        self.own == MdsRank(0) && self.roots.is_empty()
+        self.own == MdsRank(0) && self.roots.is_empty() && self.others.is_empty()
     }
 
     /// Takes in a stored record: what this rank has to do with the subtree follows from it.
@@ -97,13 +145,17 @@ impl SubtreeMap {
 
     fn note_prefixes(&mut self) {
         self.prefix.clear();
+        self.beyond.clear();
         for (root, known) in &self.roots {
-            let is_foreign = matches!(known.hold, Hold::Foreign(_));
-            let Some(record) = known.record.as_ref().filter(|_| !is_foreign) else { continue };
+            let Some(record) = known.record.as_ref() else { continue };
+            let names = match known.hold {
+                Hold::Foreign(_) => &mut self.beyond,
+                _ => &mut self.prefix,
+            };
             let above =
                 record.prefix.iter().filter_map(|entry| Some((entry.dir?, &entry.name, entry.inode.ino)));
             for (dir, name, ino) in above.chain([(record.dir, &record.name, *root)]) {
-                self.prefix.insert((dir.ino, name.clone()), ino);
+                names.insert((dir.ino, name.clone()), ino);
             }
         }
     }
@@ -136,6 +188,21 @@ impl SubtreeMap {
     /// this rank's.
     pub fn prefix(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
         if self.prefix.is_empty() { None } else { self.prefix.get(&(dir, name.to_vec())).copied() }
+    }
+
+    /// The rank that has what a path leads to, or knows better, as far as records say: the names may lead
+    /// elsewhere since. None if no other rank's subtree is on the way.
+    pub fn rank_of_path<'a>(&self, base: Ino, names: impl Iterator<Item = &'a [u8]>) -> Option<MdsRank> {
+        let (mut at, mut rank) = (base, None);
+        for name in names {
+            let key = (at, name.to_vec());
+            let Some(next) = self.beyond.get(&key).or_else(|| self.prefix.get(&key)) else { break };
+            at = *next;
+            if let Some(Hold::Foreign(other)) = self.hold(at) {
+                rank = Some(other);
+            }
+        }
+        rank
     }
 
     /// All subtrees, with what this rank has to do with each.
@@ -172,15 +239,21 @@ impl SubtreeMap {
         })
     }
 
+    /// A subtree that does not belong to this rank, or is one of its own beside what is around it; none if
+    /// everything belongs to this rank.
+    pub fn any_apart(&self) -> Option<Ino> {
+        let strays = self.others.iter().map(|rank| Ino::stray(rank.0 as u32));
+        let is_apart = |root: &Ino| self.hold(*root) != Some(Hold::Own);
+        let named = self.roots.keys().copied().filter(|root| !root.is_stray());
+        named.chain(strays.filter(is_apart)).next()
+    }
+
     /// The ranks that have something to do with subtrees below the directory `dir`, `dir` excluded, with the
     /// roots.
     pub fn below(&self, dir: Ino) -> impl Iterator<Item = (Ino, Hold)> {
-        let is_below = move |record: &SubtreeRecord| {
-            record.dir.ino == dir || record.prefix.iter().any(|entry| entry.inode.ino == dir)
-        };
         self.roots
             .iter()
-            .filter(move |(_, known)| known.record.as_deref().is_some_and(is_below))
+            .filter(move |(_, known)| known.record.as_deref().is_some_and(|record| record.is_below(dir)))
             .map(|(root, known)| (*root, known.hold))
     }
 }
@@ -249,6 +322,8 @@ mod tests {
                 assert_eq!(map.is_alone(FAR), own == 1 && record.from.is_none(), "rank {own}");
                 let is_on_the_way = map.prefix(Ino::ROOT, b"far") == Some(FAR);
                 assert_eq!(is_on_the_way, own == 1 || own == 0 && record.from.is_some(), "rank {own}");
+                let beyond = map.rank_of_path(Ino::ROOT, [b"far".as_slice(), b"below"].into_iter());
+                assert_eq!(beyond, (!is_on_the_way).then_some(MdsRank(1)), "rank {own}");
                 assert_eq!(map.below(Ino::ROOT).map(|(root, _)| root).collect::<Vec<_>>(), [FAR]);
             }
         }

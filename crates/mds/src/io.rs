@@ -131,6 +131,8 @@ pub enum IoWhy {
     Refragment,
     /// Writes the partition: the record of a subtree, or its root's inode before.
     Partition,
+    /// Reads records of the partition.
+    PartitionRead,
     /// Removal or truncation of a data object.
     Data(fsfmt::InodeKey),
 }

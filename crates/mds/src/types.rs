@@ -185,12 +185,14 @@ pub enum Need {
         /// The root of the other.
         there: Ino,
     },
+    /// An inode that is not found: other ranks must have stored what they have in their journals.
+    Sought(InodeKey),
 }
 
 impl Need {
     /// True if another rank has what is needed.
     pub fn is_of_ranks(&self) -> bool {
-        matches!(self, Self::Remote(_) | Self::Together { .. })
+        matches!(self, Self::Remote(_) | Self::Together { .. } | Self::Sought(_))
     }
 }
 

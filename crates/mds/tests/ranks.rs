@@ -1,158 +1,17 @@
-//! Two ranks with the same objects: subtrees that move, whoever of the two dies meanwhile.
+//! Several ranks with the same objects: subtrees that move, whoever dies meanwhile.
 
 mod world;
 
 use maps::MdsRank;
-use mds::{MdsOptions, RankPeer, RankStatus};
 use msgs::{ClientRequest, cap, cap_op};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use stdx::Rng;
 use world::World;
 use world::client::{create, getattr, lookup, mkdir, request};
 use world::pair::ino;
+use world::ranks::{A, Ranks};
 
-const A: u64 = 10;
 /// `O_RDWR`.
 const READ_WRITE: u32 = 2;
-
-/// Two ranks. Objects are with the one that is being run.
-struct Ranks {
-    worlds: [World; 2],
-    objects_at: usize,
-    rng: Rng,
-}
-
-impl Ranks {
-    /// A client has a session with both.
-    fn new(seed: u64) -> Self {
-        let mut first = World::new(seed, MdsOptions::default());
-        first.connect(A);
-        let objects = std::mem::take(&mut first.objects);
-        let second = World::of_rank(seed + 1, MdsOptions::default(), 1, objects);
-        let mut ranks = Self { worlds: [first, second], objects_at: 1, rng: Rng::from_seed(seed) };
-        ranks.with(1, |w| w.connect(A));
-        ranks.tell_ranks();
-        ranks
-    }
-
-    fn with<T>(&mut self, rank: usize, act: impl FnOnce(&mut World) -> T) -> T {
-        if self.objects_at != rank {
-            let [first, second] = &mut self.worlds;
-            std::mem::swap(&mut first.objects, &mut second.objects);
-            self.objects_at = rank;
-        }
-        let result = act(&mut self.worlds[rank]);
-        self.follow_imports(rank);
-        result
-    }
-
-    /// What the client hears of one rank concerns what it holds of the other.
-    fn follow_imports(&mut self, rank: usize) {
-        let Some(client) = self.worlds[rank].clients.get_mut(&A) else { return };
-        for import in std::mem::take(&mut client.imported) {
-            let other = self.worlds[import.former.mds as usize].clients.get_mut(&A).expect("a");
-            if other.held.get(&import.ino).is_some_and(|held| held.cap_id == import.former.cap_id) {
-                other.held.remove(&import.ino);
-            }
-        }
-    }
-
-    fn tell_ranks(&mut self) {
-        for rank in 0..2 {
-            let other = MdsRank(1 - rank as i32);
-            let status = RankStatus { incarnation: 1, is_active: true };
-            self.with(rank, |w| {
-                w.rank.set_ranks(w.now, BTreeMap::from([(other, status)]));
-                w.effects();
-            });
-        }
-    }
-
-    /// Delivers a message between the ranks, ends an object operation, or lets some time pass.
-    fn step(&mut self) {
-        for rank in [0, 1] {
-            if self.worlds[rank].to_ranks.is_empty() || self.rng.chance(1, 2) {
-                continue;
-            }
-            let (to, body) = self.worlds[rank].to_ranks.remove(0);
-            let body = peer::Body::from_raw(body.to_raw(0)).expect("own messages decode").1;
-            let from = RankPeer { rank: MdsRank(rank as i32), incarnation: 1 };
-            return self.with(to.0 as usize, |w| {
-                w.rank.peer_message(w.now, from, body);
-                w.effects();
-            });
-        }
-        let rank = self.rng.below(2) as usize;
-        let has_stepped = self.with(rank, World::io_step);
-        if !has_stepped {
-            (0..2).for_each(|rank| self.with(rank, |w| w.advance(Duration::from_millis(5))));
-        }
-    }
-
-    /// Runs until nothing is on its way.
-    fn settle(&mut self) {
-        for _ in 0..100_000 {
-            let is_quiet = |w: &World| w.rank.is_quiet() && w.to_ranks.is_empty() && w.in_flight.is_empty();
-            if self.worlds.iter().all(is_quiet) {
-                return;
-            }
-            self.step();
-        }
-        panic!("it never ends");
-    }
-
-    fn ok(&mut self, rank: usize, request: ClientRequest) -> msgs::ClientReply {
-        let what = format!("{} {}", request.op, String::from_utf8_lossy(&request.path.path));
-        let reply = self.with(rank, |w| w.call(A, request));
-        assert_eq!(reply.result, 0, "{what} at rank {rank}");
-        reply
-    }
-
-    /// The rank to which a request is forwarded, and how often it was.
-    fn forwarded(&mut self, rank: usize, request: ClientRequest) -> (i32, u32) {
-        self.with(rank, |w| {
-            let tid = w.start(A, request);
-            w.quiet();
-            w.clients.get_mut(&A).expect("a").forwards.remove(&tid).expect("it is forwarded")
-        })
-    }
-
-    fn export(&mut self, rank: usize, path: &str, to: i32) {
-        self.with(rank, |w| {
-            w.rank.export_dir(path, MdsRank(to)).expect("it can be handed over");
-            w.effects();
-        });
-    }
-
-    /// The ranks that say that they have the authority over a path.
-    fn authorities(&self, path: &str) -> Vec<usize> {
-        let has_it = |rank: &usize| {
-            let list = self.worlds[*rank].rank.subtree_list();
-            let all = list.as_array().expect("a list").iter();
-            let is_above =
-                |root: &str| path == root || path.starts_with(&format!("{root}/")) || root.is_empty();
-            let path_of =
-                |one: &serde_json::Value| one["dir"]["path"].as_str().unwrap_or_default().to_owned();
-            let nearest = all.filter(|one| is_above(&path_of(one))).max_by_key(|one| path_of(one).len());
-            nearest.is_some_and(|one| one["is_auth"] == true && one["auth_second"] == -2)
-        };
-        (0..2).filter(has_it).collect()
-    }
-
-    fn held(&self, rank: usize) -> BTreeMap<u64, u32> {
-        let held = self.worlds[rank].clients[&A].held.iter();
-        held.map(|(ino, held)| (*ino, held.caps & !cap::PIN)).collect()
-    }
-
-    /// A rank dies and another server takes it.
-    fn crash(&mut self, rank: usize) {
-        // What it was about to say is lost with it, and what it was told.
-        self.worlds.iter_mut().for_each(|w| w.to_ranks.clear());
-        self.with(rank, |w| w.restart(&[A]));
-        self.tell_ranks();
-    }
-}
 
 #[test]
 fn a_subtree_moves_with_what_clients_hold_in_it() {
@@ -290,34 +149,14 @@ fn a_migration_survives_the_death_of_either_rank_at_any_moment() {
     }
 }
 
-/// What there is, by path; true for directories.
-type Model = BTreeMap<String, bool>;
+/// What there is, by path: nothing for a directory, and a number for a file, which its links share.
+type Model = BTreeMap<String, Option<u64>>;
 
 impl Ranks {
-    /// Sends a request to a rank, and where that sends it, until it is answered.
-    fn ask(&mut self, mut rank: usize, mut request: ClientRequest) -> i32 {
-        loop {
-            let tid = self.with(rank, |w| w.start(A, request.clone()));
-            for n in 0.. {
-                let client = self.worlds[rank].clients.get_mut(&A).expect("a");
-                if let Some(reply) = client.replies.remove(&tid) {
-                    return reply.result;
-                }
-                if let Some((to, num_fwd)) = client.forwards.remove(&tid) {
-                    assert!(num_fwd < 16, "{} {:?} is sent around", request.op, request.path);
-                    (rank, request.num_fwd) = (to as usize, num_fwd);
-                    break;
-                }
-                assert!(n < 20_000, "{} {:?} is not answered", request.op, request.path);
-                self.step();
-            }
-        }
-    }
-
     /// A path in the model that is a directory, or anything.
     fn pick(&mut self, model: &Model, is_dir: bool) -> String {
         let all: Vec<&String> =
-            model.iter().filter(|(_, dir)| !is_dir || **dir).map(|(path, _)| path).collect();
+            model.iter().filter(|(_, file)| !is_dir || file.is_none()).map(|(path, _)| path).collect();
         all[self.rng.below(all.len() as u64) as usize].clone()
     }
 }
@@ -333,17 +172,18 @@ fn is_in(path: &str, dir: &str) -> bool {
 /// One random operation, which has to do what it would with one rank.
 fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
     use msgs::MdsOp;
-    let rank = r.rng.below(2) as usize;
+    let rank = r.any();
+    let rank = if r.is_stopping && rank == r.last() { 0 } else { rank };
     let (dir, any) = (r.pick(model, true), r.pick(model, false));
     let new = below(&dir, name);
-    match r.rng.below(8) {
+    match r.rng.below(10) {
         0 | 1 => {
             assert_eq!(r.ask(rank, create(&new, READ_WRITE)), 0, "create {new}");
-            model.insert(new, false);
+            model.insert(new, Some(name));
         }
         2 => {
             assert_eq!(r.ask(rank, mkdir(&new)), 0, "mkdir {new}");
-            model.insert(new, true);
+            model.insert(new, None);
         }
         3 | 4 if !any.is_empty() && !is_in(&dir, &any) => {
             let rename =
@@ -351,13 +191,13 @@ fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
             assert_eq!(r.ask(rank, rename), 0, "rename {any} {new}");
             let moved: Vec<String> = model.keys().filter(|path| is_in(path, &any)).cloned().collect();
             for path in moved {
-                let is_dir = model.remove(&path).expect("just listed");
-                model.insert(format!("{new}{}", &path[any.len()..]), is_dir);
+                let file = model.remove(&path).expect("just listed");
+                model.insert(format!("{new}{}", &path[any.len()..]), file);
             }
         }
         5 if !any.is_empty() => {
             let has_entries = model.keys().any(|path| path != &any && is_in(path, &any));
-            let op = if model[&any] { MdsOp::RMDIR } else { MdsOp::UNLINK };
+            let op = if model[&any].is_none() { MdsOp::RMDIR } else { MdsOp::UNLINK };
             let expected = if has_entries { wire::Errno::ENOTEMPTY.to_result_code() } else { 0 };
             assert_eq!(r.ask(rank, request(op, &any)), expected, "remove {any}");
             if !has_entries {
@@ -365,10 +205,17 @@ fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
             }
         }
         6 if !dir.is_empty() => {
-            let to = r.rng.below(2) as i32;
+            let to = r.any() as i32;
             // It may have nothing to hand over, or be busy.
             let _ = r.with(rank, |w| w.rank.export_dir(&dir, MdsRank(to)));
         }
+        7 if model[&any].is_some() => {
+            let link = world::client::two(MdsOp::LINK, &new, &any);
+            assert_eq!(r.ask(rank, link), 0, "link {new} {any}");
+            model.insert(new, model[&any]);
+        }
+        // What one tells of its subtrees may be lost: the other forwards later.
+        8 => r.worlds[rank].to_ranks.retain(|(_, body)| !matches!(body, peer::Body::MdsAuthority(_))),
         _ => {
             assert_eq!(r.ask(rank, getattr(&any, 0)), 0, "getattr {any}");
             let gone = below(&dir, 0);
@@ -380,32 +227,51 @@ fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
 
 /// Random operations while directories move and servers die: what there is in the end is what was done.
 #[test]
-fn operations_do_the_same_with_two_ranks_as_with_one() {
+fn operations_do_the_same_with_several_ranks_as_with_one() {
     for seed in stdx::test_seeds("NACRE_RANKS", 40) {
-        let mut r = Ranks::new(1000 + seed);
-        let mut model = Model::from([(String::new(), true)]);
+        let mut r = Ranks::of(1000 + seed, 2 + (seed % 3) as u32);
+        let mut model = Model::from([(String::new(), None)]);
         for name in 1..120 {
             operate(&mut r, &mut model, name);
             for _ in 0..r.rng.below(6) {
                 r.step();
             }
+            let has_stopped = r.has_stopped();
             if r.rng.chance(1, 25) {
-                let rank = r.rng.below(2) as usize;
-                r.crash(rank);
+                let rank = r.any();
+                if !(has_stopped && rank == r.last()) {
+                    r.crash(rank);
+                }
+            }
+            match r.rng.below(40) {
+                0 if !r.is_stopping => r.stop(),
+                0..5 if has_stopped => r.start(),
+                _ if has_stopped => r.tell_ranks(),
+                _ => {}
             }
         }
+        if r.is_stopping {
+            r.until_stopped();
+        }
         r.settle();
-        for (path, is_dir) in &model {
-            assert_eq!(r.ask(0, getattr(path, 0)), 0, "seed {seed}: {path}");
+        let mut numbers = BTreeMap::new();
+        for (path, file) in &model {
+            let is_dir = &file.is_none();
+            let found = r.ask_for(0, getattr(path, 0));
+            assert_eq!(found.result, 0, "seed {seed}: {path}");
+            let number = found.trace.target.expect("its attributes").ino;
+            if let Some(file) = file {
+                let known = *numbers.entry(file).or_insert(number);
+                assert_eq!(number, known, "seed {seed}: links lead to one file");
+            }
             assert_eq!(r.authorities(&format!("/{path}")).len(), 1, "seed {seed}: {path}");
             if *is_dir {
-                let rank = r.authorities(&format!("/{path}"))[0];
                 let inside = model.keys().filter(|other| {
                     other.rsplit_once('/').map_or("", |(dir, _)| dir) == path && !other.is_empty()
                 });
                 let inside: BTreeSet<String> =
                     inside.map(|other| other.rsplit('/').next().expect("a name").to_owned()).collect();
-                assert_eq!(r.with(rank, |w| w.names(A, path)), Ok(inside), "seed {seed}: {path}");
+                assert_eq!(r.names(path), Ok(inside), "seed {seed}: {path}");
             }
         }
     }

@@ -214,3 +214,48 @@ fn who_is_replaced_by_a_daemon_of_its_name_is_told_where_that_is() {
     rig.send(next, 0, msgs::Body::from(want));
     assert_eq!(told(&mut rig, next), newcomer, "the map that it subscribes to");
 }
+
+#[test]
+fn ranks_beyond_max_mds_stop_one_after_the_other_and_start_again() {
+    let (mut rig, ..) = served();
+    let standbys = [("b", 7002), ("c", 7003)].map(|(name, gid)| (name, gid, rig.boot_mds(name, gid)));
+    let set = |rig: &mut Rig, most: u32| {
+        let json = serde_json::json!({
+            "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": most.to_string(),
+            "yes_i_really_mean_it": true,
+        });
+        rig.ok(&json.to_string());
+    };
+    set(&mut rig, 3);
+    let [(_, _, b), (_, _, c)] = standbys;
+    rig.beacon(b, "b", 7002, 2, MdsState::ACTIVE);
+    rig.beacon(c, "c", 7003, 2, MdsState::ACTIVE);
+    assert_eq!(stat(&mut rig), "cephfs:3 {0=a=up:active,1=b=up:active,2=c=up:active}\n");
+
+    set(&mut rig, 1);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active,1=b=up:active,2=c=up:stopping}\n");
+    rig.beacon(c, "c", 7003, 3, MdsState::ACTIVE);
+    let expected = "cephfs:1 {0=a=up:active,1=b=up:active,2=c=up:stopping}\n";
+    assert_eq!(stat(&mut rig), expected, "a late beacon changes nothing");
+
+    // Its successor stops it when it serves.
+    let again = rig.boot_mds("c", 7004);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active,1=b=up:active,2=c=up:replay}\n");
+    for (seq, state) in [MdsState::RECONNECT, MdsState::REJOIN, MdsState::ACTIVE].into_iter().enumerate() {
+        rig.beacon(again, "c", 7004, seq as u64 + 2, state);
+    }
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active,1=b=up:active,2=c=up:stopping}\n");
+    rig.beacon(again, "c", 7004, 9, MdsState::STOPPED);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active,1=b=up:stopping}\n");
+    rig.beacon(b, "b", 7002, 3, MdsState::STOPPED);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active}\n");
+    let fs = rig.json(r#"{"prefix":"fs get","fs_name":"cephfs"}"#)["mdsmap"].clone();
+    assert_eq!((&fs["stopped"], &fs["in"]), (&serde_json::json!([1, 2]), &serde_json::json!([0])));
+    let blocklist = osdmap(&mut rig);
+    assert!(!blocklist.is_blocklisted(&support::osd_addrs(900, 7002).0[0]), "it has left by itself");
+
+    rig.boot_mds("b", 7005);
+    assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active} 1 up:standby\n");
+    set(&mut rig, 2);
+    assert_eq!(stat(&mut rig), "cephfs:2 {0=a=up:active,1=b=up:starting}\n");
+}

@@ -29,7 +29,7 @@ wire::message_bodies! {
         Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
         PgScrub, PgScrubMap, PgScrubbed,
         PgReserve,
-        MdsHandOver, MdsTaken, MdsRecall, MdsAuthority,
+        MdsHandOver, MdsTaken, MdsRecall, MdsAuthority, MdsHeartbeat, MdsStore,
     }
 }
 

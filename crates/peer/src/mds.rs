@@ -2,21 +2,9 @@
 //! (docs/adr/0021-authority-moves-by-one-write.md). Inodes, entries and records travel encoded: their
 //! structures are the metadata server's stored formats (crate `fsfmt`), which have versions of their own.
 
-use maps::{Epoch, MdsRank};
 use std::collections::BTreeMap;
 
 wire::wire_structs! {
-    /// The common head of all messages between ranks.
-    #[derive(Copy, Eq)]
-    pub struct MdsHead[plain] {
-        /// The sender's rank.
-        pub from: MdsRank,
-        /// The sender's MDS map: a receiver with an older one waits for it.
-        pub epoch: Epoch,
-        /// Chosen by the asking side; an answer repeats it.
-        pub tid: u64,
-    }
-
     /// A directory fragment.
     #[derive(Copy, Eq)]
     pub struct FragId[plain] {
@@ -87,16 +75,14 @@ wire::messages! {
     /// Hands over a subtree whose record names the receiver, with what clients hold in it. It is repeated
     /// until [`MdsTaken`] answers it.
     pub struct MdsHandOver = 0xe306 "mds_hand_over" [v 1/1] {
-        /// Sender and map.
-        pub head: MdsHead,
         /// Inode number of its root.
         pub root: u64,
         /// Its encoded record.
         pub record: Vec<u8>,
         /// The root's encoded inode.
         pub inode: Vec<u8>,
-        /// Roots of all subtrees that the sender knows of: others of its own are none any more.
-        pub roots: Vec<u64>,
+        /// Encoded records of all subtrees below it, by root.
+        pub subtrees: BTreeMap<u64, Vec<u8>>,
         /// Encoded records of the sessions that hold something in it, by client.
         pub sessions: BTreeMap<u64, Vec<u8>>,
         /// Its directories, and files that somebody holds, each directory before what is in it.
@@ -109,8 +95,6 @@ wire::messages! {
 
     /// Answers [`MdsHandOver`]: the sender has the authority, and the record says so.
     pub struct MdsTaken = 0xe307 "mds_taken" [v 1/1] {
-        /// Sender and map.
-        pub head: MdsHead,
         /// Inode number of the root.
         pub root: u64,
         /// It is part of the subtree around it now.
@@ -121,19 +105,33 @@ wire::messages! {
 
     /// Asks the authority over a subtree to hand it over to the sender, which needs all of it.
     pub struct MdsRecall = 0xe30b "mds_recall" [v 1/1] {
-        /// Sender and map.
-        pub head: MdsHead,
         /// Inode number of the root.
         pub root: u64,
     }
 
     /// Tells who has the authority over a subtree.
     pub struct MdsAuthority = 0xe30c "mds_authority" [v 1/1] {
-        /// Sender and map.
-        pub head: MdsHead,
         /// Inode number of the root.
         pub root: u64,
         /// Its encoded record; empty if it is part of the subtree around it.
         pub record: Vec<u8>,
+    }
+
+    /// What an active rank tells all others once a second.
+    pub struct MdsHeartbeat = 0xe30d "mds_heartbeat" [v 1/1] {
+        /// The sender is handing something over to the receiver, or may begin to when its clients have come
+        /// back.
+        pub hands_over: bool,
+        /// The roots of the subtrees that it has, but for what belongs to it without a record.
+        pub roots: Vec<u64>,
+    }
+
+    /// Asks another rank to store everything that it has in its journal, since an inode is not found, or
+    /// answers that it has.
+    pub struct MdsStore = 0xe30e "mds_store" [v 1/1] {
+        /// The inode that is not found.
+        pub ino: u64,
+        /// The sender has stored everything that it had when it was asked.
+        pub is_done: bool,
     }
 }

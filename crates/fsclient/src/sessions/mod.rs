@@ -320,9 +320,9 @@ impl Sessions {
             let session = self.session(rank);
             let is_idle = session.is_closed() && session.deadline().is_none();
             let is_open = session.state() == State::Open;
-            match self.map.state_of(rank) {
-                MdsState::ACTIVE if is_open => self.resend(rank, env.out),
-                MdsState::ACTIVE if is_idle => self.open_session(rank, env),
+            match self.map.state_of(rank).serves() {
+                true if is_open => self.resend(rank, env.out),
+                true if is_idle => self.open_session(rank, env),
                 _ => {}
             }
         }
@@ -404,6 +404,10 @@ impl Sessions {
         }
         if session.is_lost_by(map) {
             self.lose_session(rank, env);
+        }
+        let is_open = !self.session(rank).is_closed();
+        if is_open && !self.has_rank(rank) && rank != self.map.root {
+            return self.forget_session(rank, "the rank has stopped", env);
         }
         let Self { sessions, map, .. } = self;
         let next = sessions.get_mut(&rank).map_or(Next::Nothing, |session| session.follow_map(map));
@@ -490,7 +494,12 @@ impl Sessions {
             let detail = format!("on {locked_files} files; {LOCKERS_FAIL}");
             env.out.push(Output::Event(Event::new(Level::Warn, "file_locks_lost", detail)));
         }
-        let level = if files + changes > 0 { Level::Error } else { Level::Warn };
+        // A rank that stops closes its sessions when it has handed everything over.
+        let level = match files + changes {
+            0 if self.map.state_of(rank) != MdsState::ACTIVE => Level::Info,
+            0 => Level::Warn,
+            _ => Level::Error,
+        };
         let detail =
             format!("{why}; files with lost writes: {files}; changes of names that may be lost: {changes}");
         env.out.push(Output::Event(Event::new(level, "mds_session_lost", detail)));
@@ -601,7 +610,7 @@ impl Sessions {
 
     /// Sends a rank the requests without an answer, once it is active.
     fn resend(&mut self, rank: MdsRank, out: &mut Outs) {
-        if self.map.state_of(rank) == MdsState::ACTIVE {
+        if self.map.state_of(rank).serves() {
             for tid in self.requests.unsent(rank) {
                 self.transmit_now(rank, tid, out);
             }

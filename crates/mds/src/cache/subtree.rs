@@ -28,7 +28,13 @@ impl Cache {
     /// The record of a subtree that this rank is about to hand over to another; `None` if its directories up
     /// to the root of the file system are not all cached, or it is in none of them.
     pub fn new_record(&self, root: Ino, own: MdsRank, to: MdsRank) -> Option<SubtreeRecord> {
-        let (dir, key) = self.inodes.get(&root.head())?.place.clone()?;
+        let was_alone = self.subtrees.is_alone(root);
+        let Some((dir, key)) = self.inodes.get(&root.head())?.place.clone() else {
+            let dir = DirFrag::whole(Ino::mdsdir(root.owner()));
+            let record =
+                SubtreeRecord { rank: to, from: Some(own), was_alone, dir, ..SubtreeRecord::default() };
+            return root.is_stray().then_some(record);
+        };
         let (mut prefix, mut at) = (Vec::new(), dir.ino);
         loop {
             let inode = self.inodes.get(&at.head())?;
@@ -41,10 +47,18 @@ impl Cache {
             }
         }
         prefix.reverse();
-        let was_alone = self.subtrees.is_alone(root);
         let is_visible = at == Ino::ROOT;
         let name = key.name.to_vec();
         is_visible.then_some(SubtreeRecord { rank: to, from: Some(own), was_alone, dir, name, prefix })
+    }
+
+    /// The directories of strays that this rank has the authority over: its own, and those of ranks that have
+    /// stopped.
+    pub fn stray_dirs(&self) -> Vec<Ino> {
+        let all = self.subtrees.iter().map(|(root, ..)| root).filter(|root| root.is_stray());
+        let own = Ino::stray(self.subtrees.own().0 as u32);
+        let all: BTreeSet<Ino> = all.chain([own]).collect();
+        all.into_iter().filter(|dir| matches!(self.authority(*dir), Ok(Auth::Here))).collect()
     }
 
     /// Forgets everything below the root of a subtree: it is stored, and nobody holds anything of it. What
@@ -111,8 +125,12 @@ impl Cache {
         }
     }
 
-    /// Takes in the root of a subtree, under its name in the directory above.
+    /// Takes in the root of a subtree, under its name in the directory above. Directories of strays have no
+    /// name.
     pub fn put_root(&mut self, data: InodeData, record: &SubtreeRecord) {
+        if data.ino.is_base() {
+            return self.put_copy(data, None, SnapId(0));
+        }
         let key = DentryKey::new(&record.name);
         // The directory may have been split since.
         let dir = self.frag_of(record.dir.ino, key.hash).unwrap_or(record.dir);

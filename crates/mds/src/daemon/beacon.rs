@@ -168,6 +168,10 @@ impl Mds {
         match info.state {
             MdsState::RECONNECT => rank.reconnect(now),
             MdsState::REJOIN => self.want(now, MdsState::ACTIVE),
+            MdsState::STOPPING if rank.stage() == Stage::Active => {
+                rank.stop(now);
+                self.state = MdsState::STOPPING;
+            }
             MdsState::ACTIVE if rank.stage() != Stage::Active => {
                 rank.activate(now);
                 self.state = MdsState::ACTIVE;
@@ -237,11 +241,16 @@ impl Mds {
 
     /// Handles a stage that the rank has reached.
     pub(super) fn reached(&mut self, now: Now, stage: Stage) {
-        match stage {
-            Stage::Creating => self.want(now, MdsState::ACTIVE),
-            Stage::Replayed => self.want(now, MdsState::RECONNECT),
-            Stage::Rejoined => self.want(now, MdsState::REJOIN),
-            Stage::Replaying | Stage::Reconnecting | Stage::Active => {}
+        match (stage, self.state) {
+            // A rank that had stopped has no clients.
+            (Stage::Replayed, MdsState::STARTING) => {
+                self.rank.iter_mut().for_each(|rank| rank.reconnect(now))
+            }
+            (Stage::Creating, _) | (Stage::Rejoined, MdsState::STARTING) => self.want(now, MdsState::ACTIVE),
+            (Stage::Replayed, _) => self.want(now, MdsState::RECONNECT),
+            (Stage::Rejoined, _) => self.want(now, MdsState::REJOIN),
+            (Stage::Stopped, _) => self.want(now, MdsState::STOPPED),
+            (Stage::Replaying | Stage::Reconnecting | Stage::Active, _) => {}
         }
     }
 

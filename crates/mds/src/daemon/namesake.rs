@@ -4,7 +4,7 @@
 
 use super::aside::Aside;
 use super::{Mds, MdsMap, Out, Output};
-use maps::MdsInfo;
+use maps::{MdsInfo, MdsState};
 use node::{Event, Level};
 use std::time::Duration;
 use stdx::{Instant, Now};
@@ -29,6 +29,9 @@ impl Mds {
 
     /// The map does not have this daemon any more.
     pub(super) fn removed_from_map(&mut self, map: &MdsMap, out: &mut Out) {
+        if self.state == MdsState::STOPPED {
+            return self.begin_anew("the rank has stopped", out);
+        }
         let Some(other) = self.namesake(map) else {
             return self.begin_anew("the monitors have given our place to another metadata server", out);
         };

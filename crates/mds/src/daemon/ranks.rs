@@ -2,7 +2,7 @@
 
 use super::{Mds, Out};
 use crate::rank::RankStatus;
-use maps::{Gid, MdsRank, MdsState};
+use maps::{MdsRank, MdsState};
 use node::{Msg, Output, Target};
 use std::collections::BTreeMap;
 use wire::EntityType;
@@ -29,13 +29,14 @@ impl Mds {
     pub(super) fn tell_ranks(&mut self, now: stdx::Now, out: &mut Out) {
         out.extend(self.links.outdated(&self.map).into_iter().map(|conn| Output::Close { conn }));
         let own = self.map.mds_info.get(&self.gid()).map(|info| info.rank);
-        let others = self.map.up.iter().filter(|(rank, _)| Some(**rank) != own);
-        let status = |(rank, gid): (&MdsRank, &Gid)| {
-            let info = self.map.mds_info.get(gid)?;
-            let is_active = matches!(info.state, MdsState::ACTIVE);
-            Some((*rank, RankStatus { incarnation: info.inc, is_active }))
+        let others = self.map.r#in.iter().filter(|rank| Some(**rank) != own);
+        let status = |rank: &MdsRank| {
+            let state = self.map.state_of(*rank);
+            let (is_active, is_stopping) = (state.serves(), state == MdsState::STOPPING);
+            let incarnation = self.map.inc.get(rank).copied().unwrap_or_default();
+            (*rank, RankStatus { incarnation, is_active, is_stopping })
         };
-        let ranks: BTreeMap<MdsRank, RankStatus> = others.filter_map(status).collect();
+        let ranks: BTreeMap<MdsRank, RankStatus> = others.map(status).collect();
         if let Some(rank) = &mut self.rank {
             rank.set_ranks(now, ranks);
         }

@@ -19,9 +19,6 @@ use std::collections::BTreeMap;
 use wire::Errno;
 use wire::Utime;
 
-/// A request that was forwarded so often is about nothing that exists.
-const MAX_FORWARDS: u32 = 16;
-
 /// The view of one run of an operation.
 pub struct Cx<'a> {
     /// The rank's cache.
@@ -203,15 +200,23 @@ impl<'a> Cx<'a> {
     /// Stops unless this rank has the authority over an inode. Until it is known that it has it over what the
     /// request is about first, the client asks another rank; after that, it needs both.
     fn check_authority(&self, ino: Ino) -> Result<(), Stop> {
-        let there = match self.cache.authority(ino)? {
+        let authority = self.cache.authority(ino).map_err(|need| self.unless_missing(need))?;
+        let there = match authority {
             Auth::Here => return Ok(()),
             Auth::Frozen(root) => return Err(Need::Thaw(root).into()),
             Auth::Rank(rank) => rank,
         };
         match self.here.get() {
-            None => Err(Need::Remote(there).into()),
+            None => Err(Need::Remote(self.nearer(there)).into()),
             Some(here) => Err(Need::Together { here, there: self.cache.root_of(ino)? }.into()),
         }
+    }
+
+    /// The rank to ask about the request, of which another one has what leads there.
+    fn nearer(&self, rank: MdsRank) -> MdsRank {
+        let path = &self.request.path;
+        let names = components(path).unwrap_or_default().into_iter();
+        self.cache.subtrees.rank_of_path(base(path).ino, names).unwrap_or(rank)
     }
 
     /// The request is about this inode first: whatever else it needs has to be under the same authority.
@@ -252,12 +257,12 @@ impl<'a> Cx<'a> {
 
     /// Requires that there are no subtrees at all: snapshots are known to rank 0 only.
     pub fn gather_all(&self) -> Result<(), Stop> {
-        if self.cache.subtrees.is_sole() {
-            return Ok(());
+        if self.cfg.rank != 0 {
+            return Err(Need::Remote(MdsRank(0)).into());
         }
-        match self.cache.subtrees.iter().next() {
-            Some((there, ..)) if self.cfg.rank == 0 => Err(Need::Together { here: Ino::ROOT, there }.into()),
-            _ => Err(Need::Remote(MdsRank(0)).into()),
+        match self.cache.subtrees.any_apart() {
+            Some(there) => Err(Need::Together { here: Ino::ROOT, there }.into()),
+            None => Ok(()),
         }
     }
 
@@ -282,7 +287,7 @@ impl<'a> Cx<'a> {
     /// Looks up an inode.
     pub fn inode(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         if let Some(errno) = self.missing.get(&ino).filter(|_| !self.cache.inodes.contains_key(&ino)) {
-            return Err(self.unless_made_elsewhere(ino, *errno));
+            return Err(self.unless_elsewhere(ino, *errno));
         }
         // A snapshot's states may be in directories that are gone.
         if ino.is_head() {
@@ -296,12 +301,11 @@ impl<'a> Cx<'a> {
         Ok(inode)
     }
 
-    /// An inode that is not stored: the rank that has made it may have it in its journal.
-    fn unless_made_elsewhere(&self, ino: InodeKey, errno: Errno) -> Stop {
-        let maker = ino.ino.maker();
-        let is_elsewhere = errno == Errno::ESTALE && maker != self.cfg.rank && !self.cache.subtrees.is_sole();
-        let may_ask = is_elsewhere && self.request.num_fwd < MAX_FORWARDS && i32::try_from(maker).is_ok();
-        if may_ask { Need::Remote(MdsRank(maker as i32)).into() } else { errno.into() }
+    /// An inode that is not where the inode index says: another rank may have it in its journal.
+    fn unless_elsewhere(&self, ino: InodeKey, errno: Errno) -> Stop {
+        let subtrees = &self.cache.subtrees;
+        let is_certain = errno != Errno::ESTALE || subtrees.is_sole() || subtrees.is_stored(ino.ino);
+        if is_certain { errno.into() } else { Need::Sought(ino).into() }
     }
 
     /// An inode that is only shown under its name: of the root of a subtree that another rank has, a copy
@@ -503,7 +507,9 @@ impl<'a> Cx<'a> {
 
     fn unless_missing(&self, need: Need) -> Stop {
         match need {
-            Need::Inode(ino) => self.missing.get(&ino).map_or(Need::Inode(ino).into(), |e| (*e).into()),
+            Need::Inode(ino) => {
+                self.missing.get(&ino).map_or(Need::Inode(ino).into(), |e| self.unless_elsewhere(ino, *e))
+            }
             need => need.into(),
         }
     }

@@ -40,7 +40,7 @@ impl Rank {
 
     /// Has a fragment of a cached directory split into 2^`bits`.
     pub fn split_fragment(&mut self, path: &str, frag: &str, bits: u32) -> Result<(), (Errno, String)> {
-        self.fragments.ask_split(&self.env, &self.cache, path, (frag, bits))
+        self.fragments.ask_split(&self.cache, path, (frag, bits))
     }
 
     /// Has all parts of a fragment of a cached directory joined.

@@ -21,6 +21,8 @@ pub enum Stage {
     Rejoined,
     /// Serves clients.
     Active,
+    /// It has handed over everything, and ends.
+    Stopped,
 }
 
 /// An effect for the daemon to carry out.

@@ -56,6 +56,8 @@ pub(super) enum Due {
         /// Root of the other.
         there: Ino,
     },
+    /// An inode is not found: other ranks may have it in their journals.
+    Seek(Ino),
 }
 
 /// A completed load.

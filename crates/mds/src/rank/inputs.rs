@@ -24,7 +24,8 @@ impl Rank {
         match &result {
             Err(Errno::EBLOCKLISTED) => return self.env.effect(Effect::Replaced),
             // What can't be read is damaged; the rest of the file system goes on.
-            Err(Errno::EIO) if matches!(why, IoWhy::Load | IoWhy::Scrub | IoWhy::Refragment) => {}
+            Err(Errno::EIO)
+                if matches!(why, IoWhy::Load | IoWhy::Scrub | IoWhy::Refragment | IoWhy::PartitionRead) => {}
             Err(e) if !matches!(*e, Errno::ENOENT | Errno::ENODATA) || why == IoWhy::Journal => {
                 let name = e.name().unwrap_or("an unknown error");
                 let text = format!("{why:?} failed with {name}: the rank can't trust what is stored");
@@ -37,6 +38,7 @@ impl Rank {
             IoWhy::Journal => env.journal_written(),
             IoWhy::Boot => self.replay_read(id, result),
             IoWhy::Partition => self.partition_written(id),
+            IoWhy::PartitionRead => self.partition_read(id, result),
             IoWhy::Load => self.loader.io_done(env, cache, id, result),
             IoWhy::Scrub => self.scrub.io_done(env, cache, sessions, id, result),
             IoWhy::Refragment => self.fragments.io_done(env, result),
@@ -71,6 +73,7 @@ impl Rank {
         self.strays.every_second(cache);
         self.fragments.every_second(env, cache);
         self.migrate_pinned();
+        self.send_heartbeats();
         self.run();
         self.trim_thoroughly();
     }
@@ -184,8 +187,11 @@ impl Rank {
     }
 
     fn client_session(&mut self, client: ClientId, m: &ClientSession) {
+        let is_closing = self.is_closing();
         let Self { env, cache, sessions, reconnect, write_back, .. } = self;
         match m.head.op {
+            // The client asks another rank when the map does not have this one any more.
+            session_op::REQUEST_OPEN if is_closing && sessions.get(client).is_none() => {}
             session_op::REQUEST_OPEN => {
                 reconnect.abandon(env, cache, sessions, client);
                 self.client_replay.expect_nothing(client);
@@ -226,7 +232,7 @@ impl Rank {
         released.into_iter().for_each(|ino| self.env.due(Due::CapsChanged(ino.head())));
     }
 
-    fn close_session(&mut self, client: ClientId) {
+    pub(super) fn close_session(&mut self, client: ClientId) {
         if self.sessions.get(client).is_none() {
             let close = Sessions::message(&self.env, session_op::CLOSE, 0);
             return self.sessions.send(&mut self.env, client, 0, 0, close);

@@ -1,11 +1,12 @@
 //! The state of migrations: subtrees on their way, other ranks, pins. What is done with it is in `handover/`.
 
 use super::env::Env;
+use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
 use crate::types::{IoId, Lsn};
 use fsfmt::{Ino, InodeKey};
 use maps::MdsRank;
-use peer::{HandedCap, MdsHead, TakenCap};
+use peer::{HandedCap, MdsHandOver, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 
@@ -19,6 +20,19 @@ pub struct RankStatus {
     pub incarnation: i32,
     /// It serves clients.
     pub is_active: bool,
+    /// It is to stop, and hands over all that it has.
+    pub is_stopping: bool,
+}
+
+/// How far this rank is on its way to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stopping {
+    /// It hands over what it has.
+    HandOver,
+    /// It has nothing any more, and closes its sessions.
+    Close,
+    /// Everything is being written back.
+    Flush,
 }
 
 /// The write that a migration waits for.
@@ -32,6 +46,17 @@ pub(super) enum Write {
     Arrive,
     /// The removal of the record of a subtree that is this rank's anyhow.
     Merge,
+    /// The record of a subtree that stays, because the rank that should have got it has stopped.
+    Stay,
+}
+
+/// What records are read for.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// To learn who has these subtrees, with what was believed before.
+    News(BTreeMap<Ino, Option<Hold>>),
+    /// Because this rank hands a subtree over; with what is known of others below it.
+    Check(MdsRank, Option<BTreeMap<Ino, Hold>>, Box<MdsHandOver>),
 }
 
 /// Migrations, and what makes them.
@@ -41,6 +66,11 @@ pub(super) enum Write {
 #[derive(Default)]
 pub(super) struct Migration {
     pub ranks: BTreeMap<MdsRank, RankStatus>,
+    /// The map has told which other ranks there are.
+    pub knows_ranks: bool,
+    /// Ranks that may hand something over that the predecessor of this one has taken: clients may not have
+    /// heard of it, and do not claim what they hold there.
+    pub unconfirmed: BTreeSet<MdsRank>,
     pub exports: BTreeMap<Ino, Export>,
     pub imports: BTreeMap<Ino, Import>,
     /// Subtrees of this rank that become part of the one around them again, with the event that must be
@@ -48,27 +78,34 @@ pub(super) struct Migration {
     pub merges: BTreeMap<Ino, Option<Lsn>>,
     pub recalls: BTreeMap<Ino, Recall>,
     pub writes: BTreeMap<IoId, (Ino, Write)>,
+    /// What records are being read for.
+    pub reads: BTreeMap<IoId, Read>,
+    /// Inodes that are not found, until other ranks have stored what they have in their journals.
+    pub sought: BTreeMap<Ino, Sought>,
+    /// Other ranks that wait for that here.
+    pub storing_for: BTreeSet<(MdsRank, Ino)>,
     /// Cached directories with a pin.
     pub pinned: BTreeSet<Ino>,
     /// Subtrees that operations needed here: until this instant they stay.
     pub stay: BTreeMap<Ino, Instant>,
-    /// Capabilities as they were taken, in case that the answer was lost.
-    pub taken: BTreeMap<Ino, Vec<TakenCap>>,
     /// The subtree of which inodes are being loaded because it was handed over once more.
     pub loaded_for: Option<Ino>,
+    pub stopping: Option<Stopping>,
     pub look_at: Instant,
-    pub last_tid: u64,
 }
 
 impl Migration {
     /// True if no subtree is on its way.
     pub fn is_idle(&self) -> bool {
-        self.exports.is_empty() && self.imports.is_empty() && self.merges.is_empty()
+        let is_certain = self.unconfirmed.is_empty();
+        is_certain && self.exports.is_empty() && self.imports.is_empty() && self.merges.is_empty()
     }
 
     /// Time of the next look.
     pub fn deadline(&self) -> Option<Instant> {
-        (!self.is_idle() || !self.recalls.is_empty()).then_some(self.look_at)
+        let is_asked = !self.recalls.is_empty() || !self.sought.is_empty() || !self.storing_for.is_empty();
+        let looks = !self.is_idle() || is_asked || self.stopping.is_some();
+        looks.then_some(self.look_at)
     }
 
     /// True while nobody is given a directory alone, because it may be about to leave.
@@ -95,14 +132,19 @@ impl Migration {
         }
     }
 
+    /// True while the record of a subtree is being read that is handed over to this rank.
+    pub fn is_checking(&self, root: Ino) -> bool {
+        self.reads.values().any(|read| matches!(read, Read::Check(_, _, m) if m.root == root.0))
+    }
+
     /// True if a rank serves clients.
     pub fn is_active(&self, rank: MdsRank) -> bool {
         self.ranks.get(&rank).is_some_and(|status| status.is_active)
     }
 
-    pub fn head(&mut self, env: &Env) -> MdsHead {
-        self.last_tid += 1;
-        MdsHead { from: own(env), epoch: env.cfg().map_epoch, tid: self.last_tid }
+    /// True if subtrees may be handed over to a rank.
+    pub fn takes_subtrees(&self, rank: MdsRank) -> bool {
+        self.ranks.get(&rank).is_some_and(|status| status.is_active && !status.is_stopping)
     }
 }
 
@@ -123,6 +165,8 @@ pub(super) enum ExportStep {
     Record,
     /// The other rank has to take it. The time of the next message.
     Hand(Instant),
+    /// The other rank has stopped before it took it: the record is being written that says so.
+    Stay,
 }
 
 /// A subtree on its way to another rank.
@@ -177,5 +221,14 @@ pub(super) struct Import {
 pub(super) struct Recall {
     pub wanted_at: Instant,
     /// The time of the next message.
+    pub next: Instant,
+}
+
+/// An inode that other ranks may have in their journals.
+#[derive(Debug)]
+pub(super) struct Sought {
+    /// Ranks that may have it.
+    pub asked: BTreeSet<MdsRank>,
+    /// The time of the next messages.
     pub next: Instant,
 }

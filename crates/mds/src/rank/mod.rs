@@ -50,7 +50,7 @@ use client_replay::ClientReplay;
 use damage::DamageTable;
 use env::{Due, Env, Loaded};
 use fragments::Fragments;
-use fsfmt::{Ino, InodeKey};
+use fsfmt::InodeKey;
 use loader::Loader;
 use maps::{Epoch, MdsRank};
 use migration::Migration;
@@ -232,7 +232,9 @@ impl Rank {
             let Self { env, cache, sessions, .. } = self;
             self.reconnect.check_window(env, cache, sessions);
             // Clients whose requests are being repeated claim what these make only afterwards.
-            let has_unclaimed = self.reconnect.has_absent() || self.client_replay.has_clients();
+            let has_unclaimed = self.reconnect.has_absent()
+                || self.client_replay.has_clients()
+                || !self.migration.unconfirmed.is_empty();
             let takes_changes = self.write_back.takes_changes(env);
             let drains = self.write_back.is_draining();
             self.strays.advance(env, cache, sessions, has_unclaimed, drains);
@@ -321,6 +323,7 @@ impl Rank {
             }
             Due::HeldElsewhere(ino) => self.pass_on(ino),
             Due::Together { here, there } => self.bring_together(here, there),
+            Due::Seek(ino) => self.seek(ino),
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {
                     self.ops.wake_space_waiters();
@@ -340,7 +343,7 @@ impl Rank {
         self.reconnect.presume_holders(&mut self.cache, &mut self.sessions, ino);
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         self.migration.note(ino, inode);
-        self.strays.note(&self.env, ino, inode);
+        self.strays.note(ino, inode);
         self.accounting.note(ino, inode);
         self.fragments.note(&self.env, inode);
         self.quotas.note(ino, inode);
@@ -358,9 +361,9 @@ impl Rank {
     fn loaded(&mut self, loaded: &Loaded) {
         let Self { env, cache, sessions, .. } = self;
         if let (Need::Page(dir, _), Some(page)) = (&loaded.need, &loaded.page)
-            && dir.ino == Ino::stray(env.cfg().rank)
+            && dir.ino.is_stray()
         {
-            self.strays.page_loaded(page.last.as_ref());
+            self.strays.page_loaded(dir.ino, page.last.as_ref());
         }
         if let Need::Inode(ino) = loaded.need {
             self.reconnect.resume_claims(env, cache, sessions, ino);

@@ -156,7 +156,9 @@ impl Rank {
         self.reconnect.expect_clients(&mut self.cache, &mut self.sessions);
         self.env.enter(Stage::Replayed);
         self.begin_with("take over", Vec::new());
-        self.strays.search(&mut self.env);
+        for dir in self.cache.stray_dirs() {
+            self.strays.search(&mut self.env, dir);
+        }
         self.run();
         self.env.write_journal();
     }

@@ -54,6 +54,8 @@ pub struct Client {
     pub moved: BTreeMap<u64, ClientCaps>,
     /// Those that came, which it does not hold of the former rank any more.
     pub imported: Vec<ClientCaps>,
+    /// What it holds of another rank from now on.
+    pub exported: Vec<(u64, Held, msgs::CapPeer)>,
     pub flush_acks: Vec<u64>,
     /// Flushes whose data the MDS has taken.
     pub data_taken: std::collections::BTreeSet<u64>,
@@ -237,7 +239,10 @@ impl Client {
             cap_op::EXPORT => {
                 // The other rank may have told it before.
                 if self.held.get(&m.ino).is_some_and(|known| known.cap_id == m.cap_id) {
-                    self.held.remove(&m.ino);
+                    let held = self.held.remove(&m.ino).expect("just seen");
+                    if let msgs::CapBody::Peer(next) = m.body {
+                        self.exported.push((m.ino, held, next));
+                    }
                 }
                 self.moved.insert(m.ino, m.clone());
                 Vec::new()
@@ -256,7 +261,8 @@ impl Client {
                     mode,
                     ..Held::default()
                 };
-                assert!(self.held.insert(m.ino, h).is_none(), "{:x} comes twice", m.ino);
+                let known = self.held.insert(m.ino, h);
+                assert!(known.is_none_or(|known| known.cap_id == m.cap_id), "{:x} comes twice", m.ino);
                 self.moved.insert(m.ino, m.clone());
                 self.imported.push(m.clone());
                 Vec::new()

@@ -7,6 +7,7 @@ pub mod client;
 pub mod fragments;
 pub mod model;
 pub mod pair;
+pub mod ranks;
 pub mod standby;
 
 pub use client::Client;
@@ -117,6 +118,8 @@ pub struct World {
     pub data_snaps: BTreeMap<String, Vec<u64>>,
     /// Snapshots that were removed from the data pool.
     pub given_back: BTreeSet<u64>,
+    /// The other ranks, as the map says; none if there is no map.
+    pub others: Option<BTreeMap<maps::MdsRank, mds::RankStatus>>,
     /// Messages to other ranks.
     pub to_ranks: Vec<(maps::MdsRank, peer::Body)>,
     pub log: Vec<String>,
@@ -173,6 +176,7 @@ impl World {
             pool_snaps: 1,
             data_snaps: BTreeMap::new(),
             given_back: BTreeSet::new(),
+            others: None,
             to_ranks: Vec::new(),
             log: Vec::new(),
             io_count: 0,
@@ -271,7 +275,12 @@ impl World {
             }
             Effect::Evict(client, _) => self.evict_asked.push(client.0),
             Effect::Closed(_) => {}
-            Effect::Reached(Stage::Creating | Stage::Rejoined) => self.rank.activate(self.now),
+            Effect::Reached(Stage::Creating | Stage::Rejoined) => {
+                if let Some(others) = &self.others {
+                    self.rank.set_ranks(self.now, others.clone());
+                }
+                self.rank.activate(self.now);
+            }
             Effect::Reached(Stage::Replayed) => self.rank.reconnect(self.now),
             Effect::Reached(_) => {}
             Effect::Event(

@@ -28,12 +28,15 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
         assign(edit);
         return Answer::Ack;
     }
+    let Some((fscid, info)) = find(edit.fsmap_now(), m.gid) else { return Answer::Gone };
     if m.state == MdsState::NULL || m.state == MdsState::STOPPED {
-        fail(edit, m.gid);
+        match fscid {
+            Some(fscid) if info.state == MdsState::STOPPING => stopped(edit, fscid, m.gid),
+            _ => drop(fail(edit, m.gid)),
+        }
         assign(edit);
         return Answer::Ack;
     }
-    let Some((fscid, info)) = find(edit.fsmap_now(), m.gid) else { return Answer::Gone };
     let (old, laggy) = (info.state, info.laggy_since != Utime::default());
     let Some(fscid) = fscid else { return Answer::Ack };
     if m.state == MdsState::DAMAGED && old != MdsState::STANDBY_REPLAY {
@@ -55,7 +58,40 @@ pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
             edit.notes.push(format!("mds.{} {} -> {}", m.name, old.name(), m.state.name()));
         }
     }
+    if moves && m.state == MdsState::ACTIVE {
+        stop_surplus(edit, fscid);
+    }
     Answer::Ack
+}
+
+/// Begins to stop the last rank of a file system that has more than `max_mds`, one at a time: it hands over
+/// all that it has to the others.
+pub(crate) fn stop_surplus(edit: &mut Edit<'_>, fscid: Fscid) {
+    let fs = &edit.fsmap_now().filesystems[&fscid].mds_map;
+    let surplus = fs.r#in.last().filter(|rank| rank.0 >= fs.max_mds).copied();
+    // One that is not active stops when it is.
+    let Some(rank) = surplus.filter(|rank| fs.state_of(*rank) == MdsState::ACTIVE) else { return };
+    let gid = fs.up[&rank];
+    let fs = edit.filesystem(fscid);
+    let info = fs.mds_info.get_mut(&gid).expect("the holder of a rank");
+    info.state = MdsState::STOPPING;
+    let note = format!("mds.{} stops rank {rank} of `{}`", info.name, fs.fs_name);
+    edit.notes.push(note);
+}
+
+/// A rank has handed over everything. Its daemon boots anew, as a standby.
+fn stopped(edit: &mut Edit<'_>, fscid: Fscid, gid: Gid) {
+    let fs = edit.filesystem(fscid);
+    let info = fs.mds_info.remove(&gid).expect("was found there");
+    fs.up.remove(&info.rank);
+    fs.r#in.remove(&info.rank);
+    fs.stopped.insert(info.rank);
+    let note = format!("rank {} of `{}` has stopped", info.rank, fs.fs_name);
+    edit.notes.push(note);
+    edit.fsmap().mds_roles.remove(&gid);
+    let follower = follower_of(&edit.fsmap_now().filesystems[&fscid].mds_map, info.rank).map(|info| info.gid);
+    follower.map(|gid| fail(edit, gid));
+    stop_surplus(edit, fscid);
 }
 
 /// True if a daemon of the same name joined after the sender's map. The beacon is a late one of the run

@@ -71,10 +71,9 @@ fn is_few(entries: u64, options: &MdsOptions) -> bool {
 
 /// The inode of a directory after a change; `None` if its fragments are not as the change expects them, or if
 /// it is not cached or has no name any more.
-pub(super) fn changed(env: &Env, cache: &Cache, change: Refragment) -> Option<InodeData> {
-    let stray = Ino::stray(env.cfg().rank);
+pub(super) fn changed(cache: &Cache, change: Refragment) -> Option<InodeData> {
     let inode = cache.inodes.get(&change.whole().inode())?;
-    let is_named = inode.place.as_ref().is_none_or(|(above, _)| above.ino != stray);
+    let is_named = inode.place.as_ref().is_none_or(|(above, _)| !above.ino.is_stray());
     let mut data = Some(&inode.data).filter(|data| is_named && data.nlink > 0)?.clone();
     let (frag, bits) = (change.whole().frag, change.bits());
     let is_possible = data.fragtree.edit(|tree| match change.is_join() {

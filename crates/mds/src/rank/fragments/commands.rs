@@ -4,7 +4,6 @@ use super::Fragments;
 use super::asked::Asked;
 use super::choice::changed;
 use crate::cache::Cache;
-use crate::rank::env::Env;
 use fsfmt::{DirFrag, Frag, Ino, Refragment};
 use serde_json::{Value, json};
 use wire::Errno;
@@ -21,19 +20,13 @@ impl Fragments {
     }
 
     /// Has a fragment split into 2^`bits`.
-    pub fn ask_split(
-        &mut self,
-        env: &Env,
-        cache: &Cache,
-        path: &str,
-        (frag, bits): (&str, u32),
-    ) -> Result<(), Refusal> {
+    pub fn ask_split(&mut self, cache: &Cache, path: &str, (frag, bits): (&str, u32)) -> Result<(), Refusal> {
         let dir = fragment(cache, path, frag)?;
         let change = Refragment::split(dir, bits).ok_or_else(|| {
             let text = "a fragment is split by 1 to 8 bits, and has 24 at most";
             (Errno::EINVAL, text.to_owned())
         })?;
-        if changed(env, cache, change).is_none() {
+        if changed(cache, change).is_none() {
             let text = format!("`{path}` has no fragment {frag}: `dirfrag ls` shows those that it has");
             return Err((Errno::ENOENT, text));
         }

@@ -189,7 +189,7 @@ impl Fragments {
     fn next(&mut self, env: &Env, cache: &Cache) -> Option<(Refragment, Option<Asked>)> {
         let is_possible = |change: &Refragment| {
             let is_here = matches!(cache.authority(change.whole().ino), Ok(Auth::Here));
-            is_here && changed(env, cache, *change).is_some()
+            is_here && changed(cache, *change).is_some()
         };
         while let Some(asked) = self.asked.pop_front() {
             if let Some(change) = asked.next(cache).filter(is_possible) {
@@ -277,7 +277,7 @@ fn is_written_back(cache: &Cache, change: Refragment) -> bool {
 
 /// Puts the new fragments in the place of the old ones; the event, if that is still possible.
 fn switch(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, change: Refragment) -> Option<Lsn> {
-    let data = changed(env, cache, change)?;
+    let data = changed(cache, change)?;
     let lsn = commit_inode(env, cache, sessions, None, what(change), data, vec![change.update(true)]);
     env.want_durable(lsn);
     Some(lsn)

@@ -46,10 +46,11 @@ impl Rank {
             Ok(Auth::Here) => {}
             _ => return Err("this rank has no authority over it"),
         }
-        if root.is_base() || !inode.data.is_dir() || inode.data.nlink == 0 {
+        let is_named_dir = !root.is_base() && inode.data.is_dir() && inode.data.nlink > 0;
+        if !is_named_dir && !root.is_stray() {
             return Err("only directories with a name can be handed over, and not the root");
         }
-        if to == own(env) || !migration.is_active(to) {
+        if to == own(env) || !migration.takes_subtrees(to) {
             return Err("the rank is not another one that is active");
         }
         if cache.snaps.all_live().next().is_some() {
@@ -109,7 +110,7 @@ impl Rank {
             let patience = if step == Step::Quiet { PATIENCE } else { SETTLED_WITHIN };
             let is_late = self.env.now().since(since) > patience;
             match step {
-                Step::Quiet | Step::Settle(_) if is_late || !self.migration.is_active(to) => {
+                Step::Quiet | Step::Settle(_) if is_late || !self.migration.takes_subtrees(to) => {
                     self.give_up(root);
                     has_changed = true;
                 }
@@ -118,7 +119,8 @@ impl Rank {
                     None => self.record(root),
                     Some(why) => self.migration.exports.get_mut(&root).expect("under way").waits_for = why,
                 },
-                Step::Record => {}
+                Step::Record | Step::Stay => {}
+                Step::Hand(_) if self.has_stopped(root, to) => self.take_back(root),
                 Step::Hand(at) if self.env.now() >= at => self.hand_over(root),
                 Step::Hand(_) => {}
             }
@@ -235,8 +237,7 @@ impl Rank {
     }
 
     /// The root, the directories below it, and everything that clients hold.
-    fn content_of(&mut self, root: Ino) -> Option<MdsHandOver> {
-        let head = self.migration.head(&self.env);
+    fn content_of(&self, root: Ino) -> Option<MdsHandOver> {
         let Self { cache, sessions, .. } = self;
         // What is in no subtree is handed over only if its rank has it already.
         let record = match cache.subtrees.record(root) {
@@ -247,8 +248,9 @@ impl Rank {
             None if root.is_base() => Writer::encode(&InodeData::default()),
             inode => Writer::encode(&inode?.data),
         };
-        let roots = cache.subtrees.iter().map(|(root, ..)| root.0).collect();
-        let mut m = MdsHandOver { head, root: root.0, record, inode, roots, ..MdsHandOver::default() };
+        let below = |(other, _): (Ino, Hold)| Some((other.0, Writer::encode(cache.subtrees.record(other)?)));
+        let subtrees = cache.subtrees.below(root).filter_map(below).collect();
+        let mut m = MdsHandOver { root: root.0, record, inode, subtrees, ..MdsHandOver::default() };
         for ino in cache.subtree(root) {
             let Some(inode) = cache.inodes.get(&ino) else { continue };
             let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);
@@ -271,6 +273,38 @@ impl Rank {
             }
         }
         Some(m)
+    }
+
+    /// True if the rank that a subtree was handed over to has stopped without it: the map that said so came
+    /// late. A rank that has stopped has nothing, and changes no record.
+    fn has_stopped(&self, root: Ino, to: MdsRank) -> bool {
+        let is_recorded = self.cache.subtrees.hold(root) == Some(Hold::Leaving);
+        is_recorded && self.migration.knows_ranks && !self.migration.ranks.contains_key(&to)
+    }
+
+    /// Writes the record of a subtree that stays here after all.
+    fn take_back(&mut self, root: Ino) {
+        let Some(record) = self.cache.subtrees.record(root).cloned() else { return };
+        let kept = SubtreeRecord { rank: own(&self.env), from: None, ..record };
+        let kept = Some(kept).filter(|record| record.was_alone);
+        self.migration.exports.get_mut(&root).expect("under way").step = Step::Stay;
+        self.write_record(root, kept.as_ref(), Write::Stay);
+    }
+
+    /// The record says that the subtree is this rank's again.
+    pub(super) fn taken_back(&mut self, root: Ino) {
+        let Some(export) = self.migration.exports.remove(&root) else { return };
+        match self.cache.subtrees.record(root).cloned().filter(|record| record.was_alone) {
+            Some(record) => {
+                let record = SubtreeRecord { rank: own(&self.env), from: None, ..record };
+                self.cache.subtrees.set_with(root, Hold::Own, Some(record));
+            }
+            None => self.cache.subtrees.remove(root),
+        }
+        let text = format!("subtree {root} stays here: rank {} has stopped", export.to);
+        self.env.log(Level::Info, "subtree_kept", text);
+        self.tell_authority(root);
+        self.partition_changed(true);
     }
 
     /// The other rank has the subtree.
@@ -306,7 +340,7 @@ impl Rank {
             None => cache.subtrees.remove(root),
         }
         migration.pinned.remove(&root);
-        migration.taken.remove(&root);
+        self.strays.dir_left(root);
         env.log(Level::Info, "subtree_exported", format!("subtree {root} is rank {from}'s now"));
         self.partition_changed(true);
     }

@@ -8,13 +8,13 @@ use crate::io::{IoWhy, ObjOp};
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
-use crate::rank::migration::{Import, ImportStep as Step, Write, own};
+use crate::rank::migration::{Import, ImportStep as Step, Read, Write, own};
 use crate::rank::sessions::Sessions;
 use crate::rank::stat;
 use crate::types::{ClientId, Lsn, Need};
 use fsfmt::subtree_key;
 use fsfmt::tables::SessionRecord;
-use fsfmt::{Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, InodeKey, Link, SubtreeRecord, Update, names};
+use fsfmt::{Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, InodeKey, SubtreeRecord, names};
 use maps::MdsRank;
 use msgs::{CapPeer, ClientCaps, FileLock, cap_op};
 use node::Level;
@@ -32,6 +32,7 @@ struct Content {
     sessions: Vec<(ClientId, SessionRecord)>,
     entries: Vec<(DirFrag, DentryKey, Dentry)>,
     locks: Vec<(InodeKey, ClientId, [Vec<FileLock>; 2])>,
+    subtrees: BTreeMap<Ino, SubtreeRecord>,
 }
 
 impl Content {
@@ -48,7 +49,9 @@ impl Content {
             let mut r = Reader::new(&of_file.locks);
             locks.push((Ino(of_file.ino).head(), ClientId(of_file.client), [r.get()?, r.get()?]));
         }
+        let subtrees = m.subtrees.iter().map(|(root, r)| Ok((Ino(*root), Reader::new(r).get()?)));
         Ok(Self {
+            subtrees: subtrees.collect::<Result<_, DecodeError>>()?,
             record: Reader::new(&m.record).get()?,
             root: Reader::new(&m.inode).get()?,
             sessions: sessions.collect::<Result<_, DecodeError>>()?,
@@ -62,6 +65,8 @@ impl Content {
 enum Claim {
     /// This rank has taken it before. True if it is part of the subtree around it.
     Older(bool),
+    /// This rank has taken it before, and it has moved on since.
+    Gone,
     /// It comes to this rank.
     New,
     /// Not as long as something that this rank has handed over itself is not known to have arrived. It is
@@ -70,33 +75,34 @@ enum Claim {
 }
 
 impl Rank {
-    /// Each arrival raises the version of the root's inode, which tells what is older.
-    fn claim_on(&self, root: Ino, content: &Content) -> Claim {
-        let hold = |root: Ino| self.cache.subtrees.hold(root);
-        let known = self.cache.inodes.get(&root.head());
-        let is_newer = known.is_none_or(|known| content.root.version > known.data.version);
-        let is_leaving = |root: Ino| matches!(hold(root), Some(Hold::Settling | Hold::Leaving));
-        match (hold(root), self.cache.authority(root)) {
-            (Some(Hold::Own), _) => return Claim::Older(false),
-            (Some(Hold::Settling | Hold::Leaving), _) if !is_newer => return Claim::Older(false),
-            (Some(Hold::Settling | Hold::Leaving), _) => return Claim::NotYet,
-            (None, Ok(Auth::Here)) => return Claim::Older(true),
-            (None, Ok(Auth::Frozen(around))) if is_leaving(around) => return Claim::Older(true),
-            _ => {}
-        }
-        let is_below = |other: &Ino| self.cache.subtrees.below(root).any(|(below, _)| below == *other);
-        let mut exports = self.migration.exports.iter();
-        let has_left_it = exports.any(|(other, export)| export.is_handing() && is_below(other));
-        let is_ours = content.record.rank == own(&self.env);
-        if is_ours && !has_left_it && !self.passes_on() { Claim::New } else { Claim::NotYet }
-    }
-
-    /// Another rank hands a subtree over.
+    /// Another rank hands a subtree over. It repeats that, so this may be late: the record says what is so.
     pub(super) fn take_subtree(&mut self, from: MdsRank, m: &MdsHandOver) {
         let root = Ino(m.root);
-        if self.migration.imports.contains_key(&root) {
-            return;
+        let is_known = self.migration.imports.contains_key(&root) || self.migration.is_checking(root);
+        if !is_known {
+            let below = self.settled_below(root);
+            self.read_records([root], Read::Check(from, below, Box::new(m.clone())));
         }
+    }
+
+    /// The subtrees below a directory; none while one of them is being handed over by this rank, of which the
+    /// other rank may not know yet.
+    fn settled_below(&self, root: Ino) -> Option<BTreeMap<Ino, Hold>> {
+        let below: BTreeMap<Ino, Hold> = self.cache.subtrees.below(root).collect();
+        let mut exports = self.migration.exports.iter();
+        let is_leaving = exports.any(|(other, export)| export.is_handing() && below.contains_key(other));
+        (!is_leaving).then_some(below)
+    }
+
+    /// The record of a subtree that another rank hands over was read.
+    pub(super) fn checked(
+        &mut self,
+        from: MdsRank,
+        below: Option<&BTreeMap<Ino, Hold>>,
+        m: &MdsHandOver,
+        record: Option<&SubtreeRecord>,
+    ) {
+        let root = Ino(m.root);
         let content = match Content::decode(m) {
             Ok(content) => content,
             Err(e) => {
@@ -104,26 +110,63 @@ impl Rank {
                 return self.env.log(Level::Warn, "bad_message_seen", text);
             }
         };
-        match self.claim_on(root, &content) {
+        let is_settled = below.is_some() && below == self.settled_below(root).as_ref();
+        match self.claim_on(root, from, record) {
+            // Something below it has come or gone meanwhile.
+            Claim::New if !is_settled => {}
             Claim::Older(is_merged) => self.take_again(root, from, &content, &m.caps, is_merged),
+            Claim::Gone => self.answer_taken(root, from, record.is_none(), Vec::new()),
             Claim::New => {
-                self.forget_merged(from, &m.roots);
+                self.learn_subtrees(root, &content.subtrees);
                 self.take_content(root, from, content, m.caps.clone());
             }
             Claim::NotYet => {}
         }
     }
 
-    /// Forgets the subtrees of a rank that are none any more, of which this rank was not told.
-    fn forget_merged(&mut self, rank: MdsRank, roots: &[u64]) {
-        let gone = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Foreign(rank));
-        let gone: Vec<Ino> = gone.map(|(root, ..)| root).filter(|root| !roots.contains(&root.0)).collect();
-        gone.into_iter().for_each(|root| self.cache.subtrees.remove(root));
+    fn claim_on(&self, root: Ino, from: MdsRank, record: Option<&SubtreeRecord>) -> Claim {
+        let hold = |root: Ino| self.cache.subtrees.hold(root);
+        let is_leaving = |root: Ino| matches!(hold(root), Some(Hold::Settling | Hold::Leaving));
+        let (here, authority) = (hold(root), self.cache.authority(root));
+        let is_handed =
+            record.is_some_and(|record| record.rank == own(&self.env) && record.from == Some(from));
+        if !is_handed {
+            return match (here, authority) {
+                (Some(Hold::Own | Hold::Settling | Hold::Leaving), _) => Claim::Older(false),
+                (None, Ok(Auth::Here)) => Claim::Older(true),
+                (None, Ok(Auth::Frozen(around))) if is_leaving(around) => Claim::Older(true),
+                (Some(Hold::Arriving), _) => Claim::NotYet,
+                _ => Claim::Gone,
+            };
+        }
+        let around_leaves = matches!(authority, Ok(Auth::Frozen(around)) if is_leaving(around));
+        match around_leaves || self.passes_on() {
+            true => Claim::NotYet,
+            false => Claim::New,
+        }
+    }
+
+    /// Takes in which subtrees are below `root`, as the rank knows that hands it over: that rank has merged
+    /// those that are missing, and those that this one has not heard of are not its own, or two ranks would
+    /// serve them.
+    fn learn_subtrees(&mut self, root: Ino, known: &BTreeMap<Ino, SubtreeRecord>) {
+        let subtrees = &mut self.cache.subtrees;
+        let is_gone =
+            |(other, hold): &(Ino, Hold)| matches!(hold, Hold::Foreign(_)) && !known.contains_key(other);
+        let gone: Vec<Ino> = subtrees.below(root).filter(is_gone).map(|(other, _)| other).collect();
+        gone.into_iter().for_each(|other| subtrees.remove(other));
+        let own = own(&self.env);
+        for (other, record) in known {
+            let is_new = subtrees.hold(*other).is_none() && record.rank != own && record.is_below(root);
+            if is_new && *other != root {
+                subtrees.set_with(*other, Hold::Foreign(record.rank), Some(record.clone()));
+            }
+        }
     }
 
     /// True while clients claim something here that another rank has: until that has told what became of it,
     /// copies here can't be dropped. Meanwhile nothing is taken; it is handed over again.
-    fn passes_on(&self) -> bool {
+    pub(super) fn passes_on(&self) -> bool {
         let is_elsewhere = |root: &Ino| self.cache.subtrees.hold(*root) != Some(Hold::Leaving);
         self.migration.exports.iter().any(|(root, export)| export.is_handing() && is_elsewhere(root))
     }
@@ -177,14 +220,13 @@ impl Rank {
                 cache.locks.claim(*client, *ino, (posix, flock));
             }
         }
-        self.migration.taken.insert(root, taken);
-        self.answer_taken(root, from, is_merged);
+        self.answer_taken(root, from, is_merged, taken);
     }
 
     fn take_content(&mut self, root: Ino, from: MdsRank, content: Content, handed: Vec<HandedCap>) {
         let ino_next = self.write_back.ino_next();
         let Self { env, cache, sessions, caps, .. } = self;
-        let Content { record, root: mut inode, sessions: records, entries, locks } = content;
+        let Content { record, root: mut inode, sessions: records, entries, locks, .. } = content;
         inode.version += 1;
         cache.drop_copies();
         cache.subtrees.set_with(root, Hold::Arriving, Some(record.clone()));
@@ -217,13 +259,10 @@ impl Rank {
         self.migration.look_at = self.env.now();
     }
 
-    /// Puts the root of a subtree into its entry again; returns the event.
+    /// Puts the root of a subtree into its entry again, if it has one; returns the event.
     pub(super) fn embed(&mut self, root: Ino) -> Lsn {
         let Self { env, cache, sessions, .. } = self;
-        let inode = &cache.inodes[&root.head()];
-        let place = inode.place.clone().expect("the root of a subtree has a name");
-        let value = Some(cache.dentry(&place, Link::Primary(Box::new(inode.data.clone()))));
-        let update = Update::Dentry { dir: place.0, key: place.1, value };
+        let update = cache.update(cache.inodes[&root.head()].data.clone());
         commit(env, cache, sessions, "subtree joins", vec![update])
     }
 
@@ -273,7 +312,7 @@ impl Rank {
             Some(record) => cache.subtrees.set_with(root, Hold::Own, Some(settled(record))),
             None => cache.subtrees.remove(root),
         }
-        if import.is_merged {
+        if import.is_merged && !root.is_base() {
             drop_base(env, cache, root);
         }
         let former: BTreeMap<(u64, u64), &HandedCap> =
@@ -284,19 +323,19 @@ impl Rank {
         if migration.recalls.remove(&root).is_some() {
             migration.stay.insert(root, env.now() + STAY);
         }
+        if root.is_stray() {
+            self.strays.search(env, root);
+        }
         env.due(Due::InodeChanged(root.head()));
         env.log(Level::Info, "subtree_imported", format!("subtree {root} of rank {}", import.from));
-        migration.taken.insert(root, import.taken);
-        self.answer_taken(root, import.from, import.is_merged);
+        self.answer_taken(root, import.from, import.is_merged, import.taken);
         self.tell_authority(root);
         self.partition_changed(false);
     }
 
     /// Tells the former authority that the subtree is here.
-    fn answer_taken(&mut self, root: Ino, to: MdsRank, is_merged: bool) {
-        let head = self.migration.head(&self.env);
-        let caps = self.migration.taken.get(&root).cloned().unwrap_or_default();
-        let m = MdsTaken { head, root: root.0, is_merged, caps };
+    fn answer_taken(&mut self, root: Ino, to: MdsRank, is_merged: bool, caps: Vec<TakenCap>) {
+        let m = MdsTaken { root: root.0, is_merged, caps };
         self.env.effect(Effect::SendRank(to, m.into()));
     }
 
@@ -308,17 +347,23 @@ impl Rank {
     }
 
     pub(super) fn tell_authority_to(&mut self, root: Ino, rank: MdsRank) {
-        let head = self.migration.head(&self.env);
         let record = self.cache.subtrees.record(root).map(Writer::encode).unwrap_or_default();
-        let m = MdsAuthority { head, root: root.0, record };
+        let m = MdsAuthority { root: root.0, record };
         self.env.effect(Effect::SendRank(rank, m.into()));
     }
 
     /// Another rank tells who has the authority over a subtree of which this one has nothing.
-    pub(super) fn learn_authority(&mut self, m: &MdsAuthority) {
+    pub(super) fn learn_authority(&mut self, from: MdsRank, m: &MdsAuthority) {
         let root = Ino(m.root);
-        if !matches!(self.cache.subtrees.hold(root), None | Some(Hold::Foreign(_))) {
-            return;
+        let stays_there = || {
+            let record = self.cache.subtrees.record(root);
+            record.and_then(|record| record.from) == Some(from) && !self.migration.imports.contains_key(&root)
+        };
+        match self.cache.subtrees.hold(root) {
+            None | Some(Hold::Foreign(_)) => {}
+            // It was about to come when this rank stopped.
+            Some(Hold::Arriving) if stays_there() => {}
+            Some(_) => return,
         }
         if m.record.is_empty() {
             self.cache.subtrees.remove(root);

@@ -18,19 +18,27 @@
 //! Whoever of the two is restarted goes on from the record. While it names both, neither serves the subtree.
 
 mod export;
+mod heartbeat;
 mod import;
+mod seek;
+mod stop;
 mod together;
 
 use super::Rank;
-use super::migration::{RankStatus, Write};
+use super::effect::Stage;
+use super::migration::{RankStatus, Read, Write};
+use crate::authority::decode_records;
+use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, RankPeer};
-use fsfmt::Ino;
+use fsfmt::{Ino, names, subtree_key};
 use maps::MdsRank;
 use node::Level;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::Now;
 
+/// Time after which another rank is asked again.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Time between two looks at what a migration waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// The time for which a subtree stays that operations needed here, whatever its pin says.
@@ -40,6 +48,16 @@ impl Rank {
     /// Notes which other ranks there are.
     pub fn set_ranks(&mut self, now: Now, ranks: BTreeMap<MdsRank, RankStatus>) {
         self.env.set_now(now);
+        let is_first = !std::mem::replace(&mut self.migration.knows_ranks, true);
+        if is_first && self.env.stage() != Stage::Creating {
+            self.migration.unconfirmed = ranks.keys().copied().collect();
+        }
+        // A rank that has stopped hands nothing over.
+        self.migration.unconfirmed.retain(|rank| ranks.contains_key(rank));
+        self.cache.subtrees.set_others(ranks.keys().copied().collect());
+        let gone: Vec<MdsRank> =
+            self.migration.ranks.keys().copied().filter(|rank| !ranks.contains_key(rank)).collect();
+        gone.into_iter().for_each(|rank| self.ask_about(rank, &[]));
         if self.migration.ranks != ranks {
             self.migration.ranks = ranks;
             self.migration.look_at = now.mono;
@@ -53,10 +71,13 @@ impl Rank {
         }
         self.migration.look_at = self.env.now() + LOOK_INTERVAL;
         self.repeat_recalls();
+        self.tell_stored();
+        let is_found = self.repeat_seeks();
         let exported = self.advance_exports();
         let imported = self.advance_imports();
         let merged = self.advance_merges();
-        exported || imported || merged
+        self.advance_stop();
+        is_found || exported || imported || merged
     }
 
     /// A write of the partition is stored.
@@ -68,6 +89,35 @@ impl Rank {
             Write::Root => self.root_stored(root),
             Write::Arrive => self.arrived(root),
             Write::Merge => self.merged(root),
+            Write::Stay => self.taken_back(root),
+        }
+        self.run();
+    }
+
+    /// Reads the records of some subtrees.
+    fn read_records(&mut self, roots: impl IntoIterator<Item = Ino>, why: Read) {
+        let keys = roots.into_iter().map(subtree_key).collect();
+        let ops = vec![ObjOp::OmapGet(keys)];
+        let id = self.env.start_metadata_io(names::partition(), ops, IoWhy::PartitionRead);
+        self.migration.reads.insert(id, why);
+    }
+
+    /// Records were read. If that failed, what they were read for is repeated.
+    pub(super) fn partition_read(&mut self, id: IoId, result: IoResult) {
+        let Some(read) = self.migration.reads.remove(&id) else { return };
+        let Some(ObjReply::Omap(entries, _)) = result.ok().and_then(|replies| replies.into_iter().next())
+        else {
+            return;
+        };
+        match (decode_records(&entries), read) {
+            (Ok(records), Read::News(asked)) => self.learn(asked, records),
+            (Ok(records), Read::Check(from, below, m)) => {
+                self.checked(from, below.as_ref(), &m, records.get(&Ino(m.root)));
+            }
+            (Err(e), _) => {
+                let text = format!("the partition (mds_partition) can't be read: {e}");
+                self.env.log(Level::Warn, "damaged_partition_seen", text);
+            }
         }
         self.run();
     }
@@ -83,7 +133,9 @@ impl Rank {
             peer::Body::MdsHandOver(m) => self.take_subtree(from.rank, &m),
             peer::Body::MdsTaken(m) => self.subtree_taken(from.rank, &m),
             peer::Body::MdsRecall(m) => self.recalled(from.rank, Ino(m.root)),
-            peer::Body::MdsAuthority(m) => self.learn_authority(&m),
+            peer::Body::MdsStore(m) => self.stored(from.rank, &m),
+            peer::Body::MdsHeartbeat(m) => self.heard(from.rank, &m),
+            peer::Body::MdsAuthority(m) => self.learn_authority(from.rank, &m),
             other => {
                 let RankPeer { rank, incarnation } = from;
                 let detail = format!("rank {rank} (incarnation {incarnation}) sends {}", other.name());

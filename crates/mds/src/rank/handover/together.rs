@@ -1,7 +1,7 @@
 //! What makes subtrees move: operations that need two of them, and pins.
 
 use super::import::drop_base;
-use super::{Rank, STAY};
+use super::{ASKED_AGAIN_AFTER, Rank, STAY};
 use crate::authority::{Auth, Hold};
 use crate::rank::effect::Effect;
 use crate::rank::migration::{BUSY, Recall, Write, own};
@@ -11,8 +11,6 @@ use node::Level;
 use peer::MdsRecall;
 use std::time::Duration;
 
-/// Time after which a subtree is asked for again.
-const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// The time after which a subtree is not asked for any more that no operation has needed since.
 const WANTED_FOR: Duration = Duration::from_secs(5);
 
@@ -20,14 +18,15 @@ impl Rank {
     /// An operation needs two subtrees under one authority. Of two ranks the lower one gets both, so that two
     /// that need the same do not take them from one another without end.
     pub(in crate::rank) fn bring_together(&mut self, here: Ino, there: Ino) {
-        let now = self.env.now();
         let holder = match self.cache.subtrees.hold(there) {
             Some(Hold::Own) => return self.start_merge(there),
             Some(Hold::Foreign(rank)) => rank,
             Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => return,
             None => MdsRank(there.owner() as i32),
         };
-        let is_ours = self.cache.subtrees.hold(there).is_some() && own(&self.env) < holder;
+        let own = own(&self.env);
+        // Each rank needs its own directory of strays, which another may have since it stopped, or needed it.
+        let is_ours = own < holder || there == Ino::stray(own.0 as u32);
         if !is_ours {
             // If it can't be now, the operation asks again when something has changed.
             if let Err(why) = self.start_export(here, holder)
@@ -38,6 +37,7 @@ impl Rank {
             }
             return;
         }
+        let now = self.env.now();
         let recall = self.migration.recalls.entry(there).or_insert(Recall { wanted_at: now, next: now });
         recall.wanted_at = now;
         self.migration.look_at = self.migration.look_at.min(now);
@@ -46,9 +46,10 @@ impl Rank {
     pub(super) fn repeat_recalls(&mut self) {
         let now = self.env.now();
         for (root, recall) in self.migration.recalls.clone() {
-            let holder = match self.cache.subtrees.hold(root) {
-                Some(Hold::Foreign(rank)) if now.since(recall.wanted_at) < WANTED_FOR => rank,
-                Some(Hold::Arriving) => continue,
+            let is_wanted = now.since(recall.wanted_at) < WANTED_FOR;
+            let holder = match self.cache.authority(root) {
+                Ok(Auth::Rank(rank)) if is_wanted => rank,
+                Ok(Auth::Frozen(_)) if self.cache.subtrees.hold(root) == Some(Hold::Arriving) => continue,
                 _ => {
                     self.migration.recalls.remove(&root);
                     self.partition_changed(false);
@@ -58,16 +59,17 @@ impl Rank {
             if now >= recall.next {
                 let next = now + ASKED_AGAIN_AFTER;
                 self.migration.recalls.insert(root, Recall { next, ..recall });
-                let head = self.migration.head(&self.env);
-                self.env.effect(Effect::SendRank(holder, MdsRecall { head, root: root.0 }.into()));
+                self.env.effect(Effect::SendRank(holder, MdsRecall { root: root.0 }.into()));
             }
         }
     }
 
     /// Another rank needs a subtree of this one.
     pub(super) fn recalled(&mut self, from: MdsRank, root: Ino) {
+        let own_strays = Ino::stray(own(&self.env).0 as u32);
         match self.cache.subtrees.hold(root) {
-            Some(Hold::Own) => {
+            Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => {}
+            hold if hold == Some(Hold::Own) || hold.is_none() && root == own_strays => {
                 if let Err(why) = self.start_export(root, from)
                     && why != BUSY
                 {
@@ -75,8 +77,7 @@ impl Rank {
                     self.env.log(Level::Info, "recall_refused", text);
                 }
             }
-            Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => {}
-            Some(Hold::Foreign(_)) | None => self.tell_authority_to(root, from),
+            Some(_) | None => self.tell_authority_to(root, from),
         }
     }
 
@@ -128,11 +129,11 @@ impl Rank {
 
     /// Hands directories over to the ranks that they are pinned to.
     pub(in crate::rank) fn migrate_pinned(&mut self) {
-        if !self.is_active() || self.migration.pinned.is_empty() {
-            return;
-        }
         let now = self.env.now();
         self.migration.stay.retain(|_, until| now < *until);
+        if !self.is_active() || self.migration.stopping.is_some() {
+            return;
+        }
         for ino in self.migration.pinned.clone() {
             let pin = self.cache.inodes.get(&ino.head()).and_then(|inode| inode.data.pin.rank);
             let Some(rank) = pin else {

@@ -154,6 +154,7 @@ impl Loader {
             | Need::Remote(..)
             | Need::Thaw(_)
             | Need::Together { .. }
+            | Need::Sought(_)
             | Need::Promised
             | Need::Earlier(_) => unreachable!("these are not loads"),
         }
@@ -198,7 +199,7 @@ impl Loader {
         let is_used = has_room || self.recent.contains(&dir.ino);
         self.recent.truncate(RECENT_LOADS - 1);
         self.recent.push_front(dir.ino);
-        if small && is_used && dir.ino != Ino::stray(env.cfg().rank) {
+        if small && is_used && !dir.ino.is_stray() {
             self.fetch_page(env, dir, Vec::new(), need);
         } else {
             self.fetch_entry(dir, key, need);

@@ -106,6 +106,10 @@ impl Ops {
             {
                 op.touched.insert(*ino);
             }
+            if let Need::Sought(ino) = need {
+                // It is loaded again.
+                op.missing.remove(ino);
+            }
         }
         self.waits_for_absent |= needs.contains(&Need::Absent);
         self.waits_for_promises |= needs.contains(&Need::Promised);
@@ -277,6 +281,7 @@ fn fetch(
             // Each change of the partition wakes them.
             Need::Thaw(_) => {}
             Need::Together { here, there } => env.due(Due::Together { here, there }),
+            Need::Sought(ino) => env.due(Due::Seek(ino.ino)),
             Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) => {
                 let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
                 if inode.under_way.edit(|at| at.waiters.insert(id)) && !matches!(need, Need::Lock(_)) {

@@ -20,12 +20,13 @@ mod reader;
 
 use super::env::Env;
 use super::sessions::Sessions;
+use crate::authority::{Records, decode_records};
 use crate::cache::Cache;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, Lsn, Segment};
 use fsfmt::journal::{JournalHeader, KNOWN_FEATURES};
 use fsfmt::tables::InoTable;
-use fsfmt::{Event, Ino, InodeData, SubtreeRecord, names, parse_subtree_key};
+use fsfmt::{Event, Ino, InodeData, SubtreeRecord, names};
 use maps::MdsRank;
 use reader::{Batch, Damage, JournalReader};
 use std::collections::{BTreeMap, VecDeque};
@@ -412,16 +413,10 @@ impl Replay {
     }
 }
 
-/// Records of subtrees, by root.
-type Records = BTreeMap<Ino, SubtreeRecord>;
-
 /// The records of subtrees in an answer, and the key after which more follow.
 fn records(reply: &Option<ObjReply>) -> Result<(Records, Option<Vec<u8>>), DecodeError> {
     let Some(ObjReply::Omap(entries, more)) = reply else { return Ok((Records::new(), None)) };
-    let known = entries.iter().filter_map(|(key, value)| Some((parse_subtree_key(key)?, value)));
-    let records =
-        known.map(|(root, value)| Ok((root, Reader::new(value).get()?))).collect::<Result<_, _>>()?;
-    Ok((records, entries.keys().next_back().filter(|_| *more).cloned()))
+    Ok((decode_records(entries)?, entries.keys().next_back().filter(|_| *more).cloned()))
 }
 
 fn data(reply: &Option<ObjReply>) -> &[u8] {

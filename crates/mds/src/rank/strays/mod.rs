@@ -11,6 +11,7 @@ use super::commit::{commit, commit_inode};
 use super::effect::Stage;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
+use crate::authority::Hold;
 use crate::cache::{Cache, DataWork, Inode, Work};
 use crate::cut::{Cut, delays_clients};
 use crate::io::IoWhy;
@@ -18,7 +19,7 @@ use crate::types::{Lsn, Need, SnapContext};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeData, InodeKey, Update};
 use line::Line;
 use node::Level;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::Instant;
 
@@ -68,28 +69,37 @@ pub(super) struct Strays {
     was_absent: bool,
     /// The last change of snapshots at the last step: what was kept for a removed one may be due.
     snaps_seen: Lsn,
-    /// The omap key after which the search for the predecessor's strays continues.
-    next_page: Option<Vec<u8>>,
+    /// The omap key after which the search for the strays of others continues, in each directory of strays.
+    next_page: BTreeMap<Ino, Vec<u8>>,
 }
 
 /// One of the lines.
 type WhichLine = fn(&mut Strays) -> &mut Line;
 
 impl Strays {
-    /// Begins the search for the predecessor's strays.
-    pub fn search(&mut self, env: &mut Env) {
-        env.due(Due::Load(stray_page(env, Vec::new()), None));
+    /// Begins the search for strays of others in a directory of strays: of the predecessor, or of a rank that
+    /// has handed it over.
+    pub fn search(&mut self, env: &mut Env, dir: Ino) {
+        env.due(Due::Load(stray_page(dir, Vec::new()), None));
     }
 
-    /// A page of the directory of strays was loaded, up to `last` or to the end.
-    pub fn page_loaded(&mut self, last: Option<&DentryKey>) {
-        self.next_page = last.map(DentryKey::to_omap);
+    /// A page of a directory of strays was loaded, up to `last` or to the end.
+    pub fn page_loaded(&mut self, dir: Ino, last: Option<&DentryKey>) {
+        match last {
+            Some(last) => drop(self.next_page.insert(dir, last.to_omap())),
+            None => drop(self.next_page.remove(&dir)),
+        }
+    }
+
+    /// A directory of strays is another rank's.
+    pub fn dir_left(&mut self, dir: Ino) {
+        self.next_page.remove(&dir);
     }
 
     /// An inode was changed, loaded or released: notes what is to be done about its objects.
-    pub fn note(&mut self, env: &Env, ino: InodeKey, inode: &Inode) {
+    pub fn note(&mut self, ino: InodeKey, inode: &Inode) {
         let truncates = inode.data.truncate_from > 0;
-        let purges = is_stray(env, inode) && inode.data.nlink == 0;
+        let purges = is_stray(inode) && inode.data.nlink == 0;
         let stores = inode.data.packed.is_some();
         if truncates {
             self.truncations.insert(ino);
@@ -178,9 +188,9 @@ impl Strays {
             self.to_purge.extend(&self.purges);
         }
         if self.purges.len() < MAX_FILES
-            && let Some(after) = self.next_page.take()
+            && let Some((dir, after)) = self.next_page.pop_first()
         {
-            env.due(Due::Load(stray_page(env, after), None));
+            env.due(Due::Load(stray_page(dir, after), None));
         }
         self.follow_journal(cache, env.journal().durable());
         if drains {
@@ -240,7 +250,10 @@ impl Strays {
         if inode.under_way.data_work.is_some() {
             return true;
         }
-        let Some(work) = due_work(env, cache, inode, is_absent || cache.is_kept(&inode.data)) else {
+        if is_leaving(cache, inode) && inode.data.nlink == 0 {
+            return false;
+        }
+        let Some(work) = due_work(cache, inode, is_absent || cache.is_kept(&inode.data)) else {
             if inode.data.truncate_from == 0 && inode.data.packed.is_none() && inode.data.nlink > 0 {
                 self.forget(ino);
             }
@@ -395,9 +408,9 @@ impl Strays {
     }
 }
 
-/// The need for a page of the directory of strays, which is never split.
-fn stray_page(env: &Env, after: Vec<u8>) -> Need {
-    Need::Page(DirFrag::whole(Ino::stray(env.cfg().rank)), after)
+/// The need for a page of a directory of strays, which is never split.
+fn stray_page(dir: Ino, after: Vec<u8>) -> Need {
+    Need::Page(DirFrag::whole(dir), after)
 }
 
 /// The snapshots for which an inode's data objects must be preserved. A directory's objects are not cut.
@@ -415,14 +428,20 @@ fn is_awaited(inode: &Inode) -> bool {
     delays_clients(&inode.data) || !inode.under_way.waiters.is_empty()
 }
 
-fn is_stray(env: &Env, inode: &Inode) -> bool {
-    inode.place.as_ref().is_some_and(|(dir, _)| dir.ino == Ino::stray(env.cfg().rank))
+fn is_stray(inode: &Inode) -> bool {
+    inode.place.as_ref().is_some_and(|(dir, _)| dir.ino.is_stray())
+}
+
+/// True if the directory of strays that an inode is in is about to be handed over.
+fn is_leaving(cache: &Cache, inode: &Inode) -> bool {
+    let hold = inode.place.as_ref().and_then(|(dir, _)| cache.subtrees.hold(dir.ino));
+    hold.is_some_and(|hold| hold != Hold::Own)
 }
 
 /// The work that is to be done on an inode's objects now.
-fn due_work(env: &Env, cache: &Cache, inode: &Inode, is_absent: bool) -> Option<DataWork> {
+fn due_work(cache: &Cache, inode: &Inode, is_absent: bool) -> Option<DataWork> {
     let data = &inode.data;
-    let (what, objects) = if is_stray(env, inode) && data.nlink == 0 && inode.is_idle() && !is_absent {
+    let (what, objects) = if is_stray(inode) && data.nlink == 0 && inode.is_idle() && !is_absent {
         (Work::Purge, 0..objects::all_objects(data))
     } else if let Some(packed) = &data.packed {
         (Work::Store(packed.version), 0..1)

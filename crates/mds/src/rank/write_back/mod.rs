@@ -192,6 +192,7 @@ impl WriteBack {
             IoWhy::InoTable => self.ino_commit = None,
             IoWhy::Journal
             | IoWhy::Partition
+            | IoWhy::PartitionRead
             | IoWhy::Boot
             | IoWhy::Load
             | IoWhy::Scrub

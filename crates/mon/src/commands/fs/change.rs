@@ -187,12 +187,8 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     match var {
         "max_mds" => {
             let most = max_mds(number()?, args.flag("yes_i_really_mean_it"))?;
-            let ranks = edit.filesystem(id).r#in.len();
-            if (most as usize) < ranks {
-                let text = format!("{name} has {ranks} ranks, and ranks can't be stopped yet");
-                return Err(Failure::new(Errno::EOPNOTSUPP, text));
-            }
             edit.filesystem(id).max_mds = most;
+            mds_ranks::stop_surplus(edit, id);
             mds_ranks::assign(edit);
         }
         "max_file_size" => {
