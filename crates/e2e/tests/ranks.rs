@@ -1,5 +1,5 @@
-//! Two active ranks: a directory that is pinned moves to the other with what clients have open in it, and
-//! operations go over the border.
+//! Two active ranks: a directory that is pinned moves to the other with what clients have open in it,
+//! operations go over the border, and one of the ranks stops and starts again.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -36,6 +36,18 @@ fn pin(dir: &Path, rank: &str) {
     rustix::fs::setxattr(dir, "ceph.dir.pin", rank.as_bytes(), XattrFlags::empty()).expect("pins");
 }
 
+/// Sets the number of ranks, and waits until all of them are active and no others are there.
+fn set_ranks(cluster: &Cluster, count: usize) {
+    let most = count.to_string();
+    let set = ["fs", "set", "cephfs", "max_mds", &most, "--yes-i-really-mean-it"];
+    cluster.client("ceph", &set).ok();
+    cluster.wait_for("so many active ranks", |status| {
+        let ranks = status["fsmap"]["by_rank"].as_array();
+        let is_served = |one: &serde_json::Value| one["status"] == "up:active";
+        ranks.is_some_and(|all| all.len() == count && all.iter().all(is_served))
+    });
+}
+
 fn a_pinned_directory_moves(program: Program) {
     if !Mount::is_possible() || !has("ceph-fuse") {
         return;
@@ -43,11 +55,7 @@ fn a_pinned_directory_moves(program: Program) {
     let cluster = Cluster::start(Options { mds: 2, ..Options::default() });
     let refused = cluster.client("ceph", &["fs", "set", "cephfs", "max_mds", "2"]);
     assert!(refused.code != 0, "several ranks are asked for twice: {}", refused.stdout);
-    cluster.client("ceph", &["fs", "set", "cephfs", "max_mds", "2", "--yes-i-really-mean-it"]).ok();
-    cluster.wait_for("two ranks", |status| {
-        let ranks = status["fsmap"]["by_rank"].as_array();
-        ranks.is_some_and(|all| all.len() == 2 && all.iter().all(|one| one["status"] == "up:active"))
-    });
+    set_ranks(&cluster, 2);
     let (mount, other) = (Mount::by(program, &cluster, "m"), Mount::new(&cluster, "other"));
     let dir = mount.point().join("a/d");
     fs::create_dir_all(dir.join("sub")).expect("makes");
@@ -94,4 +102,57 @@ fn a_pinned_directory_moves_to_another_rank_under_nacre_mount() {
 #[test]
 fn a_pinned_directory_moves_to_another_rank_under_ceph_fuse() {
     a_pinned_directory_moves(Program::CephFuse);
+}
+
+fn a_rank_stops_and_starts_again(program: Program) {
+    if !Mount::is_possible() || !has("ceph-fuse") {
+        return;
+    }
+    let cluster = Cluster::start(Options { mds: 2, ..Options::default() });
+    set_ranks(&cluster, 2);
+    let (mount, other) = (Mount::by(program, &cluster, "m"), Mount::new(&cluster, "other"));
+    let dir = mount.point().join("d");
+    fs::create_dir(&dir).expect("makes");
+    pin(&dir, "1");
+    wait_until_at(&cluster, "/d", Some(1));
+    let mut open = fs::File::create_new(dir.join("open")).expect("creates");
+    open.write_all(b"before ").expect("writes");
+    let mut removed = fs::File::options();
+    let removed = removed.read(true).write(true).create_new(true).open(dir.join("removed"));
+    let mut removed = removed.expect("creates");
+    removed.write_all(b"still ").expect("writes");
+    fs::remove_file(dir.join("removed")).expect("removes");
+    fs::write(dir.join("linked"), "linked").expect("writes");
+    fs::hard_link(dir.join("linked"), mount.point().join("link")).expect("links");
+    fs::remove_file(dir.join("linked")).expect("removes");
+
+    for count in [1, 2] {
+        set_ranks(&cluster, count);
+        open.write_all(b"after ").expect("writes");
+        removed.write_all(b"here ").expect("writes");
+        fs::write(dir.join(format!("new{count}")), "new").expect("writes");
+        wait_until_at(&cluster, "/d", (count == 2).then_some(1));
+    }
+    open.sync_all().expect("syncs");
+    let seen = fs::read_to_string(other.point().join("d/open"));
+    assert_eq!(seen.expect("reads"), "before after after ", "by another client");
+    assert_eq!(fs::read_to_string(other.point().join("link")).expect("reads"), "linked");
+    let mut text = String::new();
+    removed.rewind().and_then(|()| removed.read_to_string(&mut text)).expect("reads");
+    assert_eq!(text, "still here here ", "although it has no name");
+    assert_eq!(names(&dir), ["new1", "new2", "open"]);
+    set_ranks(&cluster, 1);
+    assert_eq!(names(&other.point().join("d")), ["new1", "new2", "open"]);
+    drop((open, removed));
+    fs::remove_dir_all(&dir).expect("removes");
+}
+
+#[test]
+fn a_rank_stops_and_starts_again_under_nacre_mount() {
+    a_rank_stops_and_starts_again(Program::Nacre);
+}
+
+#[test]
+fn a_rank_stops_and_starts_again_under_ceph_fuse() {
+    a_rank_stops_and_starts_again(Program::CephFuse);
 }
