@@ -37,6 +37,14 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType, Errno, Uuid};
 
 /// The pool whose snapshots clients manage.
 pub const SNAPSHOTS: &str = "snaps";
+/// The command that sets the number of ranks.
+pub(crate) fn max_mds(most: u32) -> Value {
+    json!({
+        "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": most.to_string(),
+        "yes_i_really_mean_it": true,
+    })
+}
+
 /// The longest time until a cluster's pools exist, in simulated time.
 const BRING_UP: Duration = Duration::from_secs(60);
 
@@ -55,6 +63,8 @@ pub struct Spec {
     pub fs: bool,
     /// Metadata servers beside the one that a file system needs.
     pub standbys: u32,
+    /// Ranks of the file system, of which each takes one of them.
+    pub ranks: u32,
     /// True if there is the pool [`SNAPSHOTS`].
     pub snapshots: bool,
     /// PGs of the pool [`OBJECTS`].
@@ -80,6 +90,7 @@ impl Default for Spec {
             kinds: Vec::new(),
             fs: false,
             standbys: 0,
+            ranks: 1,
             snapshots: false,
             pgs: 4,
             osd_disk: 256 << 20,
@@ -280,6 +291,9 @@ impl Cluster {
                 .map(|c| self.world.name(*c).to_owned())
                 .collect();
             return Err(format!("not ready {BRING_UP:?} after the cluster's start: {}", late.join(", ")));
+        }
+        if self.spec.ranks > 1 {
+            self.command(&max_mds(self.spec.ranks))?;
         }
         self.wait_healthy(BRING_UP)?;
         let took = self.world.now().since(began);

@@ -29,6 +29,11 @@ impl Kind {
         (0..clients).map(|_| *rng.pick(&ALL)).collect()
     }
 
+    /// The kind in a cluster with several ranks: who behaves as Linux's client works with one.
+    pub fn of_ranks(self) -> Self {
+        if self == Self::LinuxLike { Self::Ours } else { self }
+    }
+
     /// Makes a client of this kind.
     pub(crate) fn client(
         self,

@@ -2,7 +2,7 @@
 //! in which everything must converge and pass the checkers.
 
 use crate::audit;
-use crate::cluster::{Cluster, Spec};
+use crate::cluster::{Cluster, Spec, max_mds};
 use crate::disk::Crash;
 use crate::faults::Faults;
 use crate::host::HostId;
@@ -167,9 +167,13 @@ fn told_at_once(seed: u64) -> u64 {
 }
 
 /// Draws how many metadata servers stand by. It has a random stream of its own too.
-fn standbys(seed: u64, fs: bool) -> u32 {
+fn standbys(seed: u64, profile: Profile, fs: bool) -> u32 {
     let mut rng = Rng::from_seed(seed ^ 0x7374_616e_6462_7900);
-    if fs { *rng.pick(&[0, 1, 1, 2]) } else { 0 }
+    match profile {
+        Profile::Ranks => *rng.pick(&[1, 2, 2, 3]),
+        _ if fs => *rng.pick(&[0, 1, 1, 2]),
+        _ => 0,
+    }
 }
 
 /// True if clients watch objects. It has a random stream of its own too.
@@ -185,7 +189,7 @@ fn watches(seed: u64, profile: Profile) -> bool {
 fn locks(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x006c_6f63_6b73_0000);
     match profile {
-        Profile::Files => rng.chance(1, 2),
+        Profile::Files | Profile::Ranks => rng.chance(1, 2),
         Profile::Any => rng.chance(1, 4),
         _ => false,
     }
@@ -194,13 +198,18 @@ fn locks(seed: u64, profile: Profile) -> bool {
 /// Draws the kinds of the clients. They have a random stream of their own too.
 fn kinds(seed: u64, profile: Profile, clients: u32) -> Vec<Kind> {
     let mut rng = Rng::from_seed(seed ^ 0x006b_696e_6473_0000);
-    if profile == Profile::Files { Kind::draw(&mut rng, clients) } else { Vec::new() }
+    match profile {
+        Profile::Files => Kind::draw(&mut rng, clients),
+        // The one that behaves as Linux's works with one rank only.
+        Profile::Ranks => Kind::draw(&mut rng, clients).into_iter().map(Kind::of_ranks).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// True if clients pass a file on to one another. It has a random stream of its own too.
 fn hands_over(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x0068_616e_6473_0000);
-    profile == Profile::Files && rng.chance(1, 3)
+    profile.is_about_files() && rng.chance(1, 3)
 }
 
 /// More entries than any directory has.
@@ -292,8 +301,11 @@ impl Scenario {
             ..Spec::default()
         };
         let mut spec = spec;
-        spec.standbys = standbys(seed, spec.fs);
+        spec.standbys = standbys(seed, profile, spec.fs);
         spec.kinds = kinds(seed, profile, spec.clients);
+        if profile == Profile::Ranks {
+            spec.ranks = 1 + spec.standbys;
+        }
         if fills {
             spec.osd_disk = SMALL_DISK;
         }
@@ -351,11 +363,14 @@ impl Scenario {
         if self.decays {
             self.repair()?;
         }
+        if self.profile == Profile::Ranks {
+            self.gather_ranks()?;
+        }
         self.settle("converges")?;
         self.drain("answers_everything")?;
         self.loads.iter_mut().for_each(|l| l.finish(&self.cluster.world));
         self.drain("answers_everything")?;
-        if self.cluster.mds.is_some() && self.profile == Profile::Files {
+        if self.cluster.mds.is_some() && self.profile.is_about_files() {
             let mut rng = Rng::from_seed(self.rng.clone().u64() ^ 4);
             let linked = self.loads.iter().flat_map(|load| load.linked_files()).collect();
             audit::check(&mut self.cluster, &mut rng, &linked, self.trees.1)
@@ -400,7 +415,7 @@ impl Scenario {
             let load = FileLoad::new(self.rng.fork(), &clients, self.calls, now);
             let load = load.with_trees(snapshots, limits).with_fragments(self.has_fragments);
             let load = load.with_hand_overs(self.hands_over);
-            let files = self.profile == Profile::Files;
+            let files = self.profile.is_about_files();
             self.loads.push(Box::new(if files { load.with_sprees() } else { load }));
         }
     }
@@ -522,6 +537,24 @@ impl Scenario {
                 Err(_) => {}
             }
             let next = self.cluster.world.now() + Duration::from_millis(1000);
+            self.play(next, false, |_| false)?;
+        }
+    }
+
+    /// Has all ranks but one stop, so that everything is judged as if there had been one.
+    fn gather_ranks(&mut self) -> Result<(), Found> {
+        let until = self.cluster.world.now() + CONVERGENCE;
+        loop {
+            let set = self.cluster.command(&max_mds(1));
+            let ranks = self.cluster.status().map(|status| status["fsmap"]["by_rank"].clone());
+            let count = ranks.ok().and_then(|ranks| ranks.as_array().map(Vec::len));
+            if set.is_ok() && count == Some(1) {
+                return self.watch();
+            }
+            if self.cluster.world.now() >= until {
+                return Err(Found("ranks_stop", format!("after {CONVERGENCE:?} there are {count:?} ranks")));
+            }
+            let next = self.cluster.world.now() + Duration::from_millis(500);
             self.play(next, false, |_| false)?;
         }
     }

@@ -168,18 +168,24 @@ impl Mds {
         match info.state {
             MdsState::RECONNECT => rank.reconnect(now),
             MdsState::REJOIN => self.want(now, MdsState::ACTIVE),
-            MdsState::STOPPING if rank.stage() == Stage::Active => {
-                rank.stop(now);
-                self.state = MdsState::STOPPING;
-            }
-            MdsState::ACTIVE if rank.stage() != Stage::Active => {
-                rank.activate(now);
-                self.state = MdsState::ACTIVE;
-                out.push(Output::Ready);
-                let text = format!("mds.{} serves rank {}", self.config.name, info.rank);
-                out.push(Output::Event(Event::new(Level::Info, "mds_activated", text)));
-            }
+            state if state.serves() => self.serve(now, &info, out),
             _ => {}
+        }
+    }
+
+    /// Serves as a rank. One beyond `max_mds` stops as soon as it serves.
+    fn serve(&mut self, now: Now, info: &MdsInfo, out: &mut Out) {
+        let Some(rank) = &mut self.rank else { return };
+        if rank.stage() < Stage::Active {
+            rank.activate(now);
+            self.state = MdsState::ACTIVE;
+            out.push(Output::Ready);
+            let text = format!("mds.{} serves rank {}", self.config.name, info.rank);
+            out.push(Output::Event(Event::new(Level::Info, "mds_activated", text)));
+        }
+        if info.state == MdsState::STOPPING && rank.stage() == Stage::Active {
+            rank.stop(now);
+            self.state = MdsState::STOPPING;
         }
     }
 

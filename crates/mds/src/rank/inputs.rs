@@ -95,8 +95,8 @@ impl Rank {
     /// Time of the next [`Self::timer`].
     pub fn deadline(&self) -> Instant {
         let look = self.replay.as_ref().and_then(Replay::deadline);
-        let others =
-            [self.reconnect.deadline(), self.client_replay.deadline(), self.migration.deadline(), look];
+        let migration = self.migration.deadline().filter(|_| self.stage() == Stage::Active);
+        let others = [self.reconnect.deadline(), self.client_replay.deadline(), migration, look];
         others.into_iter().chain([self.journal_deadline()]).flatten().fold(self.next_second, Instant::min)
     }
 

@@ -2,8 +2,8 @@
 
 use super::profile::Profile;
 use super::state::{Fault, Nemesis, Repair};
-use crate::cluster::Cluster;
-use Profile::{Any, Objects, Rados, Snapshots};
+use crate::cluster::{Cluster, max_mds};
+use Profile::{Any, Objects, Rados, Ranks, Snapshots};
 use fsclient::Request;
 use std::time::Duration;
 
@@ -55,6 +55,39 @@ pub static PG_NUM_LOWERED: Fault = Fault {
         let (name, pg_num) = nemesis.rng.pick(&pools);
         let fewer = nemesis.rng.range(1, u64::from(*pg_num) + 1) as u32;
         set_pg_num(name, fewer, cluster)
+    },
+};
+
+/// A rank is asked to hand a directory over to another.
+pub static SUBTREE_EXPORTED: Fault = Fault {
+    name: "subtree_exported",
+    profiles: &[Ranks],
+    also_in: &[],
+    inject: |nemesis, _, cluster| {
+        let to = nemesis.rng.below(u64::from(cluster.spec.standbys) + 1);
+        let mut paths = ["/x", "/y", "/x/x", "/x/y", "/y/x", "/y/y"];
+        nemesis.rng.shuffle(&mut paths);
+        // Who does not have it refuses.
+        paths.into_iter().find_map(|path| {
+            let command = serde_json::json!({ "prefix": "export dir", "path": path, "rank": to }).to_string();
+            let mut servers = cluster.mdss().into_iter();
+            servers.find_map(|server| cluster.world.admin(server, &command).filter(|(code, _)| *code == 0))
+        })?;
+        Some(())
+    },
+};
+
+/// The file system gets another number of ranks.
+pub static MAX_MDS_SET: Fault = Fault {
+    name: "max_mds_set",
+    profiles: &[Ranks],
+    also_in: &[],
+    inject: |nemesis, _, cluster| {
+        nemesis.may_command(cluster)?;
+        let most = nemesis.rng.range(1, u64::from(cluster.spec.standbys) + 2) as u32;
+        let request = Request::Command { command: max_mds(most).to_string(), input: Default::default() };
+        cluster.world.request(cluster.admin, request);
+        Some(())
     },
 };
 

@@ -6,7 +6,7 @@ use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
-pub static FAULTS: [&Fault; 31] = [
+pub static FAULTS: [&Fault; 33] = [
     &processes::OSD_KILLED,
     &processes::OSD_POWER_LOST,
     &processes::MON_KILLED,
@@ -38,6 +38,8 @@ pub static FAULTS: [&Fault; 31] = [
     &processes::MDS_PAUSED,
     &processes::CLIENT_EVICTED,
     &processes::MDS_KILLED_UPON_FLUSH,
+    &admin::SUBTREE_EXPORTED,
+    &admin::MAX_MDS_SET,
 ];
 
 /// Draws the faults of a run. `decays` says if the first OSD's disk rots.
@@ -52,6 +54,10 @@ pub fn draw(rng: &mut Rng, profile: Profile, decays: bool) -> Vec<&'static Fault
         if decay || rarely.is_some_and(|(_, one_in)| apart.chance(1, *one_in)) {
             faults.push(fault);
         }
+    }
+    if profile == Profile::Ranks {
+        // What it is about.
+        faults.extend([&admin::SUBTREE_EXPORTED; 4]);
     }
     faults
 }

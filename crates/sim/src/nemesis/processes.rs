@@ -5,7 +5,7 @@ use super::state::{Fault, Nemesis, Repair};
 use crate::cluster::Cluster;
 use crate::disk::Crash;
 use crate::host::HostId;
-use Profile::{Any, Commits, Files, Monitors, Objects, Primary, Rados, Snapshots};
+use Profile::{Any, Commits, Files, Monitors, Objects, Primary, Rados, Ranks, Snapshots};
 use std::time::Duration;
 
 /// An OSD's process is killed.
@@ -43,7 +43,7 @@ pub static MON_POWER_LOST: Fault = Fault {
 /// A metadata server's process is killed.
 pub static MDS_KILLED: Fault = Fault {
     name: "mds_killed",
-    profiles: &[Any, Files],
+    profiles: &[Any, Files, Ranks],
     also_in: &[],
     inject: |nemesis, _, cluster| {
         let server = nemesis.pick_mds(cluster)?;
@@ -55,7 +55,7 @@ pub static MDS_KILLED: Fault = Fault {
 pub static MDS_PAUSED: Fault = Fault {
     name: "mds_paused",
     profiles: &[],
-    also_in: &[(Files, 2)],
+    also_in: &[(Files, 2), (Ranks, 2)],
     inject: |nemesis, _, cluster| {
         let server = nemesis.pick_mds(cluster)?;
         let until = cluster.world.now() + Duration::from_millis(nemesis.rng.range(100, 12_000));
@@ -68,7 +68,7 @@ pub static MDS_PAUSED: Fault = Fault {
 pub static MDS_KILLED_UPON_FLUSH: Fault = Fault {
     name: "mds_killed_upon_flush",
     profiles: &[],
-    also_in: &[(Files, 2)],
+    also_in: &[(Files, 2), (Ranks, 2)],
     inject: |nemesis, _, cluster| {
         nemesis.upon_flush = Some(cluster.flushes.get().0);
         Some(())
@@ -90,7 +90,7 @@ pub static CLIENT_KILLED: Fault = Fault {
 pub static CLIENT_EVICTED: Fault = Fault {
     name: "client_evicted",
     profiles: &[],
-    also_in: &[(Files, 3), (Any, 6)],
+    also_in: &[(Files, 3), (Ranks, 3), (Any, 6)],
     inject: |nemesis, _, cluster| {
         let clients = |(_, list): (i32, String)| {
             let list: Vec<serde_json::Value> = serde_json::from_str(&list).unwrap_or_default();
@@ -110,7 +110,7 @@ pub static CLIENT_EVICTED: Fault = Fault {
 /// All daemons' machines lose their power at once.
 pub static ALL_POWER_LOST: Fault = Fault {
     name: "all_power_lost",
-    profiles: &[Any, Objects, Snapshots, Files, Monitors, Rados],
+    profiles: &[Any, Objects, Snapshots, Files, Ranks, Monitors, Rados],
     also_in: &[],
     inject: |nemesis, victims, cluster| {
         for daemon in &victims.daemons {

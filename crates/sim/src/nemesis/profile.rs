@@ -23,11 +23,13 @@ pub enum Profile {
     /// Objects and their snapshots on 3 to 12 OSDs, with every fault of OSDs, monitors, networks and disks.
     /// Some runs have disks that are nearly full, others have one that rots.
     Rados,
+    /// The file system with 1 to 4 ranks, whose number changes, and subtrees that move between them.
+    Ranks,
 }
 
 impl Profile {
     /// All profiles, in order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Any,
         Self::Objects,
         Self::Files,
@@ -37,6 +39,7 @@ impl Profile {
         Self::Monitors,
         Self::Decay,
         Self::Rados,
+        Self::Ranks,
     ];
 
     /// The name on the command line.
@@ -51,14 +54,20 @@ impl Profile {
             Self::Monitors => "monitors",
             Self::Decay => "decay",
             Self::Rados => "rados",
+            Self::Ranks => "ranks",
         }
+    }
+
+    /// True if a run is about nothing but files.
+    pub fn is_about_files(self) -> bool {
+        matches!(self, Self::Files | Self::Ranks)
     }
 
     /// Says if clients work on files; `None` if the seed draws it.
     pub fn has_files(self) -> Option<bool> {
         match self {
             Self::Any => None,
-            other => Some(other == Self::Files),
+            other => Some(other.is_about_files()),
         }
     }
 
@@ -68,7 +77,7 @@ impl Profile {
             Self::Any => (1, 3),
             Self::Objects | Self::Snapshots | Self::Monitors => (1, 2),
             Self::Rados => (1, 4),
-            Self::Files | Self::Primary | Self::Commits | Self::Decay => (1, 1),
+            Self::Files | Self::Ranks | Self::Primary | Self::Commits | Self::Decay => (1, 1),
         }
     }
 }

@@ -10,9 +10,9 @@ use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, parse_session_key};
 use fsfmt::{
     BackPointer, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Realm, Refragment,
-    SnapRecord, Update, names, snap_state,
+    SnapRecord, SubtreeRecord, Update, names, parse_subtree_key, snap_state,
 };
-use maps::SnapId;
+use maps::{MdsRank, SnapId};
 use osd::object_info;
 use std::collections::{BTreeMap, BTreeSet};
 use store::ObjectView;
@@ -21,7 +21,10 @@ use wire::{Decode, Reader};
 /// Objects of one pool, by name.
 pub type Pool = BTreeMap<String, ObjectView>;
 
-/// The metadata of one rank.
+/// The most ranks of a file system.
+const RANKS: u32 = 8;
+
+/// The metadata of all ranks.
 #[derive(Default)]
 struct Stored {
     dirs: BTreeMap<DirFrag, BTreeMap<DentryKey, Dentry>>,
@@ -32,7 +35,10 @@ struct Stored {
     /// The table of snapshots.
     snaps: BTreeMap<SnapId, SnapRecord>,
     sessions: BTreeSet<u64>,
-    ino_next: u64,
+    /// The next inode number of each rank.
+    ino_next: BTreeMap<u32, u64>,
+    /// The subtrees of the partition.
+    subtrees: BTreeMap<Ino, SubtreeRecord>,
     /// What the journal has changed in fragments.
     changed: BTreeMap<DirFrag, BTreeMap<DentryKey, Option<Dentry>>>,
     /// Fragments that their directories have not, or no longer, by what the journal says of splits and joins.
@@ -57,21 +63,28 @@ impl Stored {
         for (name, view) in pool {
             this.object(name, view)?;
         }
-        this.replay(pool)?;
+        for rank in 0..RANKS {
+            this.replay(pool, rank)?;
+        }
         Ok(this)
     }
 
     fn object(&mut self, name: &str, view: &ObjectView) -> Result<(), String> {
-        if name == names::session_table(0) {
-            self.sessions = view.omap_entries.iter().filter_map(|(k, _)| parse_session_key(k)).collect();
+        if (0..RANKS).any(|rank| name == names::session_table(rank)) {
+            self.sessions.extend(view.omap_entries.iter().filter_map(|(k, _)| parse_session_key(k)));
+        } else if name == names::partition() {
+            for (key, value) in &view.omap_entries {
+                let root = parse_subtree_key(key).ok_or(format!("{name}: key {key:?}"))?;
+                self.subtrees.insert(root, decode(value, name)?);
+            }
         } else if name == names::snap_table() {
             for (key, value) in &view.omap_entries {
                 if let Some(snap) = std::str::from_utf8(key).ok().and_then(hex) {
                     self.snaps.insert(SnapId(snap), decode(value, name)?);
                 }
             }
-        } else if name == names::ino_table(0) {
-            self.ino_next = decode::<InoTable>(&content(view), name)?.next;
+        } else if let Some(rank) = (0..RANKS).find(|rank| name == names::ino_table(*rank)) {
+            self.ino_next.insert(rank, decode::<InoTable>(&content(view), name)?.next);
         } else if name.starts_with("inoindex.") {
             for (key, value) in &view.omap_entries {
                 let ino =
@@ -107,16 +120,21 @@ impl Stored {
         (inode.is_dir() || inode.realm == Realm::GLOBAL) && past.into_iter().any(|snap| self.is_live(*snap))
     }
 
-    fn replay(&mut self, pool: &Pool) -> Result<(), String> {
-        let name = names::journal_object(0, 0);
-        let header = pool.get(&name).ok_or("the journal has no header")?;
+    /// Applies the journal of a rank, if there has been one.
+    fn replay(&mut self, pool: &Pool, rank: u32) -> Result<(), String> {
+        let name = names::journal_object(rank, 0);
+        let header = match pool.get(&name) {
+            Some(header) => header,
+            None if rank == 0 => return Err("the journal has no header".to_owned()),
+            None => return Ok(()),
+        };
         let header: JournalHeader = decode(&content(header), &name)?;
         let (mut number, mut seq) = (header.first, header.first_seq);
-        while let Some(view) = pool.get(&names::journal_object(0, number)) {
-            let events =
-                read_frames(&content(view), seq).map_err(|e| format!("journal object {number}: {e}"))?;
+        while let Some(view) = pool.get(&names::journal_object(rank, number)) {
+            let events = read_frames(&content(view), seq)
+                .map_err(|e| format!("journal object {number} of rank {rank}: {e}"))?;
             seq += events.len() as u64;
-            events.into_iter().flat_map(|(_, e)| e.updates).for_each(|update| self.apply(update));
+            events.into_iter().flat_map(|(_, e)| e.updates).for_each(|update| self.apply(rank, update));
             number += 1;
         }
         for dir in std::mem::take(&mut self.unused) {
@@ -150,7 +168,7 @@ impl Stored {
         }
     }
 
-    fn apply(&mut self, update: Update) {
+    fn apply(&mut self, rank: u32, update: Update) {
         match update {
             Update::Dentry { dir, key, value } => {
                 if let Some(Link::Primary(inode)) = value.as_ref().map(|dentry| &dentry.link)
@@ -179,7 +197,10 @@ impl Stored {
                 self.index.remove(&inode.ino);
                 self.dirs.retain(|dir, _| dir.ino != inode.ino);
             }
-            Update::InoNext { next } => self.ino_next = self.ino_next.max(next),
+            Update::InoNext { next } => {
+                let known = self.ino_next.entry(rank).or_default();
+                *known = next.max(*known);
+            }
             Update::SessionOpen { client, .. } => drop(self.sessions.insert(client)),
             Update::SessionClose { client } => drop(self.sessions.remove(&client)),
             Update::Completed { .. }
@@ -227,8 +248,24 @@ pub fn check(metadata: &Pool, data: &Pool) -> Result<(), String> {
     check_directories(&stored, &inodes)?;
     check_index(&stored, &inodes)?;
     check_clones(&stored, data)?;
+    check_partition(&stored)?;
     // A killed client keeps its files until its session ends.
     if stored.sessions.is_empty() { check_leaks(&stored, &inodes, data) } else { Ok(()) }
+}
+
+/// Checks that everything is rank 0's, once the others have stopped: what has no name in its directory of
+/// strays too, and nothing else is stored apart.
+fn check_partition(stored: &Stored) -> Result<(), String> {
+    let is_whole = |(root, record): &(&Ino, &SubtreeRecord)| {
+        root.is_stray() && record.rank == MdsRank(0) && record.from.is_none()
+    };
+    if let Some((root, record)) = stored.subtrees.iter().find(|subtree| !is_whole(subtree)) {
+        return Err(format!("subtree {root} is apart still: rank {}, from {:?}", record.rank, record.from));
+    }
+    match stored.bases.keys().find(|ino| !ino.is_base()) {
+        Some(root) => Err(format!("inode {root} is stored alone, and no root of a subtree")),
+        None => Ok(()),
+    }
 }
 
 /// Checks that data is kept only for snapshots that are there.
@@ -260,7 +297,7 @@ fn check_names(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
             if !inodes.contains_key(&ino) {
                 return Err(format!("{dir}/{name} leads to inode {ino}, which is nowhere"));
             }
-            *names.entry(ino).or_default() += u32::from(dir.ino != Ino::stray(0));
+            *names.entry(ino).or_default() += u32::from(!dir.ino.is_stray());
         }
     }
     for (ino, (inode, dir, key)) in inodes {
@@ -269,8 +306,9 @@ fn check_names(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
             let at = show(&key.name);
             return Err(format!("inode {ino} at {dir}/{at} says {} names and has {there}", inode.nlink));
         }
-        if ino.0 >= stored.ino_next {
-            return Err(format!("inode {ino} is in use, and the next number is {:x}", stored.ino_next));
+        let next = stored.ino_next.get(&ino.maker()).copied().unwrap_or_default();
+        if ino.0 >= next {
+            return Err(format!("inode {ino} is in use, and the next number is {next:x}"));
         }
     }
     Ok(())
@@ -355,7 +393,7 @@ fn check_index(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
 /// Checks that no data is left of removed or truncated files.
 fn check_leaks(stored: &Stored, inodes: &Inodes<'_>, data: &Pool) -> Result<(), String> {
     for (ino, (inode, dir, _)) in inodes {
-        if *dir == Ino::stray(0) && inode.nlink == 0 && !stored.is_needed(inode) {
+        if dir.is_stray() && inode.nlink == 0 && !stored.is_needed(inode) {
             return Err(format!("inode {ino} has no name, nobody has it open, and it is not removed"));
         }
         if inode.truncate_from > 0 {
