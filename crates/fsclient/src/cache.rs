@@ -19,8 +19,8 @@ use crate::references::References;
 use inodes::Inodes;
 use maps::{MdsRank, ceph_str_hash_rjenkins};
 use msgs::{
-    CapBody, CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat,
-    LeaseStat, cap_op, snap_op,
+    CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat,
+    cap_op, snap_op,
 };
 use rados::SnapContext;
 use std::collections::{BTreeMap, BTreeSet};
@@ -301,14 +301,14 @@ impl Cache {
         let mut error = None;
         match msg.op {
             cap_op::GRANT | cap_op::REVOKE | cap_op::TRUNC => inode.take_cap_message(msg),
-            cap_op::EXPORT if matches!(msg.body, CapBody::Peer(peer) if peer.mds >= 0) => {
-                let CapBody::Peer(next) = &msg.body else { return None };
-                inode.move_cap(next);
-            }
-            // The MDS has dropped the capability, and nothing tells us that another rank has it.
-            cap_op::EXPORT if inode.lose_all() => {
-                error = Some(format!("the MDS has dropped the capability on inode {:x}", msg.ino));
-            }
+            cap_op::EXPORT => match msg.next_authority() {
+                Some(next) => inode.move_cap(&next),
+                // The MDS has dropped the capability, and nothing tells us that another rank has it.
+                None if inode.lose_all() => {
+                    error = Some(format!("the MDS has dropped the capability on inode {:x}", msg.ino));
+                }
+                None => {}
+            },
             _ => {}
         }
         self.inode_changed(key);

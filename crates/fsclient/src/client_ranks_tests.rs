@@ -6,8 +6,8 @@ use crate::api::SetAttr;
 use crate::key::InodeKey;
 use maps::{Gid, MdsRank};
 use msgs::{
-    Body, Caps, ClientCaps, ClientReply, ClientRequestForward, ClientSession, DirStat, InodeStat,
-    InodeStatCap, LeaseStat, MdsOp, ReplyDentry, ReplyTrace, cap, cap_op, session_op,
+    Body, CapBody, CapPeer, Caps, ClientCaps, ClientReply, ClientRequestForward, ClientSession, DirStat,
+    InodeStat, InodeStatCap, LeaseStat, MdsOp, ReplyDentry, ReplyTrace, cap, cap_op, session_op,
 };
 use node::ConnId;
 use std::time::Duration;
@@ -148,6 +148,20 @@ fn a_rank_that_ends_its_session_takes_only_its_own_capabilities() {
     assert!(rig.has_cap());
     assert_eq!(rig.buffered(), (10, None), "rank 0's file is as it was");
     assert_eq!(rig.client.sessions.root_state(), State::Open);
+}
+
+/// Ceph's servers leave out the other side with zeros, ours with rank -1.
+#[test]
+fn an_export_to_nowhere_takes_the_capability_away() {
+    for mds in [0, -1] {
+        let mut rig = Rig::with_two_ranks();
+        rig.write(0, 10);
+        let body = CapBody::Peer(CapPeer { mds, ..CapPeer::default() });
+        let dropped = ClientCaps { op: cap_op::EXPORT, ino: INO, cap_id: 9, body, ..ClientCaps::default() };
+        rig.says(rig.conn, 0, dropped);
+        assert!(!rig.has_cap(), "mds {mds}");
+        assert_eq!(rig.buffered(), (0, Some(Errno::EIO)), "what can't be written is lost, and said to be");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::requests::{Recall, Replied};
 use crate::session::State;
 use maps::MdsRank;
 use msgs::{
-    Body, CapBody, ClientCaps, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession,
+    Body, ClientCaps, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession,
     CreatedInode, MdsOp, RefusedLock, cap_op, lease_action, session_metadata, session_op,
 };
 use node::{ConnId, Event, Level, Msg, Output};
@@ -59,12 +59,8 @@ impl Sessions {
 
     /// A capability moves from one rank to another: a session with the other is needed.
     fn note_migration(&mut self, rank: MdsRank, caps: &ClientCaps) {
-        if let (cap_op::EXPORT, CapBody::Peer(next)) = (caps.op, caps.body)
-            && next.mds >= 0
-            && MdsRank(next.mds) != rank
-        {
-            self.wanted.insert(MdsRank(next.mds));
-        }
+        let next = caps.next_authority().map(|next| MdsRank(next.mds));
+        self.wanted.extend(next.filter(|next| *next != rank));
     }
 
     fn session_message(&mut self, rank: MdsRank, msg: &ClientSession, env: &mut Env<'_>) {

@@ -39,6 +39,12 @@ impl Accounting {
         }
     }
 
+    /// Moves an inode's statistics up at the next look.
+    pub fn hurry(&mut self, ino: InodeKey, now: Instant) {
+        self.unaccounted.insert(ino);
+        self.next = self.next.min(now);
+    }
+
     /// True if the next step takes all: then these inodes may stay in the cache until it has.
     pub fn is_few(&self) -> bool {
         self.unaccounted.len() <= BATCH
@@ -84,7 +90,7 @@ fn account(draft: &mut Draft<'_>, cache: &Cache, ino: InodeKey) -> Result<(), St
     let Some((dir, _)) = place.filter(|(dir, _)| !dir.ino.is_base() || dir.ino == Ino::ROOT) else {
         return Ok(());
     };
-    if cache.is_fixed(dir.inode()) || matches!(cache.authority(ino.ino), Ok(Auth::Frozen(_))) {
+    if cache.is_fixed(dir.inode()) || !matches!(cache.authority(ino.ino), Ok(Auth::Here)) {
         return Ok(());
     }
     // A parent that is not cached counts it at its next use: its child is then examined again.

@@ -308,7 +308,7 @@ impl Repeated {
             }
             let text = format!("{} claims {ino}, which is gone", self.client);
             env.log(Level::Info, "claimed_cap_dropped", text);
-            let (op, body) = (cap_op::EXPORT, CapBody::Peer(CapPeer::default()));
+            let (op, body) = (cap_op::EXPORT, CapBody::Peer(CapPeer { mds: -1, ..CapPeer::default() }));
             let gone = ClientCaps { op, ino: ino.ino.0, cap_id: claim.cap_id, body, ..ClientCaps::default() };
             sessions.send(env, self.client, lsn, 0, gone);
         }

@@ -338,7 +338,7 @@ impl Rank {
             return;
         }
         if self.cache.is_fixed(ino) {
-            return self.note_copy(ino);
+            return;
         }
         self.reconnect.presume_holders(&mut self.cache, &mut self.sessions, ino);
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
@@ -347,15 +347,6 @@ impl Rank {
         self.accounting.note(ino, inode);
         self.fragments.note(&self.env, inode);
         self.quotas.note(ino, inode);
-    }
-
-    /// Notes the later work on what is cached of an inode that another rank has. The root of a subtree counts
-    /// in the directory above as any other.
-    fn note_copy(&mut self, ino: InodeKey) {
-        let Some(inode) = self.cache.inodes.get(&ino) else { return };
-        if self.cache.subtrees.is_foreign_root(ino.ino) {
-            self.accounting.note(ino, inode);
-        }
     }
 
     fn loaded(&mut self, loaded: &Loaded) {

@@ -176,8 +176,15 @@ impl Rank {
         if !self.fragments.is_idle() {
             return Some("a directory that is being split or joined");
         }
-        let Self { env, cache, strays, write_back, .. } = self;
+        let Self { env, cache, strays, write_back, accounting, .. } = self;
         let mut delay = None;
+        // While the subtree is apart, its root counts above as it does now.
+        let inode = &cache.inodes[&root.head()];
+        let above = inode.place.as_ref().filter(|(dir, _)| !cache.is_fixed(dir.inode()));
+        if inode.data.rstat != inode.data.accounted && above.is_some() {
+            accounting.hurry(root.head(), env.now());
+            delay = Some("its statistics to be counted above");
+        }
         for ino in cache.subtree(root) {
             let Some(inode) = cache.inodes.get(&ino) else { continue };
             let is_stored = inode.data.packed.is_none() && inode.data.truncate_from == 0;

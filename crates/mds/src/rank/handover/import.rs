@@ -326,7 +326,7 @@ impl Rank {
         if root.is_stray() {
             self.strays.search(env, root);
         }
-        env.due(Due::InodeChanged(root.head()));
+        cache.subtree(root).into_iter().for_each(|ino| env.due(Due::InodeLoaded(ino)));
         env.log(Level::Info, "subtree_imported", format!("subtree {root} of rank {}", import.from));
         self.answer_taken(root, import.from, import.is_merged, import.taken);
         self.tell_authority(root);
