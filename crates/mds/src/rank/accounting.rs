@@ -90,8 +90,13 @@ fn account(draft: &mut Draft<'_>, cache: &Cache, ino: InodeKey) -> Result<(), St
     let Some((dir, _)) = place.filter(|(dir, _)| !dir.ino.is_base() || dir.ino == Ino::ROOT) else {
         return Ok(());
     };
-    if cache.is_fixed(dir.inode()) || !matches!(cache.authority(ino.ino), Ok(Auth::Here)) {
-        return Ok(());
+    for here in [dir.ino, ino.ino] {
+        match cache.authority(here)? {
+            Auth::Here => {}
+            Auth::Frozen(root) => return Err(Need::Thaw(root).into()),
+            // What comes here is noted again.
+            Auth::Rank(_) => return Ok(()),
+        }
     }
     // A parent that is not cached counts it at its next use: its child is then examined again.
     cache.inode(dir.inode())?;

@@ -326,7 +326,10 @@ impl Rank {
         if root.is_stray() {
             self.strays.search(env, root);
         }
-        cache.subtree(root).into_iter().for_each(|ino| env.due(Due::InodeLoaded(ino)));
+        // Other subtrees of this rank may count in it.
+        let own = cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
+        let roots = own.map(|(root, ..)| root.head()).collect::<Vec<_>>();
+        cache.subtree(root).into_iter().chain(roots).for_each(|ino| env.due(Due::InodeLoaded(ino)));
         env.log(Level::Info, "subtree_imported", format!("subtree {root} of rank {}", import.from));
         self.answer_taken(root, import.from, import.is_merged, import.taken);
         self.tell_authority(root);
