@@ -198,8 +198,8 @@ impl Session {
         match (self.state, holder.state) {
             (State::Closed, MdsState::ACTIVE) => Next::Open,
             (State::Lost, MdsState::RECONNECT) => Next::Reconnect,
-            // We were not there when claims were taken. A server of ours takes them for some time yet; another
-            // closes the session, and all that rests on it is gone.
+            // We were not there when claims were taken. A server of ours takes them for some time yet;
+            // another closes the session, and all that rests on it is gone.
             (State::Lost, state) if state.serves() && self.give_up_at.is_none() => Next::Reconnect,
             (State::Open, state) if state.serves() || state == MdsState::CLIENTREPLAY => Next::Resend,
             _ => Next::Nothing,

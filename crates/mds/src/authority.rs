@@ -67,8 +67,6 @@ pub struct SubtreeMap {
     roots: BTreeMap<Ino, Root>,
     prefix: BTreeMap<(Ino, Vec<u8>), Ino>,
     beyond: BTreeMap<(Ino, Vec<u8>), Ino>,
-    /// Inodes of other ranks that are stored, or do not exist: these have said so.
-    stored: BTreeSet<Ino>,
 }
 
 impl SubtreeMap {
@@ -80,7 +78,6 @@ impl SubtreeMap {
             roots: BTreeMap::new(),
             prefix: BTreeMap::new(),
             beyond: BTreeMap::new(),
-            stored: BTreeSet::new(),
         }
     }
 
@@ -92,21 +89,6 @@ impl SubtreeMap {
     /// Notes which other ranks there are.
     pub fn set_others(&mut self, others: BTreeSet<MdsRank>) {
         self.others = others;
-    }
-
-    /// The rank that has made an inode has stored it.
-    pub fn note_stored(&mut self, ino: Ino) {
-        self.stored.insert(ino);
-    }
-
-    /// True if an inode of another rank is stored, or does not exist.
-    pub fn is_stored(&self, ino: Ino) -> bool {
-        self.stored.contains(&ino)
-    }
-
-    /// What other ranks have stored may be old.
-    pub fn forget_stored(&mut self) {
-        self.stored.clear();
     }
 
     /// True if everything belongs to this rank.

@@ -190,9 +190,9 @@ pub enum Need {
 }
 
 impl Need {
-    /// True if another rank has what is needed.
+    /// True if it may be met by any change of the partition.
     pub fn is_of_ranks(&self) -> bool {
-        matches!(self, Self::Remote(_) | Self::Together { .. } | Self::Sought(_))
+        matches!(self, Self::Remote(_) | Self::Together { .. } | Self::Thaw(_))
     }
 }
 

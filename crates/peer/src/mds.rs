@@ -129,8 +129,8 @@ wire::messages! {
     /// Asks another rank to store everything that it has in its journal, since an inode is not found, or
     /// answers that it has.
     pub struct MdsStore = 0xe30e "mds_store" [v 1/1] {
-        /// The inode that is not found.
-        pub ino: u64,
+        /// Chosen by the rank that asks.
+        pub id: u64,
         /// The sender has stored everything that it had when it was asked.
         pub is_done: bool,
     }

@@ -176,6 +176,11 @@ fn standbys(seed: u64, profile: Profile, fs: bool) -> u32 {
     }
 }
 
+/// The ranks of a file system with so many servers beside one.
+fn ranks(profile: Profile, standbys: u32) -> u32 {
+    if profile == Profile::Ranks { 1 + standbys } else { 1 }
+}
+
 /// True if clients watch objects. It has a random stream of its own too.
 fn watches(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x0077_6174_6368_6573);
@@ -303,9 +308,7 @@ impl Scenario {
         let mut spec = spec;
         spec.standbys = standbys(seed, profile, spec.fs);
         spec.kinds = kinds(seed, profile, spec.clients);
-        if profile == Profile::Ranks {
-            spec.ranks = 1 + spec.standbys;
-        }
+        spec.ranks = ranks(profile, spec.standbys);
         if fills {
             spec.osd_disk = SMALL_DISK;
         }

@@ -293,6 +293,8 @@ impl Capability {
         let Some(cap) = &mut self.cap else { return (Caps::NONE, Issued::Ignored) };
         let lost = cap.issued & !msg.caps;
         (cap.seq, cap.mseq) = (msg.seq, msg.migrate_seq);
+        // The IMPORT may have been lost with the session that it was for.
+        cap.is_moving = false;
         cap.owes_answer = msg.op == cap_op::REVOKE && lost == Caps::NONE;
         (lost, self.set_issued(msg.caps))
     }
@@ -305,6 +307,11 @@ impl Capability {
             (cap.issue_seq, cap.is_moving, cap.owes_answer) = (cap.seq, true, false);
             self.requested_max_size = 0;
         }
+    }
+
+    /// True while the rank that has it from now on has said nothing of it.
+    pub(super) fn is_moving(&self) -> bool {
+        self.cap.as_ref().is_some_and(|cap| cap.is_moving)
     }
 
     /// The capability came from another rank, which `msg` names. Returns true if it is the one that is held.

@@ -113,6 +113,11 @@ impl Inode {
         is_held
     }
 
+    /// True while the rank that has the capability from now on has said nothing of it.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.caps.is_moving()
+    }
+
     /// Takes a grant, revocation or truncation of the capability that is held.
     pub(crate) fn take_cap_message(&mut self, msg: &ClientCaps) {
         if msg.op != cap_op::TRUNC {

@@ -1,6 +1,7 @@
 //! The messages of MDSs: session messages, replies, forwards, capabilities and leases.
 
 use super::{Env, SessionEvent, Sessions};
+use crate::cache::Cache;
 use crate::file_locks::Style;
 use crate::key::{InodeKey, OpId};
 use crate::mds_request;
@@ -27,11 +28,14 @@ impl Sessions {
             Body::ClientRequestForward(forward) => self.forward(rank, msg.tid, &forward, env),
             Body::ClientCaps(caps) => {
                 self.note_migration(rank, &caps);
+                let inode = InodeKey::head(caps.ino);
+                let is_moving = |cache: &Cache| cache.inode(inode).is_some_and(|inode| inode.is_moving());
+                let was_moving = is_moving(env.cache);
                 if let Some(detail) = env.cache.cap_message(rank, msg.tid, &caps) {
                     env.out.push(Output::Event(Event::new(Level::Error, "writes_lost", detail)));
                 }
-                if caps.op == cap_op::IMPORT {
-                    for (tid, flush) in env.cache.repeat_flushes_of(InodeKey::head(caps.ino)) {
+                if caps.op == cap_op::IMPORT || was_moving && !is_moving(env.cache) {
+                    for (tid, flush) in env.cache.repeat_flushes_of(inode) {
                         self.send(rank, Body::from(flush), tid, env.out);
                     }
                 }

@@ -25,6 +25,12 @@ impl Cache {
         found
     }
 
+    /// True if names in a subtree have changed that are not stored.
+    pub fn has_unstored_names(&self, root: Ino) -> bool {
+        let frags = |dir: InodeKey| self.dirs.range(DirFrag::all_of(dir.ino));
+        self.subtree(root).into_iter().flat_map(frags).any(|(_, frag)| frag.since().is_some())
+    }
+
     /// The record of a subtree that this rank is about to hand over to another; `None` if its directories up
     /// to the root of the file system are not all cached, or it is in none of them.
     pub fn new_record(&self, root: Ino, own: MdsRank, to: MdsRank) -> Option<SubtreeRecord> {
@@ -115,13 +121,52 @@ impl Cache {
         }
     }
 
+    /// The directories above a subtree, with whether each is this rank's. What it is about to hand over is
+    /// its own still, and newer than what the record says.
+    fn above<'a>(&self, record: &'a SubtreeRecord) -> impl Iterator<Item = (&'a PrefixEntry, bool)> {
+        let mut is_ours = false;
+        record.prefix.iter().map(move |entry| {
+            let ino = entry.inode.ino;
+            is_ours = match self.subtrees.hold(ino) {
+                Some(hold) => !matches!(hold, Hold::Foreign(_)),
+                None if ino.is_base() => ino.owner() == self.subtrees.own().0 as u32,
+                None => is_ours,
+            };
+            (entry, is_ours)
+        })
+    }
+
+    /// A directory above a subtree that is this rank's, and has to be cached before the subtree comes.
+    pub fn missing_above(&self, record: &SubtreeRecord) -> Option<InodeKey> {
+        let own = self.above(record).filter(|(_, is_ours)| *is_ours);
+        own.map(|(entry, _)| entry.inode.ino.head()).find(|ino| !self.inodes.contains_key(ino))
+    }
+
+    /// A directory below the root of a subtree that leads to another one, and is not cached.
+    pub fn missing_between(&self, root: Ino) -> Option<InodeKey> {
+        let below = self.subtrees.below(root).filter_map(|(other, _)| self.subtrees.record(other));
+        let between = below.flat_map(|record| {
+            let names = record.prefix.iter().map(|entry| entry.inode.ino);
+            names.skip_while(|ino| *ino != root).skip(1)
+        });
+        between.map(Ino::head).find(|ino| !self.inodes.contains_key(ino))
+    }
+
+    /// The roots of this rank's own subtrees that are part of the subtree of `root`, once that is here.
+    pub fn own_within(&self, root: Ino) -> Vec<Ino> {
+        let own = self.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
+        let within = own.filter(|(_, _, record)| {
+            record.is_some_and(|record| self.root_of(record.dir.ino).is_ok_and(|around| around == root))
+        });
+        within.map(|(other, ..)| other).collect()
+    }
+
     /// Takes in the directories above a subtree that is this rank's from now on, unless they are its own.
     pub fn put_prefix(&mut self, record: &SubtreeRecord) {
-        for entry in &record.prefix {
-            if !matches!(self.authority(entry.inode.ino), Ok(Auth::Here)) {
-                let place = entry.dir.map(|dir| (dir, DentryKey::new(&entry.name)));
-                self.put_copy(entry.inode.clone(), place, SnapId(0));
-            }
+        let copies = self.above(record).filter(|(_, is_ours)| !is_ours).map(|(entry, _)| entry);
+        for entry in copies.collect::<Vec<_>>() {
+            let place = entry.dir.map(|dir| (dir, DentryKey::new(&entry.name)));
+            self.put_copy(entry.inode.clone(), place, SnapId(0));
         }
     }
 
@@ -144,6 +189,22 @@ impl Cache {
             Link::Remote { ino, dtype } => {
                 self.set_slot(&place, (SlotLink::Remote { ino, dtype }, dentry.first), None)
             }
+        }
+    }
+
+    /// Adds the loaded root of a subtree, if the directory above it is cached.
+    pub fn loaded_root(&mut self, data: InodeData, record: &SubtreeRecord) {
+        if !self.inodes.contains_key(&data.key()) && self.inodes.contains_key(&record.dir.inode()) {
+            self.put_root(data, record);
+        }
+    }
+
+    /// Renews the copy of the root of another rank's subtree.
+    pub fn renew_copy(&mut self, data: InodeData) {
+        if self.subtrees.is_foreign_root(data.ino)
+            && let Some(place) = self.inodes.get(&data.key()).map(|inode| inode.place.clone())
+        {
+            self.put_copy(data, place, SnapId(0));
         }
     }
 

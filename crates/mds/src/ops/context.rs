@@ -15,7 +15,7 @@ use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use maps::{MdsRank, SnapId};
 use msgs::{ClientRequest, FilePath, MdsOp, cap};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::Errno;
 use wire::Utime;
 
@@ -36,6 +36,7 @@ pub struct Cx<'a> {
     /// Time of the operation.
     pub now: Utime,
     missing: &'a BTreeMap<InodeKey, Errno>,
+    sought: Option<&'a BTreeSet<InodeKey>>,
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
     async_work: AsyncWork,
@@ -92,6 +93,7 @@ impl<'a> Cx<'a> {
             done: None,
             now: request.stamp,
             missing,
+            sought: None,
             pages,
             auth: None,
             async_work: AsyncWork::default(),
@@ -178,6 +180,12 @@ impl<'a> Cx<'a> {
     /// True if clients of the predecessor are absent.
     pub fn has_absent(&self) -> bool {
         self.has_absent
+    }
+
+    /// Adds the inodes for which the operation has waited until other ranks had stored what they have.
+    pub fn with_sought(mut self, sought: &'a BTreeSet<InodeKey>) -> Self {
+        self.sought = Some(sought);
+        self
     }
 
     /// Sets the time, for requests that carry none.
@@ -304,7 +312,8 @@ impl<'a> Cx<'a> {
     /// An inode that is not where the inode index says: another rank may have it in its journal.
     fn unless_elsewhere(&self, ino: InodeKey, errno: Errno) -> Stop {
         let subtrees = &self.cache.subtrees;
-        let is_certain = errno != Errno::ESTALE || subtrees.is_sole() || subtrees.is_stored(ino.ino);
+        let has_waited = self.sought.is_some_and(|sought| sought.contains(&ino));
+        let is_certain = errno != Errno::ESTALE || subtrees.is_sole() || has_waited;
         if is_certain { errno.into() } else { Need::Sought(ino).into() }
     }
 

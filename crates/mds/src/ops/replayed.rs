@@ -24,7 +24,7 @@ pub(super) fn prepare(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
     let mut reply = match left {
         Err(Stop::Fail(_)) => Reply::default(),
         // It has been handed over since: another rank knows no more of the request.
-        Err(Stop::Need(needs)) if needs.iter().any(Need::is_of_ranks) => Reply::default(),
+        Err(Stop::Need(needs)) if needs.iter().any(is_elsewhere) => Reply::default(),
         other => other?,
     };
     if created.0 != 0 && cx.delegates_numbers() {
@@ -77,4 +77,9 @@ fn named(cx: &Cx<'_>) -> Result<(Place, Option<InodeKey>), Stop> {
         cx.inode(ino)?;
     }
     Ok(((dir, key), found))
+}
+
+/// True if another rank has what is needed.
+fn is_elsewhere(need: &Need) -> bool {
+    matches!(need, Need::Remote(_) | Need::Together { .. } | Need::Sought(_))
 }

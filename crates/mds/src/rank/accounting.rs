@@ -5,7 +5,7 @@ use super::commit::commit;
 use super::effect::Stage;
 use super::env::Env;
 use super::sessions::Sessions;
-use crate::authority::Auth;
+use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Inode};
 use crate::ops::{Draft, shift};
 use crate::types::{Need, Stop};
@@ -93,6 +93,8 @@ fn account(draft: &mut Draft<'_>, cache: &Cache, ino: InodeKey) -> Result<(), St
     for here in [dir.ino, ino.ino] {
         match cache.authority(here)? {
             Auth::Here => {}
+            // It is counted before it leaves.
+            Auth::Frozen(root) if cache.subtrees.hold(root) == Some(Hold::Settling) => {}
             Auth::Frozen(root) => return Err(Need::Thaw(root).into()),
             // What comes here is noted again.
             Auth::Rank(_) => return Ok(()),

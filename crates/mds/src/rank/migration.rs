@@ -3,13 +3,15 @@
 use super::env::Env;
 use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
-use crate::types::{IoId, Lsn};
-use fsfmt::{Ino, InodeKey};
+use crate::types::{IoId, Lsn, Segment};
+use fsfmt::{Event, Ino, InodeKey, Update};
 use maps::MdsRank;
 use peer::{HandedCap, MdsHandOver, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 
+/// What an event is called by which the root of a subtree becomes part of the one around it.
+pub(super) const JOINS: &str = "subtree joins";
 /// The reason why a subtree can't be handed over yet.
 pub(super) const BUSY: &str = "another one is on its way";
 
@@ -55,6 +57,8 @@ pub(super) enum Write {
 pub(super) enum Read {
     /// To learn who has these subtrees, with what was believed before.
     News(BTreeMap<Ino, Option<Hold>>),
+    /// The root of another rank's subtree, for an inode that is not found.
+    Root(Ino, Ino),
     /// Because this rank hands a subtree over; with what is known of others below it.
     Check(MdsRank, Option<BTreeMap<Ino, Hold>>, Box<MdsHandOver>),
 }
@@ -82,8 +86,10 @@ pub(super) struct Migration {
     pub reads: BTreeMap<IoId, Read>,
     /// Inodes that are not found, until other ranks have stored what they have in their journals.
     pub sought: BTreeMap<Ino, Sought>,
-    /// Other ranks that wait for that here.
-    pub storing_for: BTreeSet<(MdsRank, Ino)>,
+    pub last_seek: u64,
+    /// What other ranks wait for that here, by the numbers that they have chosen: the last segment that is to
+    /// expire.
+    pub storing_for: BTreeMap<(MdsRank, u64), Segment>,
     /// Cached directories with a pin.
     pub pinned: BTreeSet<Ino>,
     /// Subtrees that operations needed here: until this instant they stay.
@@ -91,13 +97,16 @@ pub(super) struct Migration {
     /// The subtree of which inodes are being loaded because it was handed over once more.
     pub loaded_for: Option<Ino>,
     pub stopping: Option<Stopping>,
+    /// Roots that have become part of the subtrees around them, by the journal of the predecessor.
+    pub joined: BTreeSet<Ino>,
     pub look_at: Instant,
 }
 
 impl Migration {
     /// True if no subtree is on its way.
     pub fn is_idle(&self) -> bool {
-        let is_certain = self.unconfirmed.is_empty();
+        let checks = self.reads.values().any(|read| matches!(read, Read::Check(..)));
+        let is_certain = self.unconfirmed.is_empty() && !checks;
         is_certain && self.exports.is_empty() && self.imports.is_empty() && self.merges.is_empty()
     }
 
@@ -111,6 +120,17 @@ impl Migration {
     /// True while nobody is given a directory alone, because it may be about to leave.
     pub fn withholds_directories(&self) -> bool {
         self.exports.values().any(Export::is_quieting)
+    }
+
+    /// Notes a replayed event by which the root of a subtree became part of the one around it.
+    pub fn note_replayed(&mut self, event: &Event) {
+        if event.what == JOINS {
+            let roots = event.updates.iter().filter_map(|update| match update {
+                Update::Dentry { value: Some(dentry), .. } => Some(dentry.link.ino()),
+                _ => None,
+            });
+            self.joined.extend(roots);
+        }
     }
 
     /// Notes a directory that was changed or loaded.
@@ -145,6 +165,12 @@ impl Migration {
     /// True if subtrees may be handed over to a rank.
     pub fn takes_subtrees(&self, rank: MdsRank) -> bool {
         self.ranks.get(&rank).is_some_and(|status| status.is_active && !status.is_stopping)
+    }
+
+    /// True if this subtree may be handed over to a rank. One that stops needs its directory of strays for
+    /// what its clients have promised, before it can hand over the rest.
+    pub fn takes(&self, rank: MdsRank, root: Ino) -> bool {
+        self.takes_subtrees(rank) || root == Ino::stray(rank.0 as u32) && self.is_active(rank)
     }
 }
 
@@ -211,6 +237,8 @@ pub(super) struct Import {
     pub from: MdsRank,
     /// It becomes part of the subtree around it.
     pub is_merged: bool,
+    /// Roots of this rank's own subtrees, which become part of it.
+    pub joins: Vec<Ino>,
     pub step: ImportStep,
     pub caps: Vec<HandedCap>,
     pub taken: Vec<TakenCap>,
@@ -227,8 +255,12 @@ pub(super) struct Recall {
 /// An inode that other ranks may have in their journals.
 #[derive(Debug)]
 pub(super) struct Sought {
+    /// The number under which the other ranks are asked.
+    pub id: u64,
     /// Ranks that may have it.
     pub asked: BTreeSet<MdsRank>,
     /// The time of the next messages.
     pub next: Instant,
+    /// The roots of other ranks' subtrees of which copies are being renewed, once all have answered.
+    pub roots: Option<BTreeSet<Ino>>,
 }

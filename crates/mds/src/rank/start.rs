@@ -116,6 +116,7 @@ impl Rank {
     fn apply_all(&mut self, segment: Segment, events: Vec<(Lsn, Event)>) {
         self.cache.tick += 1;
         for (lsn, event) in events {
+            self.migration.note_replayed(&event);
             let Self { env, cache, sessions, .. } = self;
             let origin = Origin { lsn, segment, author: None };
             commit::apply(env, cache, sessions, event, origin);
@@ -153,6 +154,7 @@ impl Rank {
             let text = "the root inode is neither stored nor in the journal".to_owned();
             return self.env.effect(Effect::Fail(text));
         }
+        self.drop_joined_bases();
         self.reconnect.expect_clients(&mut self.cache, &mut self.sessions);
         self.env.enter(Stage::Replayed);
         self.begin_with("take over", Vec::new());

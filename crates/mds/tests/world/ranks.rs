@@ -155,6 +155,11 @@ impl Ranks {
 
     /// Delivers a message between the ranks, ends an object operation, or lets some time pass.
     pub fn step(&mut self) {
+        let last = MdsRank(self.last() as i32);
+        if self.has_stopped() && self.worlds[0].others.as_ref().is_some_and(|ranks| ranks.contains_key(&last))
+        {
+            self.tell_ranks();
+        }
         for rank in 0..self.count() {
             if self.worlds[rank].to_ranks.is_empty() || self.rng.chance(1, 2) {
                 continue;
@@ -269,8 +274,8 @@ impl Ranks {
     /// The same, with all of the answer.
     pub fn ask_for(&mut self, mut rank: usize, mut request: ClientRequest) -> msgs::ClientReply {
         loop {
-            if !self.worlds[rank].clients[&A].open {
-                // The session is closed: it asks the rank of the root.
+            if !self.worlds[rank].clients[&A].open || rank == self.last() && self.has_stopped() {
+                // Its session is closed: the client asks the rank of the root.
                 rank = 0;
                 self.step();
             }
@@ -287,6 +292,10 @@ impl Ranks {
                     assert!(num_fwd < 200, "{} {:?} is sent around", request.op, request.path);
                     (rank, request.num_fwd) = (to as usize, num_fwd);
                     self.step();
+                    break;
+                }
+                if !client.open {
+                    // It was closed before the request came.
                     break;
                 }
                 if n == 20_000 {

@@ -188,7 +188,8 @@ pub struct ClientCaps {
 }
 
 impl ClientCaps {
-    /// Of EXPORT: the capability at the next authority; none if it is dropped. Ceph's servers say so by zeros.
+    /// Of EXPORT: the capability at the next authority; none if it is dropped. Ceph's servers say so by
+    /// zeros.
     pub fn next_authority(&self) -> Option<CapPeer> {
         match self.body {
             CapBody::Peer(next) if self.op == cap_op::EXPORT && next.mds >= 0 && next.cap_id != 0 => {

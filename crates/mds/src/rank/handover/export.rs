@@ -50,7 +50,7 @@ impl Rank {
         if !is_named_dir && !root.is_stray() {
             return Err("only directories with a name can be handed over, and not the root");
         }
-        if to == own(env) || !migration.takes_subtrees(to) {
+        if to == own(env) || !migration.takes(to, root) {
             return Err("the rank is not another one that is active");
         }
         if cache.snaps.all_live().next().is_some() {
@@ -110,7 +110,7 @@ impl Rank {
             let patience = if step == Step::Quiet { PATIENCE } else { SETTLED_WITHIN };
             let is_late = self.env.now().since(since) > patience;
             match step {
-                Step::Quiet | Step::Settle(_) if is_late || !self.migration.takes_subtrees(to) => {
+                Step::Quiet | Step::Settle(_) if is_late || !self.migration.takes(to, root) => {
                     self.give_up(root);
                     has_changed = true;
                 }
@@ -150,7 +150,7 @@ impl Rank {
         let inside: BTreeSet<InodeKey> = cache.subtree(root).into_iter().collect();
         let is_alone = |ino: &InodeKey| {
             let inode = cache.inodes.get(ino).filter(|inode| inode.data.is_dir());
-            inode.is_some_and(|inode| inode.held_by_others(None) & cap::DIR_ASYNC != 0)
+            inode.is_some_and(|inode| inode.held_by_others(None) & cap::FILE_EXCL != 0)
         };
         if !inside.iter().any(is_alone) {
             let last = env.journal().last();
@@ -188,10 +188,10 @@ impl Rank {
         for ino in cache.subtree(root) {
             let Some(inode) = cache.inodes.get(&ino) else { continue };
             let is_stored = inode.data.packed.is_none() && inode.data.truncate_from == 0;
-            if !is_stored {
+            let at = &inode.under_way;
+            if !is_stored && at.data_work.is_none() {
                 strays.hurry(ino, &inode.data);
             }
-            let at = &inode.under_way;
             if !is_stored || at.data_work.is_some() {
                 delay = Some("data of files to be stored");
             } else if inode.caps.values().any(|cap| cap.is_revoking() || cap.is_presumed) {
@@ -199,7 +199,7 @@ impl Rank {
             }
         }
         let oldest = env.journal().oldest();
-        if env.journal().first_event(oldest) <= last {
+        if env.journal().first_event(oldest) <= last || cache.has_unstored_names(root) {
             let current = env.journal().current();
             write_back.expire_to(env, current);
             delay = delay.or(Some("the journal to expire"));
@@ -237,6 +237,10 @@ impl Rank {
         }
         if has_absent || !self.migration.is_active(to) {
             return;
+        }
+        // The other rank knows the directories that lead to other subtrees, but not as they are now.
+        if let Some(dir) = self.cache.missing_between(root) {
+            return self.env.due(Due::Load(Need::Inode(dir), None));
         }
         if let Some(m) = self.content_of(root) {
             self.env.effect(Effect::SendRank(to, m.into()));
@@ -324,7 +328,8 @@ impl Rank {
         self.migration.exports.remove(&root);
         let Self { env, cache, sessions, migration, .. } = self;
         let taken: BTreeMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();
-        for ino in cache.subtree(root) {
+        let inside = cache.subtree(root);
+        for ino in inside.iter().copied() {
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
             for client in inode.caps.clients().collect::<Vec<_>>() {
                 let cap = inode.caps.remove(client).expect("one of its capabilities");
@@ -347,7 +352,7 @@ impl Rank {
             None => cache.subtrees.remove(root),
         }
         migration.pinned.remove(&root);
-        self.strays.dir_left(root);
+        self.strays.subtree_left(root, &inside);
         env.log(Level::Info, "subtree_exported", format!("subtree {root} is rank {from}'s now"));
         self.partition_changed(true);
     }

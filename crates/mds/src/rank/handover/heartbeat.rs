@@ -20,7 +20,6 @@ impl Rank {
         if !self.is_active() {
             return;
         }
-        self.cache.subtrees.forget_stored();
         let has_absent = self.reconnect.has_absent() || self.client_replay.has_clients();
         let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
         let roots: Vec<u64> = own.map(|(root, ..)| root.0).collect();

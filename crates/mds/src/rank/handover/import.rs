@@ -8,7 +8,7 @@ use crate::io::{IoWhy, ObjOp};
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
-use crate::rank::migration::{Import, ImportStep as Step, Read, Write, own};
+use crate::rank::migration::{Import, ImportStep as Step, JOINS, Read, Write, own};
 use crate::rank::sessions::Sessions;
 use crate::rank::stat;
 use crate::types::{ClientId, Lsn, Need};
@@ -111,12 +111,16 @@ impl Rank {
             }
         };
         let is_settled = below.is_some() && below == self.settled_below(root).as_ref();
-        match self.claim_on(root, from, record) {
+        match self.claim_on(root, from, &content, record) {
             // Something below it has come or gone meanwhile.
             Claim::New if !is_settled => {}
             Claim::Older(is_merged) => self.take_again(root, from, &content, &m.caps, is_merged),
             Claim::Gone => self.answer_taken(root, from, record.is_none(), Vec::new()),
             Claim::New => {
+                if let Some(dir) = self.cache.missing_above(&content.record) {
+                    // It is handed over once more.
+                    return self.env.due(Due::Load(Need::Inode(dir), None));
+                }
                 self.learn_subtrees(root, &content.subtrees);
                 self.take_content(root, from, content, m.caps.clone());
             }
@@ -124,7 +128,7 @@ impl Rank {
         }
     }
 
-    fn claim_on(&self, root: Ino, from: MdsRank, record: Option<&SubtreeRecord>) -> Claim {
+    fn claim_on(&self, root: Ino, from: MdsRank, content: &Content, record: Option<&SubtreeRecord>) -> Claim {
         let hold = |root: Ino| self.cache.subtrees.hold(root);
         let is_leaving = |root: Ino| matches!(hold(root), Some(Hold::Settling | Hold::Leaving));
         let (here, authority) = (hold(root), self.cache.authority(root));
@@ -139,8 +143,17 @@ impl Rank {
                 _ => Claim::Gone,
             };
         }
+        // What is around it, or below, is on its way too.
+        let is_near = |other: &Ino| {
+            let record = self.cache.subtrees.record(*other);
+            content.record.is_below(*other) || record.is_some_and(|record| record.is_below(root))
+        };
         let around_leaves = matches!(authority, Ok(Auth::Frozen(around)) if is_leaving(around));
-        match around_leaves || self.passes_on() {
+        // Otherwise it would be a part of what stays after all.
+        let may_leave = |ino: Ino| hold(ino) == Some(Hold::Settling);
+        let around_leaves = around_leaves || content.record.prefix.iter().any(|e| may_leave(e.inode.ino));
+        let has_others = self.migration.imports.keys().chain(self.migration.merges.keys()).any(is_near);
+        match around_leaves || has_others || self.passes_on() {
             true => Claim::NotYet,
             false => Claim::New,
         }
@@ -252,18 +265,43 @@ impl Rank {
             cache.locks.claim(client, ino, (&posix, &flock));
         }
         let is_merged = matches!(cache.authority(record.dir.ino), Ok(Auth::Here));
-        let last = if is_merged { self.embed(root) } else { env.journal().last() };
+        let joins = cache.own_within(root);
+        if is_merged {
+            self.embed(root);
+        }
+        for other in joins.iter().copied() {
+            self.join(other);
+        }
+        let last = self.env.journal().last();
         self.env.want_durable(last);
-        let import = Import { from, is_merged, step: Step::Journal(last), caps: handed, taken };
+        let import = Import { from, is_merged, joins, step: Step::Journal(last), caps: handed, taken };
         self.migration.imports.insert(root, import);
         self.migration.look_at = self.env.now();
+    }
+
+    /// A subtree of this rank becomes part of one that comes.
+    fn join(&mut self, root: Ino) {
+        let Some(record) = self.cache.subtrees.record(root).cloned() else { return };
+        let data = self.cache.inodes[&root.head()].data.clone();
+        self.cache.subtrees.set(root, Hold::Arriving);
+        self.cache.put_root(data, &record);
+        self.embed(root);
+    }
+
+    /// Removes what the predecessor may have left of roots that are none any more.
+    pub(in crate::rank) fn drop_joined_bases(&mut self) {
+        for root in std::mem::take(&mut self.migration.joined) {
+            if self.cache.subtrees.hold(root).is_none() && !root.is_base() {
+                drop_base(&mut self.env, &mut self.cache, root);
+            }
+        }
     }
 
     /// Puts the root of a subtree into its entry again, if it has one; returns the event.
     pub(super) fn embed(&mut self, root: Ino) -> Lsn {
         let Self { env, cache, sessions, .. } = self;
         let update = cache.update(cache.inodes[&root.head()].data.clone());
-        commit(env, cache, sessions, "subtree joins", vec![update])
+        commit(env, cache, sessions, JOINS, vec![update])
     }
 
     pub(super) fn advance_imports(&mut self) -> bool {
@@ -277,7 +315,7 @@ impl Rank {
             }
             import.step = Step::Write;
             if import.is_merged {
-                self.write_record(root, None, Write::Arrive);
+                self.write_arrival(root, None);
                 continue;
             }
             let bytes = Writer::encode(&self.cache.inodes[&root.head()].data);
@@ -288,20 +326,38 @@ impl Rank {
         false
     }
 
+    /// Writes or removes the record of a subtree that has come, and removes those of others that are part of
+    /// it.
+    fn write_arrival(&mut self, root: Ino, record: Option<&SubtreeRecord>) {
+        let joins = self.migration.imports.get(&root).map_or(Vec::new(), |import| import.joins.clone());
+        self.write_records(root, record, joins, Write::Arrive);
+    }
+
     /// Writes the record of a subtree, or removes it.
     pub(super) fn write_record(&mut self, root: Ino, record: Option<&SubtreeRecord>, why: Write) {
-        let op = match record {
-            Some(record) => ObjOp::OmapSet(BTreeMap::from([(subtree_key(root), Writer::encode(record))])),
-            None => ObjOp::OmapRemove(vec![subtree_key(root)]),
-        };
-        let id = self.env.start_metadata_io(names::partition(), vec![ObjOp::Create, op], IoWhy::Partition);
+        self.write_records(root, record, Vec::new(), why);
+    }
+
+    fn write_records(&mut self, root: Ino, record: Option<&SubtreeRecord>, gone: Vec<Ino>, why: Write) {
+        let mut ops = vec![ObjOp::Create];
+        let mut gone: Vec<Vec<u8>> = gone.into_iter().map(subtree_key).collect();
+        match record {
+            Some(record) => {
+                ops.push(ObjOp::OmapSet(BTreeMap::from([(subtree_key(root), Writer::encode(record))])));
+            }
+            None => gone.push(subtree_key(root)),
+        }
+        if !gone.is_empty() {
+            ops.push(ObjOp::OmapRemove(gone));
+        }
+        let id = self.env.start_metadata_io(names::partition(), ops, IoWhy::Partition);
         self.migration.writes.insert(id, (root, why));
     }
 
     /// The root's inode is stored.
     pub(super) fn root_stored(&mut self, root: Ino) {
         let record = self.cache.subtrees.record(root).cloned().map(settled);
-        self.write_record(root, record.as_ref(), Write::Arrive);
+        self.write_arrival(root, record.as_ref());
     }
 
     /// The record says that the subtree is this rank's: clients hear of it, and operations go on.
@@ -314,6 +370,10 @@ impl Rank {
         }
         if import.is_merged && !root.is_base() {
             drop_base(env, cache, root);
+        }
+        for other in import.joins.iter().copied() {
+            cache.subtrees.remove(other);
+            drop_base(env, cache, other);
         }
         let former: BTreeMap<(u64, u64), &HandedCap> =
             import.caps.iter().map(|cap| ((cap.ino, cap.client), cap)).collect();
@@ -332,7 +392,9 @@ impl Rank {
         cache.subtree(root).into_iter().chain(roots).for_each(|ino| env.due(Due::InodeLoaded(ino)));
         env.log(Level::Info, "subtree_imported", format!("subtree {root} of rank {}", import.from));
         self.answer_taken(root, import.from, import.is_merged, import.taken);
-        self.tell_authority(root);
+        for other in import.joins.into_iter().chain([root]) {
+            self.tell_authority(other);
+        }
         self.partition_changed(false);
     }
 

@@ -36,6 +36,7 @@ use node::Level;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::Now;
+use wire::Reader;
 
 /// Time after which another rank is asked again.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -104,16 +105,22 @@ impl Rank {
 
     /// Records were read. If that failed, what they were read for is repeated.
     pub(super) fn partition_read(&mut self, id: IoId, result: IoResult) {
-        let Some(read) = self.migration.reads.remove(&id) else { return };
-        let Some(ObjReply::Omap(entries, _)) = result.ok().and_then(|replies| replies.into_iter().next())
-        else {
-            return;
-        };
+        let Some(read) = self.migration.reads.remove(&id).filter(|_| self.is_active()) else { return };
+        let reply = result.ok().and_then(|replies| replies.into_iter().next());
+        if let Read::Root(root, ino) = read {
+            let data = match &reply {
+                Some(ObjReply::Data(bytes)) => Reader::new(bytes).get().ok(),
+                _ => None,
+            };
+            return self.foreign_root_read(root, ino, data);
+        }
+        let Some(ObjReply::Omap(entries, _)) = reply else { return };
         match (decode_records(&entries), read) {
             (Ok(records), Read::News(asked)) => self.learn(asked, records),
             (Ok(records), Read::Check(from, below, m)) => {
                 self.checked(from, below.as_ref(), &m, records.get(&Ino(m.root)));
             }
+            (Ok(_), Read::Root(..)) => {}
             (Err(e), _) => {
                 let text = format!("the partition (mds_partition) can't be read: {e}");
                 self.env.log(Level::Warn, "damaged_partition_seen", text);

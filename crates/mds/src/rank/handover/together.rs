@@ -26,7 +26,8 @@ impl Rank {
         };
         let own = own(&self.env);
         // Each rank needs its own directory of strays, which another may have since it stopped, or needed it.
-        let is_ours = own < holder || there == Ino::stray(own.0 as u32);
+        let is_ours = own < holder && self.migration.stopping.is_none();
+        let is_ours = is_ours || there == Ino::stray(own.0 as u32);
         if !is_ours {
             // If it can't be now, the operation asks again when something has changed.
             if let Err(why) = self.start_export(here, holder)

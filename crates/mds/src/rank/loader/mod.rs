@@ -211,6 +211,15 @@ impl Loader {
             let op = ObjOp::Read { offset: 0, len: 0 };
             return self.fetch(env, names::base_object(ino.ino), op, need, Step::Base);
         }
+        // The entry of a subtree's root is older than what its rank has stored.
+        if let Some(record) = cache.subtrees.record(ino.ino).filter(|record| record.from.is_none()) {
+            let above = record.dir.inode();
+            if !cache.inodes.contains_key(&above) && !self.waits_for(&need, above) {
+                return self.start(env, cache, Need::Inode(above), None, Some(need));
+            }
+            let op = ObjOp::Read { offset: 0, len: 0 };
+            return self.fetch(env, names::base_object(ino.ino), op, need, Step::Base);
+        }
         match cache.index.get(&ino.ino).map(|change| change.value.clone()) {
             Some(Some(back)) => self.follow_back_pointer(env, cache, need, &back),
             Some(None) => self.finish(env, cache, &need),

@@ -154,7 +154,10 @@ fn take_base(env: &mut Env, cache: &mut Cache, ino: InodeKey, answer: Answer) ->
         Answer::Found(ObjReply::Data(bytes)) if bytes.is_empty() => return End::default(),
         Answer::Found(ObjReply::Data(bytes)) => match Reader::new(&bytes).get::<InodeData>() {
             Ok(data) => {
-                cache.loaded_base(data);
+                match cache.subtrees.record(ino.ino).cloned() {
+                    Some(record) if !ino.ino.is_base() => cache.loaded_root(data, &record),
+                    _ => cache.loaded_base(data),
+                }
                 return End::default();
             }
             Err(e) => e.to_string(),

@@ -136,12 +136,19 @@ impl Ops {
     /// for anything else, which may not be here any more.
     pub fn partition_changed(&mut self, all: bool) {
         for (id, op) in &mut self.ops {
-            let waits = |need: &Need| need.is_of_ranks() || matches!(need, Need::Thaw(_));
-            if !op.needs.is_empty() && (all || op.needs.iter().any(waits)) {
+            if !op.needs.is_empty() && (all || op.needs.iter().any(Need::is_of_ranks)) {
                 op.needs.clear();
                 self.ready.push_back(*id);
             }
         }
+    }
+
+    /// Resumes operations that did not find an inode: other ranks have stored what they have.
+    pub fn all_is_stored(&mut self, ino: InodeKey) {
+        for op in self.ops.values_mut().filter(|op| op.needs.contains(&Need::Sought(ino))) {
+            op.sought.insert(ino);
+        }
+        self.wake_for(&Need::Sought(ino));
     }
 
     /// Resumes operations that waited for journal space.

@@ -19,6 +19,8 @@ pub(super) struct Op {
     pub touched: BTreeSet<InodeKey>,
     /// Inodes that turned out not to exist (`ESTALE`), or can't be read.
     pub missing: BTreeMap<InodeKey, Errno>,
+    /// Of these it has waited until all ranks have stored what they have.
+    pub sought: BTreeSet<InodeKey>,
     /// True if an entry or a page that it needs can't be read.
     pub is_on_damage: bool,
     /// Parts of directories that are cached without gaps since its last run.
@@ -37,6 +39,7 @@ impl Op {
             needs: BTreeSet::new(),
             touched: BTreeSet::new(),
             missing: BTreeMap::new(),
+            sought: BTreeSet::new(),
             is_on_damage: false,
             pages: Vec::new(),
             last_run: 0,

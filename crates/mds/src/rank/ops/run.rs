@@ -58,6 +58,7 @@ impl Ops {
             .with_async(session.async_work(), &earlier)
             .with_promises(promises)
             .with_snapshots(snap_id, has_absent)
+            .with_sought(&op.sought)
             .at(env.stamp());
         let result = match ops::prepare(&cx) {
             Ok(plan) if cx.must_wait(&plan) => Err(Need::Promised.into()),

@@ -91,9 +91,10 @@ impl Strays {
         }
     }
 
-    /// A directory of strays is another rank's.
-    pub fn dir_left(&mut self, dir: Ino) {
-        self.next_page.remove(&dir);
+    /// A subtree with these inodes is another rank's.
+    pub fn subtree_left(&mut self, root: Ino, inodes: &[InodeKey]) {
+        self.next_page.remove(&root);
+        inodes.iter().for_each(|ino| self.forget(*ino));
     }
 
     /// An inode was changed, loaded or released: notes what is to be done about its objects.

@@ -80,9 +80,10 @@ impl WriteBack {
         self.ino_dirty = self.ino_dirty.map(|dirty| dirty.max(segment));
     }
 
-    /// Writes back everything that is journaled so far.
-    pub fn flush(&mut self, env: &mut Env) {
+    /// Writes back everything that is journaled so far. Returns the last segment that expires with it.
+    pub fn flush(&mut self, env: &mut Env) -> Segment {
         self.flush_to = env.end_segment();
+        self.flush_to
     }
 
     /// Writes back everything up to a segment, so that it expires.
