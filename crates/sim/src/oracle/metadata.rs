@@ -175,6 +175,8 @@ impl Stored {
                     && key.is_head()
                 {
                     self.index.insert(inode.ino, (dir.ino, key.name.to_vec()));
+                    // The root of a subtree that became part of the one around it.
+                    self.bases.remove(&inode.ino);
                 }
                 self.changed.entry(dir).or_default().insert(key, value.map(|dentry| *dentry));
             }
