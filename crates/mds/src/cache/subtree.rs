@@ -199,9 +199,9 @@ impl Cache {
         }
     }
 
-    /// Renews the copy of the root of another rank's subtree.
+    /// Renews the copy of the root of another rank's subtree, or of the file system.
     pub fn renew_copy(&mut self, data: InodeData) {
-        if self.subtrees.is_foreign_root(data.ino)
+        if matches!(self.authority(data.ino), Ok(Auth::Rank(_)))
             && let Some(place) = self.inodes.get(&data.key()).map(|inode| inode.place.clone())
         {
             self.put_copy(data, place, SnapId(0));

@@ -67,9 +67,11 @@ impl Rank {
     /// Reads the roots of other ranks' subtrees of which there are copies: their fragments may have changed.
     fn read_foreign_roots(&mut self, ino: Ino) -> BTreeSet<Ino> {
         let foreign = self.cache.subtrees.iter().filter(|(_, hold, _)| matches!(hold, Hold::Foreign(_)));
-        let cached =
-            foreign.map(|(root, ..)| root).filter(|root| self.cache.inodes.contains_key(&root.head()));
-        let roots: BTreeSet<Ino> = cached.collect();
+        // The root of the file system is rank 0's.
+        let top = (self.env.cfg().rank != 0).then_some(Ino::ROOT);
+        let foreign = foreign.map(|(root, ..)| root).chain(top);
+        let roots: BTreeSet<Ino> =
+            foreign.filter(|root| self.cache.inodes.contains_key(&root.head())).collect();
         for root in roots.iter().copied() {
             let whole = vec![ObjOp::Read { offset: 0, len: 0 }];
             let id = self.env.start_metadata_io(names::base_object(root), whole, IoWhy::PartitionRead);
