@@ -143,17 +143,15 @@ impl Rank {
                 _ => Claim::Gone,
             };
         }
-        // What is around it, or below, is on its way too.
         let is_near = |other: &Ino| {
             let record = self.cache.subtrees.record(*other);
             content.record.is_below(*other) || record.is_some_and(|record| record.is_below(root))
         };
         let around_leaves = matches!(authority, Ok(Auth::Frozen(around)) if is_leaving(around));
-        // Otherwise it would be a part of what stays after all.
-        let may_leave = |ino: Ino| hold(ino) == Some(Hold::Settling);
-        let around_leaves = around_leaves || content.record.prefix.iter().any(|e| may_leave(e.inode.ino));
-        let has_others = self.migration.imports.keys().chain(self.migration.merges.keys()).any(is_near);
-        match around_leaves || has_others || self.passes_on() {
+        // What settles may stay. Then this would be a root of its own in a subtree of the same rank.
+        let may_stay = content.record.prefix.iter().any(|e| hold(e.inode.ino) == Some(Hold::Settling));
+        let others_come = self.migration.imports.keys().chain(self.migration.merges.keys()).any(is_near);
+        match around_leaves || may_stay || others_come || self.passes_on() {
             true => Claim::NotYet,
             false => Claim::New,
         }
