@@ -15,9 +15,12 @@ use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use maps::{MdsRank, SnapId};
 use msgs::{ClientRequest, FilePath, MdsOp, cap};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wire::Errno;
 use wire::Utime;
+
+/// An inode that was sought so often does not exist.
+const MOST_SEEKS: u32 = 4;
 
 /// The view of one run of an operation.
 pub struct Cx<'a> {
@@ -36,7 +39,7 @@ pub struct Cx<'a> {
     /// Time of the operation.
     pub now: Utime,
     missing: &'a BTreeMap<InodeKey, Errno>,
-    sought: Option<&'a BTreeSet<InodeKey>>,
+    sought: Option<&'a BTreeMap<InodeKey, u32>>,
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
     async_work: AsyncWork,
@@ -182,8 +185,8 @@ impl<'a> Cx<'a> {
         self.has_absent
     }
 
-    /// Adds the inodes for which the operation has waited until other ranks had stored what they have.
-    pub fn with_sought(mut self, sought: &'a BTreeSet<InodeKey>) -> Self {
+    /// Adds how often the operation has waited for an inode until other ranks had stored what they have.
+    pub fn with_sought(mut self, sought: &'a BTreeMap<InodeKey, u32>) -> Self {
         self.sought = Some(sought);
         self
     }
@@ -312,7 +315,9 @@ impl<'a> Cx<'a> {
     /// An inode that is not where the inode index says: another rank may have it in its journal.
     fn unless_elsewhere(&self, ino: InodeKey, errno: Errno) -> Stop {
         let subtrees = &self.cache.subtrees;
-        let has_waited = self.sought.is_some_and(|sought| sought.contains(&ino));
+        // It may move again just then.
+        let seeks = self.sought.and_then(|sought| sought.get(&ino)).copied().unwrap_or_default();
+        let has_waited = seeks >= MOST_SEEKS;
         let is_certain = errno != Errno::ESTALE || subtrees.is_sole() || has_waited;
         if is_certain { errno.into() } else { Need::Sought(ino).into() }
     }

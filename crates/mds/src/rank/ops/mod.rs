@@ -146,7 +146,7 @@ impl Ops {
     /// Resumes operations that did not find an inode: other ranks have stored what they have.
     pub fn all_is_stored(&mut self, ino: InodeKey) {
         for op in self.ops.values_mut().filter(|op| op.needs.contains(&Need::Sought(ino))) {
-            op.sought.insert(ino);
+            *op.sought.entry(ino).or_default() += 1;
         }
         self.wake_for(&Need::Sought(ino));
     }

@@ -19,8 +19,8 @@ pub(super) struct Op {
     pub touched: BTreeSet<InodeKey>,
     /// Inodes that turned out not to exist (`ESTALE`), or can't be read.
     pub missing: BTreeMap<InodeKey, Errno>,
-    /// Of these it has waited until all ranks have stored what they have.
-    pub sought: BTreeSet<InodeKey>,
+    /// How often it has waited for these until all ranks had stored what they had.
+    pub sought: BTreeMap<InodeKey, u32>,
     /// True if an entry or a page that it needs can't be read.
     pub is_on_damage: bool,
     /// Parts of directories that are cached without gaps since its last run.
@@ -39,7 +39,7 @@ impl Op {
             needs: BTreeSet::new(),
             touched: BTreeSet::new(),
             missing: BTreeMap::new(),
-            sought: BTreeSet::new(),
+            sought: BTreeMap::new(),
             is_on_damage: false,
             pages: Vec::new(),
             last_run: 0,
