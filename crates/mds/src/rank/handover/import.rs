@@ -210,7 +210,8 @@ impl Rank {
             let has_session = sessions.get(client).is_some();
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
             let others = inode.held_by_others(Some(client.into()));
-            let is_new = !inode.caps.contains_key(client);
+            // What an absent client may hold here is what the other rank says.
+            let is_new = inode.caps.get(client).is_none_or(|cap| cap.is_presumed);
             if is_new && conflicts(others) & cap.held != 0 {
                 continue;
             }
