@@ -228,7 +228,7 @@ impl Rank {
     /// Tells the other rank what clients hold, unless some are absent that may hold something.
     fn hand_over(&mut self, root: Ino) {
         let next = self.env.now() + REPEAT_AFTER;
-        let has_absent = self.reconnect.has_absent() || self.client_replay.has_clients();
+        let has_absent = self.has_absent_clients();
         let Some(export) = self.migration.exports.get_mut(&root) else { return };
         let to = export.to;
         export.step = Step::Hand(next);

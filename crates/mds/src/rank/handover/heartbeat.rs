@@ -20,7 +20,7 @@ impl Rank {
         if !self.is_active() {
             return;
         }
-        let has_absent = self.reconnect.has_absent() || self.client_replay.has_clients();
+        let has_absent = self.has_absent_clients();
         let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
         let roots: Vec<u64> = own.map(|(root, ..)| root.0).collect();
         for rank in self.migration.ranks.keys().copied().collect::<Vec<_>>() {

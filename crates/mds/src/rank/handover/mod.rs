@@ -46,6 +46,16 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 const STAY: Duration = Duration::from_secs(5);
 
 impl Rank {
+    /// The directory of strays that this rank needs, whoever holds it.
+    fn own_strays(&self) -> Ino {
+        Ino::stray(self.env.cfg().rank)
+    }
+
+    /// True if clients may hold, or be promised, what this rank does not know yet.
+    fn has_absent_clients(&self) -> bool {
+        self.reconnect.has_absent() || self.client_replay.has_clients()
+    }
+
     /// Notes which other ranks there are.
     pub fn set_ranks(&mut self, now: Now, ranks: BTreeMap<MdsRank, RankStatus>) {
         self.env.set_now(now);

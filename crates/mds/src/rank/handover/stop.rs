@@ -5,10 +5,9 @@ use super::Rank;
 use crate::authority::{Auth, Hold};
 use crate::rank::effect::{Effect, Stage};
 use crate::rank::env::Due;
-use crate::rank::migration::{Stopping, own};
+use crate::rank::migration::Stopping;
 use crate::types::{ClientId, Need};
 use fsfmt::Ino;
-use maps::MdsRank;
 use node::Level;
 use stdx::Now;
 
@@ -56,7 +55,7 @@ impl Rank {
     /// What this rank still has the authority over.
     fn subtrees_left(&self) -> impl Iterator<Item = Ino> {
         let own = self.cache.subtrees.iter().filter(|(_, hold, _)| !matches!(hold, Hold::Foreign(_)));
-        let strays = Ino::stray(own_number(self));
+        let strays = self.own_strays();
         let has_strays = self.cache.subtrees.hold(strays).is_none();
         own.map(|(root, ..)| root).chain(has_strays.then_some(strays))
     }
@@ -84,8 +83,7 @@ impl Rank {
 
     /// Closes the sessions; true if there is none any more.
     fn close_sessions(&mut self) -> bool {
-        let is_repeating = self.reconnect.has_absent() || self.client_replay.has_clients();
-        if is_repeating || !self.ops.is_empty() {
+        if self.has_absent_clients() || !self.ops.is_empty() {
             return false;
         }
         let is_done =
@@ -95,9 +93,4 @@ impl Rank {
         }
         self.sessions.clients().is_empty()
     }
-}
-
-fn own_number(rank: &Rank) -> u32 {
-    let MdsRank(number) = own(&rank.env);
-    number as u32
 }

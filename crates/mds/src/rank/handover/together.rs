@@ -27,7 +27,7 @@ impl Rank {
         let own = own(&self.env);
         // Each rank needs its own directory of strays, which another may have since it stopped, or needed it.
         let is_ours = own < holder && self.migration.stopping.is_none();
-        let is_ours = is_ours || there == Ino::stray(own.0 as u32);
+        let is_ours = is_ours || there == self.own_strays();
         if !is_ours {
             // If it can't be now, the operation asks again when something has changed.
             if let Err(why) = self.start_export(here, holder)
@@ -67,10 +67,9 @@ impl Rank {
 
     /// Another rank needs a subtree of this one.
     pub(super) fn recalled(&mut self, from: MdsRank, root: Ino) {
-        let own_strays = Ino::stray(own(&self.env).0 as u32);
         match self.cache.subtrees.hold(root) {
             Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => {}
-            hold if hold == Some(Hold::Own) || hold.is_none() && root == own_strays => {
+            hold if hold == Some(Hold::Own) || hold.is_none() && root == self.own_strays() => {
                 if let Err(why) = self.start_export(root, from)
                     && why != BUSY
                 {
