@@ -136,20 +136,24 @@ impl Cache {
         })
     }
 
-    /// A directory above a subtree that is this rank's, and has to be cached before the subtree comes.
+    /// The lowest directory above a subtree that is this rank's, if it is not cached: it has to be, with all
+    /// above it, before the subtree comes.
     pub fn missing_above(&self, record: &SubtreeRecord) -> Option<InodeKey> {
         let own = self.above(record).filter(|(_, is_ours)| *is_ours);
-        own.map(|(entry, _)| entry.inode.ino.head()).find(|ino| !self.inodes.contains_key(ino))
+        let lowest = own.map(|(entry, _)| entry.inode.ino.head()).last();
+        lowest.filter(|ino| !self.inodes.contains_key(ino))
     }
 
-    /// A directory below the root of a subtree that leads to another one, and is not cached.
-    pub fn missing_between(&self, root: Ino) -> Option<InodeKey> {
+    /// The root of a subtree and the directories below it that lead to others, if they are not cached. The
+    /// rest of them stays while these are loaded.
+    pub fn missing_between(&self, root: Ino) -> BTreeSet<InodeKey> {
         let below = self.subtrees.below(root).filter_map(|(other, _)| self.subtrees.record(other));
         let between = below.flat_map(|record| {
             let names = record.prefix.iter().map(|entry| entry.inode.ino);
             names.skip_while(|ino| *ino != root).skip(1)
         });
-        between.map(Ino::head).find(|ino| !self.inodes.contains_key(ino))
+        let needed = between.chain(Some(root).filter(|root| !root.is_base())).map(Ino::head);
+        needed.filter(|ino| self.inode(*ino).is_err()).collect()
     }
 
     /// The roots of this rank's own subtrees that are part of the subtree of `root`, once that is here.

@@ -5,7 +5,7 @@ use super::open_flags;
 use super::path::{base, components};
 use super::plan::Plan;
 use super::promises::Promises;
-use crate::authority::Auth;
+use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Dir, Inode, SlotLink};
 use crate::config::RankConfig;
 use crate::page::Page;
@@ -214,13 +214,25 @@ impl<'a> Cx<'a> {
         let authority = self.cache.authority(ino).map_err(|need| self.unless_missing(need))?;
         let there = match authority {
             Auth::Here => return Ok(()),
-            Auth::Frozen(root) => return Err(Need::Thaw(root).into()),
+            Auth::Frozen(root) => match self.leaves_to(root) {
+                // It is handed over only once nothing is repeated here any more.
+                Some(rank) if self.is_replay() || is_async(self.request) => {
+                    return Err(Need::Remote(rank).into());
+                }
+                _ => return Err(Need::Thaw(root).into()),
+            },
             Auth::Rank(rank) => rank,
         };
         match self.here.get() {
             None => Err(Need::Remote(self.nearer(there)).into()),
             Some(here) => Err(Need::Together { here, there: self.cache.root_of(ino)? }.into()),
         }
+    }
+
+    /// The rank that a subtree is being handed over to.
+    fn leaves_to(&self, root: Ino) -> Option<MdsRank> {
+        let is_leaving = self.cache.subtrees.hold(root) == Some(Hold::Leaving);
+        self.cache.subtrees.record(root).filter(|_| is_leaving).map(|record| record.rank)
     }
 
     /// The rank to ask about the request, of which another one has what leads there.

@@ -4,7 +4,7 @@ use super::env::Env;
 use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
 use crate::types::{IoId, Lsn, Segment};
-use fsfmt::{Event, Ino, InodeKey, Update};
+use fsfmt::{Event, Ino, InodeKey, SubtreeRecord, Update};
 use maps::MdsRank;
 use peer::{HandedCap, MdsHandOver, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,8 +59,29 @@ pub(super) enum Read {
     News(BTreeMap<Ino, Option<Hold>>),
     /// The root of another rank's subtree, for an inode that is not found.
     Root(Ino, Ino),
-    /// Because this rank hands a subtree over; with what is known of others below it.
-    Check(MdsRank, Option<BTreeMap<Ino, Hold>>, Box<MdsHandOver>),
+    /// Because another rank hands a subtree over.
+    Check(Offer),
+}
+
+/// A subtree that another rank hands over to this one.
+#[derive(Debug)]
+pub(super) struct Offer {
+    pub from: MdsRank,
+    pub message: Box<MdsHandOver>,
+    /// What was known of others below it when it came; none if this rank was handing one of these over.
+    pub below: Option<BTreeMap<Ino, Hold>>,
+    /// The inodes that it needs were loaded: those that are not cached do not exist.
+    pub is_loaded: bool,
+}
+
+/// What waits for inodes to be loaded, and goes on with the end of the last of these loads: they may be
+/// evicted right after it.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// A subtree that is handed over to this rank, with its record.
+    Offer(Offer, Option<SubtreeRecord>),
+    /// A subtree that this rank hands over.
+    Export,
 }
 
 /// Migrations, and what makes them.
@@ -77,6 +98,8 @@ pub(super) struct Migration {
     pub unconfirmed: BTreeSet<MdsRank>,
     pub exports: BTreeMap<Ino, Export>,
     pub imports: BTreeMap<Ino, Import>,
+    /// What waits for loads, by the subtree's root, with the inodes that are being loaded.
+    pub waiting: BTreeMap<Ino, (BTreeSet<InodeKey>, Waiting)>,
     /// Subtrees of this rank that become part of the one around them again, with the event that must be
     /// durable before, until it is.
     pub merges: BTreeMap<Ino, Option<Lsn>>,
@@ -94,8 +117,6 @@ pub(super) struct Migration {
     pub pinned: BTreeSet<Ino>,
     /// Subtrees that operations needed here: until this instant they stay.
     pub stay: BTreeMap<Ino, Instant>,
-    /// The subtree of which inodes are being loaded because it was handed over once more.
-    pub loaded_for: Option<Ino>,
     pub stopping: Option<Stopping>,
     /// Roots that have become part of the subtrees around them, by the journal of the predecessor.
     pub joined: BTreeSet<Ino>,
@@ -105,8 +126,7 @@ pub(super) struct Migration {
 impl Migration {
     /// True if no subtree is on its way.
     pub fn is_idle(&self) -> bool {
-        let checks = self.reads.values().any(|read| matches!(read, Read::Check(..)));
-        let is_certain = self.unconfirmed.is_empty() && !checks;
+        let is_certain = self.unconfirmed.is_empty() && self.offers().next().is_none();
         is_certain && self.exports.is_empty() && self.imports.is_empty() && self.merges.is_empty()
     }
 
@@ -152,9 +172,22 @@ impl Migration {
         }
     }
 
-    /// True while the record of a subtree is being read that is handed over to this rank.
+    /// Subtrees that are handed over to this rank, and of which something is being read first.
+    fn offers(&self) -> impl Iterator<Item = &Offer> {
+        let checks = self.reads.values().filter_map(|read| match read {
+            Read::Check(offer) => Some(offer),
+            _ => None,
+        });
+        let waiting = self.waiting.values().filter_map(|(_, waiting)| match waiting {
+            Waiting::Offer(offer, _) => Some(offer),
+            Waiting::Export => None,
+        });
+        checks.chain(waiting)
+    }
+
+    /// True while something is being read because a subtree is handed over to this rank.
     pub fn is_checking(&self, root: Ino) -> bool {
-        self.reads.values().any(|read| matches!(read, Read::Check(_, _, m) if m.root == root.0))
+        self.offers().any(|offer| offer.message.root == root.0)
     }
 
     /// True if a rank serves clients.

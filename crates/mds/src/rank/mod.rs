@@ -363,6 +363,9 @@ impl Rank {
         self.trimming.loaded(env, cache, sessions, loaded);
         self.scrub.loaded(env, cache, sessions, loaded);
         self.ops.loaded(cache, loaded);
+        if let Need::Inode(ino) = loaded.need {
+            self.loaded_for_migration(ino);
+        }
     }
 
     /// Entries used since this run must stay in the cache.

@@ -30,9 +30,15 @@ impl Ranks {
 
     /// So many ranks, and a client that has a session with each.
     pub fn of(seed: u64, count: u32) -> Self {
+        Self::of_size(seed, count, MdsOptions::default().cache_inodes)
+    }
+
+    /// The same, with so many inodes in the cache of each rank.
+    pub fn of_size(seed: u64, count: u32, cache_inodes: usize) -> Self {
+        let options = MdsOptions { cache_inodes, ..MdsOptions::default() };
         let (mut worlds, mut objects) = (Vec::new(), BTreeMap::new());
         for rank in 0..count {
-            let mut w = World::of_rank(seed + u64::from(rank), MdsOptions::default(), rank, objects);
+            let mut w = World::of_rank(seed + u64::from(rank), options.clone(), rank, objects);
             w.connect(A);
             objects = std::mem::take(&mut w.objects);
             worlds.push(w);

@@ -6,9 +6,8 @@ use crate::cache::Inode;
 use crate::cap::Cap;
 use crate::rank::caps::Caps;
 use crate::rank::effect::Effect;
-use crate::rank::env::Due;
-use crate::rank::migration::{BUSY, Export, ExportStep as Step, Write, own};
-use crate::types::{ClientId, Lsn, Need};
+use crate::rank::migration::{BUSY, Export, ExportStep as Step, Waiting, Write, own};
+use crate::types::{ClientId, Lsn};
 use fsfmt::{Dentry, Ino, InodeData, InodeKey, Link, SubtreeRecord};
 use maps::MdsRank;
 use msgs::{CapBody, CapPeer, ClientCaps, cap, cap_op};
@@ -121,6 +120,10 @@ impl Rank {
                 },
                 Step::Record | Step::Stay => {}
                 Step::Hand(_) if self.has_stopped(root, to) => self.take_back(root),
+                Step::Hand(_) if self.has_joined(root) => {
+                    self.migration.exports.remove(&root);
+                    self.pass_on(root.head());
+                }
                 Step::Hand(at) if self.env.now() >= at => self.hand_over(root),
                 Step::Hand(_) => {}
             }
@@ -175,6 +178,10 @@ impl Rank {
         }
         if !self.fragments.is_idle() {
             return Some("a directory that is being split or joined");
+        }
+        // They may repeat requests that are to be carried out here.
+        if self.has_absent_clients() {
+            return Some("absent clients to come back");
         }
         let Self { env, cache, strays, write_back, accounting, .. } = self;
         let mut delay = None;
@@ -232,17 +239,24 @@ impl Rank {
         let Some(export) = self.migration.exports.get_mut(&root) else { return };
         let to = export.to;
         export.step = Step::Hand(next);
-        if !root.is_base() && !self.cache.inodes.contains_key(&root.head()) {
-            return self.env.due(Due::Load(Need::Inode(root.head()), None));
-        }
         if has_absent || !self.migration.is_active(to) {
             return;
         }
         // The other rank knows the directories that lead to other subtrees, but not as they are now.
-        if let Some(dir) = self.cache.missing_between(root) {
-            return self.env.due(Due::Load(Need::Inode(dir), None));
+        let missing = self.cache.missing_between(root);
+        if !missing.is_empty() {
+            return self.load_for(root, missing, Waiting::Export);
         }
-        if let Some(m) = self.content_of(root) {
+        self.send_content(root);
+    }
+
+    /// Sends the other rank what it has to take, if all that needs is cached.
+    pub(super) fn send_content(&mut self, root: Ino) {
+        let export = self.migration.exports.get(&root).filter(|export| export.is_handing());
+        if let Some(Export { to, .. }) = export.copied()
+            && self.cache.missing_between(root).is_empty()
+            && let Some(m) = self.content_of(root)
+        {
             self.env.effect(Effect::SendRank(to, m.into()));
         }
     }
@@ -291,6 +305,12 @@ impl Rank {
     fn has_stopped(&self, root: Ino, to: MdsRank) -> bool {
         let is_recorded = self.cache.subtrees.hold(root) == Some(Hold::Leaving);
         is_recorded && self.migration.knows_ranks && !self.migration.ranks.contains_key(&to)
+    }
+
+    /// True if a subtree of which clients claimed something here, and which another rank has, has become part
+    /// of the one around it since.
+    fn has_joined(&self, root: Ino) -> bool {
+        !root.is_base() && self.cache.subtrees.hold(root).is_none()
     }
 
     /// Writes the record of a subtree that stays here after all.

@@ -8,10 +8,10 @@ use crate::io::{IoWhy, ObjOp};
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
-use crate::rank::migration::{Import, ImportStep as Step, JOINS, Read, Write, own};
+use crate::rank::migration::{Import, ImportStep as Step, JOINS, Offer, Read, Waiting, Write, own};
 use crate::rank::sessions::Sessions;
 use crate::rank::stat;
-use crate::types::{ClientId, Lsn, Need};
+use crate::types::{ClientId, Lsn};
 use fsfmt::subtree_key;
 use fsfmt::tables::SessionRecord;
 use fsfmt::{Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, InodeKey, SubtreeRecord, names};
@@ -80,8 +80,8 @@ impl Rank {
         let root = Ino(m.root);
         let is_known = self.migration.imports.contains_key(&root) || self.migration.is_checking(root);
         if !is_known {
-            let below = self.settled_below(root);
-            self.read_records([root], Read::Check(from, below, Box::new(m.clone())));
+            let (message, below) = (Box::new(m.clone()), self.settled_below(root));
+            self.read_records([root], Read::Check(Offer { from, message, below, is_loaded: false }));
         }
     }
 
@@ -95,37 +95,42 @@ impl Rank {
     }
 
     /// The record of a subtree that another rank hands over was read.
-    pub(super) fn checked(
-        &mut self,
-        from: MdsRank,
-        below: Option<&BTreeMap<Ino, Hold>>,
-        m: &MdsHandOver,
-        record: Option<&SubtreeRecord>,
-    ) {
-        let root = Ino(m.root);
-        let content = match Content::decode(m) {
+    pub(super) fn checked(&mut self, offer: Offer, record: Option<&SubtreeRecord>) {
+        let (from, root) = (offer.from, Ino(offer.message.root));
+        let content = match Content::decode(&offer.message) {
             Ok(content) => content,
             Err(e) => {
                 let text = format!("rank {from} hands over subtree {root}, but not as it should: {e}");
                 return self.env.log(Level::Warn, "bad_message_seen", text);
             }
         };
-        let is_settled = below.is_some() && below == self.settled_below(root).as_ref();
-        match self.claim_on(root, from, &content, record) {
-            // Something below it has come or gone meanwhile.
-            Claim::New if !is_settled => {}
-            Claim::Older(is_merged) => self.take_again(root, from, &content, &m.caps, is_merged),
-            Claim::Gone => self.answer_taken(root, from, record.is_none(), Vec::new()),
-            Claim::New => {
-                if let Some(dir) = self.cache.missing_above(&content.record) {
-                    // It is handed over once more.
-                    return self.env.due(Due::Load(Need::Inode(dir), None));
-                }
-                self.learn_subtrees(root, &content.subtrees);
-                self.take_content(root, from, content, m.caps.clone());
-            }
-            Claim::NotYet => {}
+        let is_settled = offer.below.is_some() && offer.below == self.settled_below(root);
+        let claim = self.claim_on(root, from, &content, record);
+        let missing = match claim {
+            Claim::New => self.cache.missing_above(&content.record).into_iter().collect(),
+            Claim::Older(_) => self.missing_of(&offer.message.caps),
+            Claim::Gone | Claim::NotYet => BTreeSet::new(),
+        };
+        if !missing.is_empty() && !offer.is_loaded {
+            let offer = Offer { is_loaded: true, ..offer };
+            return self.load_for(root, missing, Waiting::Offer(offer, record.cloned()));
         }
+        match claim {
+            Claim::Older(is_merged) => self.take_again(root, from, &content, &offer.message.caps, is_merged),
+            Claim::Gone => self.answer_taken(root, from, record.is_none(), Vec::new()),
+            Claim::New if is_settled && missing.is_empty() => {
+                self.learn_subtrees(root, &content.subtrees);
+                self.take_content(root, from, content, offer.message.caps);
+            }
+            // It is handed over once more. Something below it has come or gone meanwhile, or what is above it
+            // can't be read.
+            Claim::New | Claim::NotYet => {}
+        }
+    }
+
+    /// The inodes of capabilities that are not cached. The others stay while these are loaded.
+    fn missing_of(&self, handed: &[HandedCap]) -> BTreeSet<InodeKey> {
+        handed.iter().map(|cap| Ino(cap.ino).head()).filter(|ino| self.cache.inode(*ino).is_err()).collect()
     }
 
     fn claim_on(&self, root: Ino, from: MdsRank, content: &Content, record: Option<&SubtreeRecord>) -> Claim {
@@ -195,14 +200,6 @@ impl Rank {
     ) {
         let ino_next = self.write_back.ino_next();
         let Self { env, cache, sessions, caps, .. } = self;
-        let missing: Vec<InodeKey> = handed.iter().map(|cap| Ino(cap.ino).head()).collect();
-        let missing = missing.into_iter().filter(|ino| !cache.inodes.contains_key(ino));
-        let missing: BTreeSet<InodeKey> = missing.collect();
-        if !missing.is_empty() && self.migration.loaded_for.replace(root) != Some(root) {
-            // It is handed over once more when they are here; those that are not by then are gone.
-            return missing.into_iter().for_each(|ino| env.due(Due::Load(Need::Inode(ino), None)));
-        }
-        self.migration.loaded_for = None;
         sessions.adopt(env, cache, content.sessions.clone(), ino_next);
         let mut taken = Vec::new();
         for cap in handed {

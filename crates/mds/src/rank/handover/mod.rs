@@ -26,14 +26,15 @@ mod together;
 
 use super::Rank;
 use super::effect::Stage;
-use super::migration::{RankStatus, Read, Write};
+use super::env::Due;
+use super::migration::{RankStatus, Read, Waiting, Write};
 use crate::authority::decode_records;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
-use crate::types::{IoId, RankPeer};
-use fsfmt::{Ino, names, subtree_key};
+use crate::types::{IoId, Need, RankPeer};
+use fsfmt::{Ino, InodeKey, names, subtree_key};
 use maps::MdsRank;
 use node::Level;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::Now;
 use wire::Reader;
@@ -91,6 +92,26 @@ impl Rank {
         is_found || exported || imported || merged
     }
 
+    /// Loads what is missing for a subtree on its way.
+    fn load_for(&mut self, root: Ino, missing: BTreeSet<InodeKey>, why: Waiting) {
+        missing.iter().for_each(|ino| self.env.due(Due::Load(Need::Inode(*ino), None)));
+        self.migration.waiting.insert(root, (missing, why));
+    }
+
+    /// An inode was loaded, or is not found: what waited for this one only goes on.
+    pub(in crate::rank) fn loaded_for_migration(&mut self, ino: InodeKey) {
+        let ended = self.migration.waiting.extract_if(.., |_, (missing, _)| {
+            missing.remove(&ino);
+            missing.is_empty()
+        });
+        for (root, (_, waiting)) in ended.collect::<Vec<_>>() {
+            match waiting {
+                Waiting::Offer(offer, record) => self.checked(offer, record.as_ref()),
+                Waiting::Export => self.send_content(root),
+            }
+        }
+    }
+
     /// A write of the partition is stored.
     pub(super) fn partition_written(&mut self, id: IoId) {
         let Some((root, write)) = self.migration.writes.remove(&id) else { return };
@@ -127,8 +148,9 @@ impl Rank {
         let Some(ObjReply::Omap(entries, _)) = reply else { return };
         match (decode_records(&entries), read) {
             (Ok(records), Read::News(asked)) => self.learn(asked, records),
-            (Ok(records), Read::Check(from, below, m)) => {
-                self.checked(from, below.as_ref(), &m, records.get(&Ino(m.root)));
+            (Ok(records), Read::Check(offer)) => {
+                let record = records.get(&Ino(offer.message.root));
+                self.checked(offer, record);
             }
             (Ok(_), Read::Root(..)) => {}
             (Err(e), _) => {
