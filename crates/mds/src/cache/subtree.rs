@@ -169,9 +169,15 @@ impl Cache {
     pub fn put_prefix(&mut self, record: &SubtreeRecord) {
         let copies = self.above(record).filter(|(_, is_ours)| !is_ours).map(|(entry, _)| entry);
         for entry in copies.collect::<Vec<_>>() {
-            let place = entry.dir.map(|dir| (dir, DentryKey::new(&entry.name)));
+            let place = entry.dir.map(|dir| self.place_now(dir, &entry.name));
             self.put_copy(entry.inode.clone(), place, SnapId(0));
         }
+    }
+
+    /// The place of a name that was in this fragment: the directory may have been split since.
+    fn place_now(&self, dir: DirFrag, name: &[u8]) -> Place {
+        let key = DentryKey::new(name);
+        (self.frag_of(dir.ino, key.hash).unwrap_or(dir), key)
     }
 
     /// Takes in the root of a subtree, under its name in the directory above. Directories of strays have no
@@ -180,10 +186,7 @@ impl Cache {
         if data.ino.is_base() {
             return self.put_copy(data, None, SnapId(0));
         }
-        let key = DentryKey::new(&record.name);
-        // The directory may have been split since.
-        let dir = self.frag_of(record.dir.ino, key.hash).unwrap_or(record.dir);
-        self.put_copy(data, Some((dir, key)), SnapId(0));
+        self.put_copy(data, Some(self.place_now(record.dir, &record.name)), SnapId(0));
     }
 
     /// Takes in an entry as another rank has it.

@@ -72,6 +72,7 @@ impl Rank {
         self.caps.end_sharing(env, cache);
         self.strays.every_second(cache);
         self.fragments.every_second(env, cache);
+        self.join_own();
         self.migrate_pinned();
         self.send_heartbeats();
         self.run();

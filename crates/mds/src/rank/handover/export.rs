@@ -102,6 +102,14 @@ impl Rank {
         self.migration.look_at = now;
     }
 
+    /// Passes on what clients claimed in a subtree and what is not in it any more: it has become part of
+    /// another, or an inode's name has moved.
+    fn pass_on_rest(&mut self) {
+        let held = self.cache.inodes.iter().filter(|(_, inode)| !inode.caps.is_empty());
+        let rest = held.map(|(ino, _)| *ino).filter(|ino| self.cache.is_fixed(*ino)).collect::<Vec<_>>();
+        rest.into_iter().for_each(|ino| self.pass_on(ino));
+    }
+
     pub(super) fn advance_exports(&mut self) -> bool {
         let mut has_changed = false;
         for root in self.migration.exports.keys().copied().collect::<Vec<_>>() {
@@ -122,7 +130,7 @@ impl Rank {
                 Step::Hand(_) if self.has_stopped(root, to) => self.take_back(root),
                 Step::Hand(_) if self.has_joined(root) => {
                     self.migration.exports.remove(&root);
-                    self.pass_on(root.head());
+                    self.pass_on_rest();
                 }
                 Step::Hand(at) if self.env.now() >= at => self.hand_over(root),
                 Step::Hand(_) => {}
@@ -346,6 +354,7 @@ impl Rank {
             return;
         }
         self.migration.exports.remove(&root);
+        let was_passed_on = self.cache.subtrees.hold(root) != Some(Hold::Leaving);
         let Self { env, cache, sessions, migration, .. } = self;
         let taken: BTreeMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();
         let inside = cache.subtree(root);
@@ -374,6 +383,9 @@ impl Rank {
         migration.pinned.remove(&root);
         self.strays.subtree_left(root, &inside);
         env.log(Level::Info, "subtree_exported", format!("subtree {root} is rank {from}'s now"));
+        if was_passed_on {
+            self.pass_on_rest();
+        }
         self.partition_changed(true);
     }
 }

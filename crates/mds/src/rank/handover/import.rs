@@ -222,6 +222,10 @@ impl Rank {
             taken.push(now);
             if is_new {
                 send_import(env, cache, sessions, from, (cap, now.id));
+                if cache.is_fixed(ino) {
+                    // Its name has moved on to another rank's directory since.
+                    env.due(Due::HeldElsewhere(ino));
+                }
             }
         }
         for (ino, client, [posix, flock]) in &content.locks {

@@ -4,7 +4,9 @@ use super::import::drop_base;
 use super::{ASKED_AGAIN_AFTER, Rank, STAY};
 use crate::authority::{Auth, Hold};
 use crate::rank::effect::Effect;
+use crate::rank::env::Due;
 use crate::rank::migration::{BUSY, Recall, Write, own};
+use crate::types::Need;
 use fsfmt::Ino;
 use maps::MdsRank;
 use node::Level;
@@ -13,6 +15,9 @@ use std::time::Duration;
 
 /// The time after which a subtree is not asked for any more that no operation has needed since.
 const WANTED_FOR: Duration = Duration::from_secs(5);
+
+/// Roots of this rank's subtrees that are loaded at once, to look what is around them.
+const MOST_LOADED: usize = 16;
 
 impl Rank {
     /// An operation needs two subtrees under one authority. Of two ranks the lower one gets both, so that two
@@ -125,6 +130,28 @@ impl Rank {
         self.migration.stay.insert(root, self.env.now() + STAY);
         self.tell_authority(root);
         self.partition_changed(false);
+    }
+
+    /// Joins subtrees of this rank to those around them that are its own too: one was about to leave when the
+    /// other came, and stayed.
+    pub(in crate::rank) fn join_own(&mut self) {
+        if !self.is_active() {
+            return;
+        }
+        let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
+        let own = own.filter_map(|(root, _, record)| Some((root, record?.dir.ino)));
+        let mut loads = 0;
+        for (root, dir) in own.filter(|(root, _)| !root.is_base()).collect::<Vec<_>>() {
+            match self.cache.authority(dir) {
+                Ok(Auth::Here) => self.start_merge(root),
+                Ok(_) => {}
+                Err(_) if loads < MOST_LOADED => {
+                    loads += 1;
+                    self.env.due(Due::Load(Need::Inode(root.head()), None));
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     /// Hands directories over to the ranks that they are pinned to.
