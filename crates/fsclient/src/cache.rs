@@ -562,6 +562,11 @@ impl Cache {
         lost
     }
 
+    /// True if capabilities of `rank` are held.
+    pub(crate) fn holds_of(&self, rank: MdsRank) -> bool {
+        self.inodes.values().any(|i| i.caps().cap().is_some_and(|cap| cap.auth_rank() == rank))
+    }
+
     fn for_each_of(&mut self, rank: MdsRank, mut act: impl FnMut(&mut Inode)) {
         let mut keys = Vec::new();
         for inode in self.inodes.values_mut().filter(|i| i.rests_on(rank)) {

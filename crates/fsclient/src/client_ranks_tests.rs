@@ -4,7 +4,7 @@ use super::tests::{DIR, DIR_CAPS, INO, Rig, answers, asked_mds, dir_stat, reques
 use super::*;
 use crate::api::SetAttr;
 use crate::key::InodeKey;
-use maps::{Gid, MdsRank};
+use maps::{Gid, MdsInfo, MdsRank, MdsState};
 use msgs::{
     Body, CapBody, CapPeer, Caps, ClientCaps, ClientReply, ClientRequestForward, ClientSession, DirStat,
     InodeStat, InodeStatCap, LeaseStat, MdsOp, ReplyDentry, ReplyTrace, cap, cap_op, session_op,
@@ -162,6 +162,33 @@ fn an_export_to_nowhere_takes_the_capability_away() {
         assert!(!rig.has_cap(), "mds {mds}");
         assert_eq!(rig.buffered(), (0, Some(Errno::EIO)), "what can't be written is lost, and said to be");
     }
+}
+
+/// The rank that a capability came to had recorded the session, and died before it was open here.
+#[test]
+fn a_capability_that_came_to_a_rank_without_a_session_is_claimed_of_its_successor() {
+    let mut rig = Rig::with_two_ranks();
+    rig.write(0, 10);
+    let body = CapBody::Peer(CapPeer { mds: OTHER.0, cap_id: 70, mseq: 1, ..CapPeer::default() });
+    let moved = ClientCaps { op: cap_op::EXPORT, ino: INO, cap_id: 9, body, ..ClientCaps::default() };
+    rig.says(rig.conn, 0, moved);
+    let mut out = Vec::new();
+    for (gid, state) in [(8, MdsState::REPLAY), (8, MdsState::RECONNECT)] {
+        let mut map = rig.client.sessions.map().clone();
+        map.epoch = map.epoch.next();
+        let (gid, addrs) = (Gid(gid), wire::EntityAddr::msgr2(([127, 0, 0, 1], 6801).into(), 1).into());
+        map.mds_info.insert(gid, MdsInfo { gid, state, rank: OTHER, addrs, ..MdsInfo::default() });
+        map.up.insert(OTHER, gid);
+        out.clear();
+        rig.client.with_sessions(rig.now, &mut out, |sessions, env| sessions.take_map(map, env));
+    }
+    let claims = out.iter().filter_map(|o| match o {
+        Output::Send { msg: Msg { body: node::Body::Client(Body::ClientReconnect(m)), .. }, .. } => Some(m),
+        _ => None,
+    });
+    let claims: Vec<_> = claims.collect();
+    assert_eq!(claims[0].caps[&INO].cap_id, 70, "{claims:?}");
+    assert_eq!(rig.buffered(), (10, None), "nothing is lost");
 }
 
 #[test]

@@ -206,11 +206,12 @@ impl Session {
         }
     }
 
-    /// The session is lost. Returns its connection, to be closed.
-    pub(crate) fn lose(&mut self, now: Now) -> Option<ConnId> {
+    /// The session is lost. Returns its connection, to be closed. If capabilities rest on it, the MDS that
+    /// they came to had recorded the session before it was open here.
+    pub(crate) fn lose(&mut self, now: Now, has_caps: bool) -> Option<ConnId> {
         self.renew_at = None;
         self.state = match self.state {
-            State::Closed | State::Opening => State::Closed,
+            State::Closed | State::Opening if !has_caps => State::Closed,
             _ => State::Lost,
         };
         self.give_up_at = (self.state == State::Lost).then(|| now.mono + GIVE_UP_SESSION);

@@ -402,7 +402,8 @@ impl Sessions {
         if session.state() == State::Closing {
             return;
         }
-        if session.is_lost_by(map) {
+        let is_early = session.is_closed() && !map.state_of(rank).serves();
+        if session.is_lost_by(map) || is_early && env.cache.holds_of(rank) {
             self.lose_session(rank, env);
         }
         let is_open = !self.session(rank).is_closed();
@@ -477,7 +478,7 @@ impl Sessions {
     }
 
     fn lose_session(&mut self, rank: MdsRank, env: &mut Env<'_>) {
-        let conn = self.session(rank).lose(env.now);
+        let conn = self.session(rank).lose(env.now, env.cache.holds_of(rank));
         env.out.extend(conn.map(|conn| Output::Close { conn }));
         self.requests.session_lost(rank);
         let Env { cache, locks, .. } = env;
