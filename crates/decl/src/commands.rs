@@ -219,7 +219,7 @@ command_table! {
     FsFeatureLs = "mds" "r" "fs feature ls" "Lists the features of clients";
     FsGet = "mds" "r" "fs get fs_name:str" "Prints a file system's map";
     FsDump = "mds" "r" "fs dump epoch:int?[0]" "Prints all file systems' maps";
-    FsSet = "mds" "rw" "fs set fs_name:str var:choice(max_mds|max_file_size|allow_new_snaps|inline_data|cluster_down|allow_dirfrags|balancer|standby_count_wanted|session_timeout|session_autoclose|allow_standby_replay|down|joinable|min_compat_client) val:str yes_i_really_mean_it:bool? yes_i_really_really_mean_it:bool?" "Changes a file system's setting";
+    FsSet = "mds" "rw" "fs set fs_name:str var:choice(max_mds|max_file_size|allow_new_snaps|inline_data|cluster_down|allow_dirfrags|balance_automate|balancer|standby_count_wanted|session_timeout|session_autoclose|allow_standby_replay|down|joinable|min_compat_client) val:str yes_i_really_mean_it:bool? yes_i_really_really_mean_it:bool?" "Changes a file system's setting";
     FsStatus = "mds" "r" "fs status fs:str?" "Shows ranks and pools of file systems";
     FsAuthorize = "auth" "rwx" "fs authorize filesystem:str entity:str caps:str*" "Makes a key for a file system";
     MdsStat = "mds" "r" "mds stat" "One line on the metadata servers";

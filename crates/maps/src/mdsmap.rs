@@ -253,8 +253,11 @@ impl MdsMap {
     pub const ALLOW_SNAPS: u32 = 1 << 1;
     /// A standby may follow the journal.
     pub const ALLOW_STANDBY_REPLAY: u32 = 1 << 5;
-    /// Flags of a new file system: snapshots, and the former flags of several ranks and split directories.
-    pub const FLAGS_DEFAULT: u32 = Self::ALLOW_SNAPS | 1 << 4;
+    /// Ranks give directories to one another so that each has as much to do.
+    pub const BALANCE_AUTOMATE: u32 = 1 << 8;
+    /// Flags of a new file system: snapshots, the former flag of several ranks, and what balances them. That
+    /// is off in Ceph.
+    pub const FLAGS_DEFAULT: u32 = Self::ALLOW_SNAPS | 1 << 4 | Self::BALANCE_AUTOMATE;
 
     /// The MDS that holds `rank`.
     pub fn holder(&self, rank: MdsRank) -> Option<&MdsInfo> {

@@ -161,6 +161,11 @@ impl SubtreeMap {
         }
     }
 
+    /// The root of a subtree that is about to come.
+    pub fn arriving(&self) -> Option<Ino> {
+        self.roots.iter().find(|(_, known)| known.hold == Hold::Arriving).map(|(root, _)| *root)
+    }
+
     /// True if what is cached of an inode is a copy of what another rank has.
     pub fn is_foreign_root(&self, ino: Ino) -> bool {
         matches!(self.roots.get(&ino), Some(Root { hold: Hold::Foreign(_) | Hold::Arriving, .. }))

@@ -69,6 +69,10 @@ pub struct MdsOptions {
     pub merge_size: u64,
     /// Bytes of journal at which changes wait until directories are written back.
     pub journal_bytes: u64,
+    /// Time between two looks of the balancer.
+    pub balance_interval: Duration,
+    /// Weighted requests a second by which a rank's load must exceed the mean before it gives some away.
+    pub balance_least: u64,
     /// Time for which the journal gathers events that nobody waits for. A crash of the server loses none of
     /// them as long as the clients live, since they repeat their requests.
     pub journal_delay: Duration,
@@ -80,9 +84,8 @@ const MIN_CACHE_BYTES: u64 = 256 << 10;
 const MIN_CACHE_INODES: usize = 100;
 
 impl MdsOptions {
-    /// Reads the options `mds_cache_memory_limit`, `mds_cache_max_inodes`, `mds_bal_split_size`,
-    /// `mds_bal_merge_size` and `mds_journal_limit`; an option that is not set or does not parse keeps its
-    /// default.
+    /// Reads the options whose names begin with `mds_` and that limit a server (`decl::options`). One that is
+    /// not set or does not parse keeps its default.
     pub fn from_values(values: &BTreeMap<String, String>) -> Self {
         let size = |name: &str| values.get(name).and_then(|v| decl::options::parse_size(v));
         let default = Self::default();
@@ -95,6 +98,10 @@ impl MdsOptions {
             split_size: number("mds_bal_split_size").filter(|n| *n > 0).unwrap_or(default.split_size),
             merge_size: number("mds_bal_merge_size").unwrap_or(default.merge_size),
             journal_bytes: size("mds_journal_limit").unwrap_or(default.journal_bytes).max(1 << 20),
+            balance_interval: number("mds_bal_interval")
+                .filter(|s| *s > 0)
+                .map_or(default.balance_interval, Duration::from_secs),
+            balance_least: number("mds_bal_min_start").unwrap_or(default.balance_least),
             journal_delay: default.journal_delay,
         }
     }
@@ -105,6 +112,8 @@ impl MdsOptions {
         self.cache_inodes = limits.cache_inodes;
         self.split_size = limits.split_size;
         self.merge_size = limits.merge_size;
+        self.balance_interval = limits.balance_interval;
+        self.balance_least = limits.balance_least;
     }
 }
 
@@ -116,6 +125,8 @@ impl Default for MdsOptions {
             split_size: 10_000,
             merge_size: 50,
             journal_bytes: 64 << 20,
+            balance_interval: Duration::from_secs(5),
+            balance_least: 100,
             journal_delay: Duration::from_millis(20),
         }
     }

@@ -3,6 +3,7 @@
 mod world;
 
 use maps::MdsRank;
+use mds::MdsOptions;
 use msgs::{ClientRequest, cap, cap_op};
 use std::collections::{BTreeMap, BTreeSet};
 use world::World;
@@ -231,7 +232,8 @@ fn operations_do_the_same_with_several_ranks_as_with_one() {
     for seed in stdx::test_seeds("NACRE_RANKS", 40) {
         // Some have next to no cache: what leads to a subtree is evicted while that moves.
         let cache_inodes = if seed % 4 == 0 { 8 } else { 100_000 };
-        let mut r = Ranks::of_size(1000 + seed, 2 + (seed % 3) as u32, cache_inodes);
+        let options = MdsOptions { cache_inodes, ..MdsOptions::default() };
+        let mut r = Ranks::with_options(1000 + seed, 2 + (seed % 3) as u32, &options);
         let mut model = Model::from([(String::new(), None)]);
         for name in 1..120 {
             operate(&mut r, &mut model, name);

@@ -20,6 +20,8 @@ const TIGHT: MdsOptions = MdsOptions {
     split_size: 10_000,
     merge_size: 50,
     journal_bytes: 64 << 10,
+    balance_interval: Duration::from_secs(5),
+    balance_least: 100,
     journal_delay: Duration::ZERO,
 };
 const EVERYTHING: ScrubOptions = ScrubOptions { recursive: true, repair: false, force: false };

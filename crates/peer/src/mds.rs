@@ -74,7 +74,7 @@ wire::wire_structs! {
 wire::messages! {
     /// Hands over a subtree whose record names the receiver, with what clients hold in it. It is repeated
     /// until [`MdsTaken`] answers it.
-    pub struct MdsHandOver = 0xe306 "mds_hand_over" [v 1/1] {
+    pub struct MdsHandOver = 0xe306 "mds_hand_over" [v 2/1] {
         /// Inode number of its root.
         pub root: u64,
         /// Its encoded record.
@@ -91,6 +91,8 @@ wire::messages! {
         pub caps: Vec<HandedCap>,
         /// File locks in it.
         pub locks: Vec<HandedLocks>,
+        /// How much was done in its directories of late, by inode number, in sixteenths of a request.
+        pub popularity: BTreeMap<u64, u64> = since 2,
     }
 
     /// Answers [`MdsHandOver`]: the sender has the authority, and the record says so.
@@ -118,12 +120,14 @@ wire::messages! {
     }
 
     /// What an active rank tells all others once a second.
-    pub struct MdsHeartbeat = 0xe30d "mds_heartbeat" [v 1/1] {
+    pub struct MdsHeartbeat = 0xe30d "mds_heartbeat" [v 2/1] {
         /// The sender is handing something over to the receiver, or may begin to when its clients have come
         /// back.
         pub hands_over: bool,
         /// The roots of the subtrees that it has, but for what belongs to it without a record.
         pub roots: Vec<u64>,
+        /// What it has to do: weighted requests a second.
+        pub load: u64 = since 2,
     }
 
     /// Asks another rank to store everything that it has in its journal, since an inode is not found, or

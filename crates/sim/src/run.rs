@@ -238,6 +238,8 @@ fn mds_options(seed: u64, rng: &mut Rng) -> mds::MdsOptions {
         split_size: split_size(seed),
         merge_size: merge_size(seed),
         journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
+        balance_interval: Duration::from_secs(1),
+        balance_least: 1,
         ..mds::MdsOptions::default()
     }
 }
@@ -476,7 +478,7 @@ impl Scenario {
         for (from, event) in std::mem::take(&mut world.followed) {
             let Some(told) = late::told(&event) else { continue };
             let node = |client| world.bearer_of(client);
-            self.late.note(&told, |client| Some(world.name(node(client)?).to_owned()));
+            self.late.note(world.name(from), &told, |client| Some(world.name(node(client)?).to_owned()));
             let hosts: Vec<HostId> = match &told {
                 Told::Missing(clients) => clients.iter().copied().filter_map(node).collect(),
                 Told::Returned(client)

@@ -18,6 +18,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dirfrag ls path:str", "the fragments of a cached directory"),
     ("dirfrag merge path:str frag:str", "join all parts of a fragment (0/0: of the directory)"),
     ("dirfrag split path:str frag:str bits:int", "split a fragment into 2^bits parts"),
+    ("dump loads", "how much is done in which directories, and what each rank has to do"),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     ("export dir path:str rank:int", "hand a directory with what is below it over to another rank"),
     ("flush journal", "write back everything that is journaled so far, and wait for it"),
@@ -83,8 +84,14 @@ impl Mds {
 
     /// Applies options that may change while it runs.
     pub(super) fn apply_settings(&mut self) {
-        let names =
-            ["mds_cache_memory_limit", "mds_cache_max_inodes", "mds_bal_split_size", "mds_bal_merge_size"];
+        let names = [
+            "mds_cache_memory_limit",
+            "mds_cache_max_inodes",
+            "mds_bal_split_size",
+            "mds_bal_merge_size",
+            "mds_bal_interval",
+            "mds_bal_min_start",
+        ];
         let set =
             names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
         let set: BTreeMap<String, String> = set.collect();
@@ -123,6 +130,7 @@ impl Mds {
             Some("session evict" | "client evict") => self.evict_named(json),
             Some("damage ls") => text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into()),
             Some("get subtrees") => text(self.rank.as_ref().map(Rank::subtree_list).unwrap_or_default()),
+            Some("dump loads") => text(self.rank.as_ref().map(Rank::load_list).unwrap_or_default()),
             Some("export dir") => self.export_dir(json),
             Some("damage rm") => self.forget_damage(json),
             Some(prefix @ ("dirfrag ls" | "dirfrag merge" | "dirfrag split")) => self.dirfrag(prefix, json),

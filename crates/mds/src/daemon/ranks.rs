@@ -2,7 +2,7 @@
 
 use super::{Mds, Out};
 use crate::rank::RankStatus;
-use maps::{MdsRank, MdsState};
+use maps::{MdsMap, MdsRank, MdsState};
 use node::{Msg, Output, Target};
 use std::collections::BTreeMap;
 use wire::EntityType;
@@ -39,6 +39,7 @@ impl Mds {
         let ranks: BTreeMap<MdsRank, RankStatus> = others.map(status).collect();
         if let Some(rank) = &mut self.rank {
             rank.set_ranks(now, ranks);
+            rank.set_balanced(self.map.flags & MdsMap::BALANCE_AUTOMATE != 0);
         }
     }
 }

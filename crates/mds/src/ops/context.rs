@@ -330,8 +330,15 @@ impl<'a> Cx<'a> {
         // It may move again just then.
         let seeks = self.sought.and_then(|sought| sought.get(&ino)).copied().unwrap_or_default();
         let has_waited = seeks >= MOST_SEEKS;
-        let is_certain = errno != Errno::ESTALE || subtrees.is_sole() || has_waited;
-        if is_certain { errno.into() } else { Need::Sought(ino).into() }
+        if errno != Errno::ESTALE || subtrees.is_sole() {
+            return errno.into();
+        }
+        match subtrees.arriving() {
+            // It may be in there.
+            Some(root) => Need::Thaw(root).into(),
+            None if has_waited => errno.into(),
+            None => Need::Sought(ino).into(),
+        }
     }
 
     /// An inode that is only shown under its name: of the root of a subtree that another rank has, a copy

@@ -74,6 +74,7 @@ impl Rank {
         self.fragments.every_second(env, cache);
         self.join_own();
         self.migrate_pinned();
+        self.advance_balance();
         self.send_heartbeats();
         self.run();
         self.trim_thoroughly();

@@ -11,6 +11,7 @@
 
 mod accounting;
 mod administration;
+mod balance;
 mod caps;
 mod client_replay;
 mod commit;
@@ -23,6 +24,7 @@ mod inputs;
 mod loader;
 mod migration;
 mod ops;
+mod popularity;
 mod postponed;
 mod quotas;
 mod reclaim;
@@ -45,6 +47,7 @@ use crate::cache::{Cache, Keep, Stats};
 use crate::config::{MdsOptions, RankConfig};
 use crate::types::{ClientId, Lsn, Need};
 use accounting::Accounting;
+use balance::Balance;
 use caps::Caps;
 use client_replay::ClientReplay;
 use damage::DamageTable;
@@ -94,6 +97,7 @@ pub struct Rank {
     client_replay: ClientReplay,
     postponed: Postponed,
     migration: Migration,
+    balance: Balance,
     ops: Ops,
     /// The replay of the predecessor's journal, until it is done.
     replay: Option<Replay>,
@@ -125,6 +129,7 @@ impl Rank {
             client_replay: ClientReplay::default(),
             postponed: Postponed::default(),
             migration: Migration::default(),
+            balance: Balance::default(),
             ops: Ops::default(),
             replay: None,
             begin: None,
@@ -324,6 +329,7 @@ impl Rank {
             Due::HeldElsewhere(ino) => self.pass_on(ino),
             Due::Together { here, there } => self.bring_together(here, there),
             Due::Seek(ino) => self.seek(ino),
+            Due::Used(ino, weight) => self.balance.popularity.note(cache, ino, weight),
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {
                     self.ops.wake_space_waiters();

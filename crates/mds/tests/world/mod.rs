@@ -28,6 +28,8 @@ pub const ROOMY: MdsOptions = MdsOptions {
     split_size: 10_000,
     merge_size: 50,
     journal_bytes: 64 << 20,
+    balance_interval: Duration::from_secs(5),
+    balance_least: 100,
     journal_delay: DELAY,
 };
 /// Limits that everything reaches.
@@ -37,6 +39,8 @@ pub const TINY: MdsOptions = MdsOptions {
     split_size: 4,
     merge_size: 2,
     journal_bytes: 256 << 10,
+    balance_interval: Duration::from_secs(5),
+    balance_least: 100,
     journal_delay: DELAY,
 };
 

@@ -30,12 +30,11 @@ impl Ranks {
 
     /// So many ranks, and a client that has a session with each.
     pub fn of(seed: u64, count: u32) -> Self {
-        Self::of_size(seed, count, MdsOptions::default().cache_inodes)
+        Self::with_options(seed, count, &MdsOptions::default())
     }
 
-    /// The same, with so many inodes in the cache of each rank.
-    pub fn of_size(seed: u64, count: u32, cache_inodes: usize) -> Self {
-        let options = MdsOptions { cache_inodes, ..MdsOptions::default() };
+    /// The same, with these limits.
+    pub fn with_options(seed: u64, count: u32, options: &MdsOptions) -> Self {
         let (mut worlds, mut objects) = (Vec::new(), BTreeMap::new());
         for rank in 0..count {
             let mut w = World::of_rank(seed + u64::from(rank), options.clone(), rank, objects);

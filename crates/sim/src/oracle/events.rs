@@ -64,24 +64,29 @@ mod tests {
         let lost_all = event(Level::Error, "evicted");
         let mut late = Late::default();
         assert!(check("client.2", &lost_all, false, &late).is_some());
-        late.note(&told(&evicted).expect("it says something"), |client| {
+        late.note("mds.a", &told(&evicted).expect("it says something"), |client| {
             Some(format!("client.{}", client - 4100))
         });
         assert_eq!(check("client.2", &lost_all, false, &late), None);
         assert!(check("client.3", &lost_all, false, &late).is_some());
-        let passes = |events: &[&Event]| {
+        let passes = |events: &[(&str, &Event)]| {
             let mut late = Late::default();
-            for told in events.iter().filter_map(|event| told(event)) {
-                late.note(&told, |client| Some(format!("client.{}", client - 4100)));
+            for (from, told) in events.iter().filter_map(|(from, event)| Some((from, told(event)?))) {
+                late.note(from, &told, |client| Some(format!("client.{}", client - 4100)));
             }
             assert!(check("client.3", &lost, false, &late).is_some(), "another client");
             [("mds.a", &refused), ("client.2", &lost)]
                 .map(|(node, event)| check(node, event, false, &late).is_none())
         };
-        assert_eq!(passes(&[&missing, &refused, &returned]), [true, true]);
-        assert_eq!(passes(&[&missing]), [false, false]);
-        assert_eq!(passes(&[&refused, &missing]), [false, false]);
-        assert_eq!(passes(&[&missing, &returned, &refused]), [false, false]);
+        let [missing, refused, returned] = [&missing, &refused, &returned].map(|event| ("mds.a", event));
+        let other = |(_, event)| ("mds.b", event);
+        assert_eq!(passes(&[missing, refused, returned]), [true, true]);
+        assert_eq!(passes(&[missing]), [false, false]);
+        assert_eq!(passes(&[refused, missing]), [false, false]);
+        assert_eq!(passes(&[missing, returned, refused]), [false, false]);
+        assert_eq!(passes(&[missing, other(returned), refused]), [false, false], "to a successor");
+        let two_ranks = [missing, other(missing), other(returned), refused];
+        assert_eq!(passes(&two_ranks), [true, true], "one of two ranks took it back");
     }
 
     #[test]
@@ -93,7 +98,7 @@ mod tests {
         let passes = |events: &[&Event], node, ino| {
             let mut late = Late::default();
             for told in events.iter().filter_map(|event| told(event)) {
-                late.note(&told, |client| Some(format!("client.{}", client - 4100)));
+                late.note("mds.a", &told, |client| Some(format!("client.{}", client - 4100)));
             }
             let detail = format!("the MDS has dropped the capability on inode {ino}");
             check(node, &Event::new(Level::Error, "writes_lost", detail), false, &late).is_none()

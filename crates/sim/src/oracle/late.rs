@@ -3,7 +3,7 @@
 //! client's right. The events of servers and clients tell.
 
 use node::Event;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The events that this follows.
 pub const FOLLOWED: [&str; 7] = [
@@ -63,8 +63,9 @@ fn claimed(text: &str) -> Option<String> {
 /// The clients that came late.
 #[derive(Clone, Default, Debug)]
 pub struct Late {
-    /// Those that a server went on without, and which have not come back yet.
-    missing: BTreeSet<u64>,
+    /// Those that servers, with several ranks each of its own, went on without, and which have not come back
+    /// yet.
+    missing: BTreeMap<u64, BTreeSet<String>>,
     /// Those that came too late.
     refused: BTreeSet<u64>,
     /// The names of their nodes.
@@ -76,12 +77,22 @@ pub struct Late {
 }
 
 impl Late {
-    /// Notes what an event says. `node` is the name of the running client that has a global id.
-    pub fn note(&mut self, told: &Told, node: impl Fn(u64) -> Option<String>) {
+    /// Notes what an event of the node `from` says. `node` is the name of the running client that has a
+    /// global id.
+    pub fn note(&mut self, from: &str, told: &Told, node: impl Fn(u64) -> Option<String>) {
         match told {
-            Told::Missing(clients) => self.missing.extend(clients),
-            Told::Returned(client) => drop(self.missing.remove(client)),
-            Told::Refused(client) if self.missing.contains(client) => {
+            Told::Missing(clients) => clients.iter().for_each(|client| {
+                self.missing.entry(*client).or_default().insert(from.to_owned());
+            }),
+            Told::Returned(client) => {
+                let servers = self.missing.entry(*client).or_default();
+                // Otherwise it comes back to a successor.
+                let went_without = servers.remove(from);
+                if servers.is_empty() || !went_without {
+                    self.missing.remove(client);
+                }
+            }
+            Told::Refused(client) if self.missing.contains_key(client) => {
                 self.refused.insert(*client);
                 self.losers.extend(node(*client));
             }

@@ -3,7 +3,8 @@
 use super::{Caps, small_files};
 use crate::cache::{Cache, Inode};
 use crate::rank::commit::commit_inode;
-use crate::rank::env::Env;
+use crate::rank::env::{Due, Env};
+use crate::rank::popularity;
 use crate::rank::sessions::Sessions;
 use crate::rank::stat;
 use crate::types::ClientId;
@@ -61,6 +62,7 @@ impl Caps {
             merge(&mut data, m, is_alone && inode.change.is_by(client));
             takes_data = small_files::take(env, cache, inode, client, &mut data, m);
             self.small_files += u64::from(takes_data);
+            env.due(Due::Used(ino.ino, popularity::CHANGE));
             let more = vec![Update::Flushed { client: client.0, tid }];
             commit_inode(env, cache, sessions, Some(client), "flush", data, more);
         } else if inode.is_some() {

@@ -45,8 +45,7 @@ impl Rank {
             Ok(Auth::Here) => {}
             _ => return Err("this rank has no authority over it"),
         }
-        let is_named_dir = !root.is_base() && inode.data.is_dir() && inode.data.nlink > 0;
-        if !is_named_dir && !root.is_stray() {
+        if !is_named_dir(inode) && !root.is_stray() {
             return Err("only directories with a name can be handed over, and not the root");
         }
         if to == own(env) || !migration.takes(to, root) {
@@ -121,6 +120,10 @@ impl Rank {
                     self.give_up(root);
                     has_changed = true;
                 }
+                Step::Quiet if !self.is_still_there(root) => {
+                    self.give_up(root);
+                    has_changed = true;
+                }
                 Step::Quiet => has_changed |= self.quiet(root),
                 Step::Settle(last) => match self.delay(root, last) {
                     None => self.record(root),
@@ -139,6 +142,11 @@ impl Rank {
         has_changed
     }
 
+    /// False if a directory that is about to leave was removed or evicted before operations in it waited.
+    fn is_still_there(&self, root: Ino) -> bool {
+        root.is_stray() || self.cache.inodes.get(&root.head()).is_some_and(|inode| is_named_dir(inode))
+    }
+
     /// The subtree stays.
     fn give_up(&mut self, root: Ino) {
         let Some(export) = self.migration.exports.remove(&root) else { return };
@@ -149,6 +157,7 @@ impl Rank {
             }
         }
         self.migration.stay.insert(root, self.env.now() + TRIED_AGAIN_AFTER);
+        self.balance.rest(self.env.now(), root);
         let Export { to, waits_for, .. } = export;
         let text = format!("subtree {root} stays here and not at rank {to}: it still waited for {waits_for}");
         self.env.log(Level::Info, "export_given_up", text);
@@ -283,8 +292,10 @@ impl Rank {
         };
         let below = |(other, _): (Ino, Hold)| Some((other.0, Writer::encode(cache.subtrees.record(other)?)));
         let subtrees = cache.subtrees.below(root).filter_map(below).collect();
-        let mut m = MdsHandOver { root: root.0, record, inode, subtrees, ..MdsHandOver::default() };
-        for ino in cache.subtree(root) {
+        let inside = cache.subtree(root);
+        let popularity = self.balance.popularity.of(inside.iter().map(|ino| ino.ino));
+        let mut m = MdsHandOver { root: root.0, record, inode, subtrees, popularity, ..Default::default() };
+        for ino in inside {
             let Some(inode) = cache.inodes.get(&ino) else { continue };
             let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);
             if ino.ino != root && (is_used || inode.data.is_dir()) {
@@ -382,12 +393,17 @@ impl Rank {
         }
         migration.pinned.remove(&root);
         self.strays.subtree_left(root, &inside);
+        self.balance.popularity.forget(inside.iter().map(|ino| ino.ino));
         env.log(Level::Info, "subtree_exported", format!("subtree {root} is rank {from}'s now"));
         if was_passed_on {
             self.pass_on_rest();
         }
         self.partition_changed(true);
     }
+}
+
+fn is_named_dir(inode: &Inode) -> bool {
+    !inode.data.ino.is_base() && inode.data.is_dir() && inode.data.nlink > 0
 }
 
 fn handed(ino: Ino, client: ClientId, cap: &Cap, is_untold: bool) -> HandedCap {

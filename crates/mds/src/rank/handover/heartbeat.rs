@@ -23,16 +23,18 @@ impl Rank {
         let has_absent = self.has_absent_clients();
         let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
         let roots: Vec<u64> = own.map(|(root, ..)| root.0).collect();
+        let load = self.balance.popularity.total().round() as u64;
         for rank in self.migration.ranks.keys().copied().collect::<Vec<_>>() {
             let mut exports = self.migration.exports.values();
             let hands_over = has_absent || exports.any(|export| export.to == rank && export.is_handing());
-            let m = MdsHeartbeat { hands_over, roots: roots.clone() };
+            let m = MdsHeartbeat { hands_over, roots: roots.clone(), load };
             self.env.effect(Effect::SendRank(rank, m.into()));
         }
     }
 
     /// Another rank says how it is.
     pub(super) fn heard(&mut self, from: MdsRank, m: &MdsHeartbeat) {
+        self.balance.heard(self.env.now(), from, m.load as f64);
         if !m.hands_over {
             self.migration.unconfirmed.remove(&from);
         }

@@ -33,6 +33,7 @@ struct Content {
     entries: Vec<(DirFrag, DentryKey, Dentry)>,
     locks: Vec<(InodeKey, ClientId, [Vec<FileLock>; 2])>,
     subtrees: BTreeMap<Ino, SubtreeRecord>,
+    popularity: BTreeMap<u64, u64>,
 }
 
 impl Content {
@@ -57,6 +58,7 @@ impl Content {
             sessions: sessions.collect::<Result<_, DecodeError>>()?,
             entries,
             locks,
+            popularity: m.popularity.clone(),
         })
     }
 }
@@ -238,6 +240,8 @@ impl Rank {
 
     fn take_content(&mut self, root: Ino, from: MdsRank, content: Content, handed: Vec<HandedCap>) {
         let ino_next = self.write_back.ino_next();
+        self.balance.popularity.take(&content.popularity);
+        self.balance.rest(self.env.now(), root);
         let Self { env, cache, sessions, caps, .. } = self;
         let Content { record, root: mut inode, sessions: records, entries, locks, .. } = content;
         inode.version += 1;

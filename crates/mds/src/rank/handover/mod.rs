@@ -17,6 +17,7 @@
 //!
 //! Whoever of the two is restarted goes on from the record. While it names both, neither serves the subtree.
 
+mod balance;
 mod export;
 mod heartbeat;
 mod import;

@@ -128,6 +128,7 @@ impl Rank {
         self.cache.subtrees.remove(root);
         drop_base(&mut self.env, &mut self.cache, root);
         self.migration.stay.insert(root, self.env.now() + STAY);
+        self.balance.rest(self.env.now(), root);
         self.tell_authority(root);
         self.partition_changed(false);
     }

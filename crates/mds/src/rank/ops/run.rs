@@ -9,6 +9,7 @@ use crate::rank::caps::Caps;
 use crate::rank::commit::commit_for;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
+use crate::rank::popularity;
 use crate::rank::sessions::{Refill, Session, Sessions};
 use crate::rank::snaps;
 use crate::types::{ClientId, Lsn, Need, OpId, Stop};
@@ -107,9 +108,11 @@ impl Ops {
             {
                 op.touched.insert(*ino);
             }
-            if let Need::Sought(ino) = need {
-                // It is loaded again.
-                op.missing.remove(ino);
+            // What was not found is loaded again.
+            match need {
+                Need::Sought(ino) => drop(op.missing.remove(ino)),
+                Need::Thaw(_) => op.missing.clear(),
+                _ => {}
             }
         }
         self.waits_for_absent |= needs.contains(&Need::Absent);
@@ -147,6 +150,7 @@ impl Ops {
     ) {
         let (client, tid, kind) = (op.client, op.tid, op.request.op);
         env.due(Due::Answered(client, tid, Some(errno)));
+        env.due(Due::Used(ops::base(&op.request.path).ino, popularity::READ));
         if errno == Errno::EACCES {
             report_denied(env, sessions, client, &op.request);
         }
@@ -187,6 +191,10 @@ impl Ops {
             own = Some(lsn);
             seen = if refill.is_news { lsn } else { seen };
         }
+        let used = plan.reply.dentry.as_ref().map(|(dir, _)| dir.ino);
+        let used = used.or(plan.reply.target.map(|ino| ino.ino));
+        let weight = if own.is_some() { popularity::CHANGE } else { popularity::READ };
+        env.due(Due::Used(used.unwrap_or_else(|| ops::base(&op.request.path).ino), weight));
         if let Some(lock) = plan.lock {
             cache.locks.set(&lock);
             env.due(Due::Wake(lock.ino));

@@ -211,6 +211,7 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
                 mds_ranks::assign(edit);
             }
         },
+        "balance_automate" => set_flag(edit, id, MdsMap::BALANCE_AUTOMATE, on()?),
         "balancer" => edit.filesystem(id).balancer = val.to_owned(),
         "inline_data" | "cluster_down" | "allow_dirfrags" | "min_compat_client" => {
             return invalid(format!("{var}: is outdated in Ceph and has no meaning here"));

@@ -1,0 +1,200 @@
+//! The balancer (the paper's section 4.2): every few seconds it looks whether this rank has more to do than
+//! the others, and then chooses directories for those that have less. A load that stays as it is leads to no
+//! movement: what is uneven must be so for a while, by more than is tolerated, and no directory that has just
+//! come is given away.
+
+mod choice;
+mod share;
+
+use super::env::Env;
+use super::migration::{Migration, own};
+use super::popularity::{Loads, Popularity};
+use crate::authority::{Auth, Hold};
+use crate::cache::Cache;
+use fsfmt::Ino;
+use maps::MdsRank;
+use node::Level;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use stdx::Instant;
+
+/// The time for which what another rank has told of its load counts.
+const BELIEVED_FOR: Duration = Duration::from_secs(4);
+/// The looks for which a directory stays that has come, or could not leave.
+const RESTS_FOR: u32 = 12;
+/// Looks in a row that must find the same before something is done.
+const LOOKS: u32 = 2;
+/// The number of subtrees beyond which those in which nothing is done go back to the rank around them.
+const MOST_SUBTREES: usize = 100;
+
+/// What the balancer knows, and what it is about to give away.
+///
+/// Invariant: nothing leaves that rests.
+#[derive(Default)]
+pub(super) struct Balance {
+    /// The file system's flag.
+    is_on: bool,
+    pub popularity: Popularity,
+    /// The loads that other ranks have told, and when.
+    heard: BTreeMap<MdsRank, (f64, Instant)>,
+    /// Looks in a row that found that this rank has too much.
+    uneven: u32,
+    next_look: Instant,
+    /// What is to be given away, one after the other.
+    leaving: VecDeque<(Ino, MdsRank)>,
+    /// Directories that stay, since these instants.
+    resting: BTreeMap<Ino, Instant>,
+}
+
+impl Balance {
+    /// Switches it on or off.
+    pub fn set_on(&mut self, is_on: bool) {
+        self.is_on = is_on;
+    }
+
+    /// Another rank has told its load.
+    pub fn heard(&mut self, now: Instant, rank: MdsRank, load: f64) {
+        self.heard.insert(rank, (load, now));
+    }
+
+    /// A directory has come, or did not leave: it stays for a while.
+    pub fn rest(&mut self, now: Instant, dir: Ino) {
+        self.resting.insert(dir, now);
+    }
+
+    /// A second has passed.
+    pub fn second_passed(&mut self, env: &Env) {
+        self.popularity.decay();
+        let (now, rests_for) = (env.now(), env.cfg().options.balance_interval * RESTS_FOR);
+        self.resting.retain(|_, since| now.since(*since) < rests_for);
+    }
+
+    /// The next directory that goes to another rank.
+    pub fn next(&mut self, env: &mut Env, cache: &Cache, migration: &Migration) -> Option<(Ino, MdsRank)> {
+        let has_snapshots = cache.snaps.all_live().next().is_some();
+        if !self.is_on || has_snapshots || migration.ranks.is_empty() {
+            self.leaving.clear();
+            return None;
+        }
+        let now = env.now();
+        if self.leaving.is_empty() && now >= self.next_look {
+            self.next_look = now + env.cfg().options.balance_interval;
+            self.look(env, cache, migration);
+        }
+        while let Some((dir, to)) = self.leaving.pop_front() {
+            if self.may_go(cache, migration, dir) {
+                self.rest(now, dir);
+                return Some((dir, to));
+            }
+        }
+        None
+    }
+
+    fn look(&mut self, env: &mut Env, cache: &Cache, migration: &Migration) {
+        let Some(loads) = self.loads(env, migration) else {
+            self.uneven = 0;
+            return;
+        };
+        let least = env.cfg().options.balance_least as f64;
+        let shares = share::shares(&loads, own(env), least);
+        if shares.is_empty() {
+            self.uneven = 0;
+            return self.return_idle_subtree(cache, migration);
+        }
+        self.uneven += 1;
+        if self.uneven < LOOKS {
+            return;
+        }
+        self.uneven = 0;
+        let mut here = self.popularity.loads(cache);
+        let mut left = loads[&own(env)];
+        for (to, wanted) in shares {
+            // With more than this, the other rank would have more than this one.
+            let most = (left - loads[&to]) / 2.0;
+            let may_go = |dir| self.may_go(cache, migration, dir);
+            for (dir, load) in choice::choose(&here, (wanted, most), may_go) {
+                left -= load;
+                let text = format!("gives {dir} ({load:.0} of {wanted:.0} requests/s) to rank {to}");
+                env.log(Level::Info, "load_shared", text);
+                here.remove(dir);
+                self.leaving.push_back((dir, to));
+            }
+        }
+    }
+
+    /// Gives a subtree in which nothing is done to the rank that has what is around it, if there are many.
+    fn return_idle_subtree(&mut self, cache: &Cache, migration: &Migration) {
+        let own = cache.subtrees.iter().filter(|(root, hold, _)| *hold == Hold::Own && !root.is_base());
+        let roots: Vec<Ino> = own.map(|(root, ..)| root).collect();
+        if roots.len() <= MOST_SUBTREES {
+            return;
+        }
+        let busy = self.popularity.loads(cache);
+        let around = |root: &Ino| match cache.authority(cache.subtrees.record(*root)?.dir.ino) {
+            Ok(Auth::Rank(rank)) if self.may_go(cache, migration, *root) => Some((*root, rank)),
+            _ => None,
+        };
+        let idle = roots.iter().filter(|root| !busy.nested.contains_key(root));
+        let back = idle.filter_map(around).next();
+        self.leaving.extend(back);
+    }
+
+    /// The loads of directories and ranks, for people.
+    pub fn describe(&self, env: &Env, cache: &Cache, migration: &Migration) -> serde_json::Value {
+        let Loads { alone, nested, .. } = self.popularity.loads(cache);
+        let dir = |(dir, nested): (&Ino, &f64)| {
+            let path = cache.path_of(dir.head()).ok().flatten().unwrap_or_default();
+            serde_json::json!({
+                "path": String::from_utf8_lossy(&path),
+                "dirfrag": format!("0x{:x}", dir.0),
+                "is_auth": true,
+                "pop_me": round(alone.get(dir).copied().unwrap_or_default()),
+                "pop_auth_subtree": round(*nested),
+            })
+        };
+        let dirfrags: Vec<serde_json::Value> = nested.iter().map(dir).collect();
+        let others = self.heard.iter().filter(|(rank, _)| migration.ranks.contains_key(rank));
+        let others = others.map(|(rank, (load, _))| (*rank, *load));
+        let all = others.chain([(own(env), self.popularity.total())]);
+        let load = |(rank, load)| (format!("mds.{rank}"), serde_json::json!({ "mds_load": round(load) }));
+        let all: serde_json::Map<String, serde_json::Value> = all.map(load).collect();
+        serde_json::json!({ "dirfrags": dirfrags, "mds_load": all })
+    }
+
+    /// The loads of all ranks that take part; `None` if one has not told.
+    fn loads(&self, env: &Env, migration: &Migration) -> Option<BTreeMap<MdsRank, f64>> {
+        let told = |rank: MdsRank| {
+            let (load, at) = self.heard.get(&rank)?;
+            (env.now().since(*at) < BELIEVED_FOR).then_some((rank, *load))
+        };
+        let others = migration.ranks.keys().filter(|rank| migration.takes_subtrees(**rank));
+        let mut loads = others.map(|rank| told(*rank)).collect::<Option<BTreeMap<_, _>>>()?;
+        loads.insert(own(env), self.popularity.total());
+        Some(loads)
+    }
+
+    /// True if the balancer may give a directory away.
+    fn may_go(&self, cache: &Cache, migration: &Migration, dir: Ino) -> bool {
+        let Some(inode) = cache.inodes.get(&dir.head()) else { return false };
+        let is_named_dir = !dir.is_base() && inode.data.is_dir() && inode.data.nlink > 0;
+        let is_here = matches!(cache.authority(dir), Ok(Auth::Here));
+        let is_free = !self.resting.contains_key(&dir) && !migration.stay.contains_key(&dir);
+        is_named_dir && is_here && is_free && !is_pinned(cache, dir)
+    }
+}
+
+/// True if a directory, or the nearest one above it that has a pin, is pinned to a rank.
+fn is_pinned(cache: &Cache, dir: Ino) -> bool {
+    let mut at = Some(dir);
+    while let Some(inode) = at.and_then(|dir| cache.inodes.get(&dir.head())) {
+        if inode.data.pin.rank.is_some() {
+            return true;
+        }
+        at = inode.place.as_ref().map(|(dir, _)| dir.ino);
+    }
+    false
+}
+
+fn round(load: f64) -> f64 {
+    (load * 100.0).round() / 100.0
+}

@@ -1,0 +1,163 @@
+//! The balancer: which rank gets which directories while clients load them.
+
+mod world;
+
+use mds::MdsOptions;
+use msgs::ClientRequest;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use world::client::{getattr, mkdir};
+use world::ranks::{A, Ranks};
+
+/// Requests a second to each directory.
+type Load = BTreeMap<String, u64>;
+
+/// Ranks that balance what a client asks of directories.
+struct Cluster {
+    ranks: Ranks,
+    /// The rank that the client believes to have a directory.
+    believed: BTreeMap<String, usize>,
+    /// Requests that each rank has answered in the last second.
+    answered: Vec<u64>,
+    seconds: u64,
+    /// Subtrees that have moved.
+    moved: usize,
+}
+
+impl Cluster {
+    fn new(seed: u64, count: u32, dirs: &[&str]) -> Self {
+        let options = MdsOptions { balance_least: 50, ..MdsOptions::default() };
+        let mut ranks = Ranks::with_options(seed, count, &options);
+        for dir in dirs {
+            ranks.ok(0, mkdir(dir));
+        }
+        for w in &mut ranks.worlds {
+            w.rank.set_balanced(true);
+        }
+        let answered = vec![0; count as usize];
+        Self { ranks, believed: BTreeMap::new(), answered, seconds: 0, moved: 0 }
+    }
+
+    /// One request, sent to the rank that had the directory last, and on as that says.
+    fn ask(&mut self, dir: &str) {
+        let mut rank = self.believed.get(dir).copied().unwrap_or_default();
+        let mut request = getattr(dir, 0);
+        loop {
+            let tid = self.ranks.with(rank, |w| w.start(A, request.clone()));
+            for n in 0.. {
+                let client = self.ranks.worlds[rank].clients.get_mut(&A).expect("a");
+                if let Some(reply) = client.replies.remove(&tid) {
+                    assert_eq!(reply.result, 0, "{dir}");
+                    self.believed.insert(dir.to_owned(), rank);
+                    self.answered[rank] += 1;
+                    return;
+                }
+                if let Some((to, num_fwd)) = client.forwards.remove(&tid) {
+                    request = ClientRequest { num_fwd, ..getattr(dir, 0) };
+                    rank = to as usize;
+                    break;
+                }
+                assert!(n < 20_000, "{dir} is not answered by rank {rank}");
+                self.ranks.step();
+            }
+        }
+    }
+
+    /// Some seconds of a load.
+    fn run(&mut self, load: &Load, seconds: u64) {
+        for _ in 0..seconds {
+            self.answered.fill(0);
+            for (dir, count) in load {
+                (0..*count).for_each(|_| self.ask(dir));
+            }
+            for rank in 0..self.ranks.count() {
+                self.ranks.with(rank, |w| w.advance(Duration::from_secs(1)));
+            }
+            self.ranks.settle();
+            self.seconds += 1;
+        }
+        let exported = |line: &&String| line.contains("subtree_exported");
+        self.moved = self.ranks.worlds.iter().map(|w| w.log.iter().filter(exported).count()).sum();
+    }
+
+    /// The greatest number of requests that a rank has answered in the last second, in parts of the mean.
+    fn unevenness(&self) -> f64 {
+        let mean = self.answered.iter().sum::<u64>() as f64 / self.answered.len() as f64;
+        self.answered.iter().map(|n| *n as f64).fold(0.0, f64::max) / mean
+    }
+}
+
+fn load(of: &[(&str, u64)]) -> Load {
+    of.iter().map(|(dir, n)| ((*dir).to_owned(), *n)).collect()
+}
+
+const DIRS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+/// A load that is even over eight directories, all of which rank 0 has.
+fn even() -> Load {
+    DIRS.iter().map(|dir| ((*dir).to_owned(), 60)).collect()
+}
+
+#[test]
+fn directories_go_to_the_ranks_that_have_less_to_do_and_then_stay() {
+    for count in [2, 3, 4] {
+        let mut c = Cluster::new(u64::from(count), count, &DIRS);
+        c.run(&even(), 60);
+        let limit = if count == 3 { 1.3 } else { 1.01 };
+        assert!(c.unevenness() < limit, "{count} ranks: {:?}", c.answered);
+        let moved = c.moved;
+        assert!((1..=8).contains(&moved), "{count} ranks: {moved} moved");
+        c.run(&even(), 600);
+        assert_eq!(c.moved, moved, "{count} ranks: a load that stays as it is moves nothing");
+    }
+}
+
+#[test]
+fn a_load_that_shifts_is_even_again_within_a_minute() {
+    let mut c = Cluster::new(5, 2, &DIRS);
+    c.run(&even(), 60);
+    let at_zero: Vec<&str> = DIRS.into_iter().filter(|dir| c.believed[*dir] == 0).collect();
+    assert_eq!(at_zero.len(), 4);
+    // What one rank has gets all of the load.
+    let shifted: Load = at_zero.iter().map(|dir| ((*dir).to_owned(), 100)).collect();
+    c.run(&shifted, 1);
+    assert_eq!(c.unevenness(), 2.0);
+    c.run(&shifted, 59);
+    assert!(c.unevenness() < 1.3, "{:?}", c.answered);
+}
+
+#[test]
+fn what_is_below_a_busy_directory_is_given_away_in_parts() {
+    let mut c = Cluster::new(6, 2, &["home", "home/a", "home/b", "home/b/deep", "var"]);
+    let load = load(&[("home/a", 200), ("home/b", 50), ("home/b/deep", 150), ("var", 1)]);
+    c.run(&load, 60);
+    assert!(c.unevenness() < 1.1, "{:?}", c.answered);
+    assert_eq!(c.moved, 1, "one subtree is enough");
+    assert_eq!(c.believed["home/b"], c.believed["home/b/deep"], "what is together stays together");
+}
+
+#[test]
+fn little_load_pins_and_a_flag_move_nothing() {
+    let mut c = Cluster::new(7, 2, &["a", "b"]);
+    c.run(&load(&[("a", 40), ("b", 40)]), 120);
+    assert_eq!(c.moved, 0, "it is not worth it");
+    c.ranks.worlds.iter_mut().for_each(|w| w.rank.set_balanced(false));
+    let much = load(&[("a", 300), ("b", 300)]);
+    c.run(&much, 120);
+    assert_eq!(c.moved, 0, "it is switched off");
+    c.ranks.worlds.iter_mut().for_each(|w| w.rank.set_balanced(true));
+    for dir in ["a", "b"] {
+        let pin = world::client::setxattr(dir, "ceph.dir.pin", b"0");
+        c.ranks.ok(0, pin);
+    }
+    c.run(&much, 120);
+    assert_eq!(c.moved, 0, "they are pinned");
+}
+
+/// Only directories move: one that has all of the load stays where it is.
+#[test]
+fn a_single_busy_directory_does_not_move_to_and_fro() {
+    let mut c = Cluster::new(8, 2, &["a", "b"]);
+    c.run(&load(&[("a", 500), ("b", 1)]), 300);
+    assert!(c.moved <= 1, "{} moved", c.moved);
+}
