@@ -11,6 +11,7 @@ use rustix::fs::XattrFlags;
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -155,4 +156,59 @@ fn a_rank_stops_and_starts_again_under_nacre_mount() {
 #[test]
 fn a_rank_stops_and_starts_again_under_ceph_fuse() {
     a_rank_stops_and_starts_again(Program::CephFuse);
+}
+
+/// Creates files in a directory until it is told to end; returns how many there are.
+fn create_all_the_while(dir: &Path, ends: &AtomicBool) -> usize {
+    fs::create_dir(dir).expect("makes");
+    let mut count = 0;
+    while !ends.load(Ordering::Relaxed) {
+        fs::write(dir.join(format!("f{count}")), "x").expect("writes");
+        count += 1;
+    }
+    count
+}
+
+fn busy_directories_move(program: Program) {
+    if !Mount::is_possible() || !has("ceph-fuse") {
+        return;
+    }
+    let cluster = Cluster::start(Options { mds: 2, ..Options::default() });
+    set_ranks(&cluster, 2);
+    let (mount, other) = (Mount::by(program, &cluster, "m"), Mount::new(&cluster, "other"));
+    let ends = AtomicBool::new(false);
+    let dirs = ["a", "b", "c", "d"];
+    let at_other = |path: &&str| authority(&cluster, &format!("/{path}")) == Some((1, -2));
+    std::thread::scope(|scope| {
+        let writers = dirs.map(|dir| {
+            let (dir, ends) = (mount.point().join(dir), &ends);
+            scope.spawn(move || create_all_the_while(&dir, ends))
+        });
+        let began = Instant::now();
+        while !dirs.iter().any(at_other) && began.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+        let loads = cluster.client("ceph", &["tell", "mds.*", "dump", "loads"]).ok();
+        let moved: Vec<&str> = dirs.into_iter().filter(at_other).collect();
+        ends.store(true, Ordering::Relaxed);
+        assert!((1..=3).contains(&moved.len()), "rank 1 has {moved:?} of four busy directories: {loads}");
+        for (dir, writer) in dirs.iter().zip(writers) {
+            let count = writer.join().expect("creates");
+            assert_eq!(names(&other.point().join(dir)).len(), count, "files in {dir}");
+        }
+    });
+    let loads = cluster.client("ceph", &["tell", "mds.a", "dump", "loads"]).ok();
+    let loads: serde_json::Value = serde_json::from_str(&loads).expect("JSON");
+    assert!(loads["mds_load"]["mds.0"]["mds_load"].is_number(), "{loads}");
+    assert!(loads["mds_load"]["mds.1"]["mds_load"].is_number(), "{loads}");
+}
+
+#[test]
+fn busy_directories_move_to_an_idle_rank_under_nacre_mount() {
+    busy_directories_move(Program::Nacre);
+}
+
+#[test]
+fn busy_directories_move_to_an_idle_rank_under_ceph_fuse() {
+    busy_directories_move(Program::CephFuse);
 }

@@ -141,9 +141,10 @@ impl Requests {
         tid
     }
 
-    /// The number of asynchronous requests without an answer.
-    pub(crate) fn promises(&self) -> usize {
-        self.promises.len()
+    /// True if fewer than `most` asynchronous requests wait for an answer of `rank`.
+    pub(crate) fn has_fewer_promises(&self, rank: MdsRank, most: usize) -> bool {
+        let is_of_rank = |tid: &&u64| self.in_flight.get(tid).is_some_and(|r| r.rank == rank);
+        self.promises.len() < most || self.promises.keys().filter(is_of_rank).count() < most
     }
 
     /// True if a request may not be sent yet: an asynchronous one before it makes or changes what it is

@@ -28,7 +28,7 @@ use wire::{EntityType, Errno, Utime};
 const FEATURES: u64 = 0x1bff | 1 << cephfs_feature::DELEG_INO;
 const _: () = assert!(FEATURES >> cephfs_feature::REPLY_ENCODING & 1 == 1);
 
-/// The most asynchronous requests without an answer. Beyond, callers wait.
+/// The most asynchronous requests to a rank without an answer. Beyond, callers wait.
 const PROMISES: usize = 512;
 
 /// The most capabilities on inodes that nobody uses which the next MDS of a rank is asked for.
@@ -235,7 +235,7 @@ impl Sessions {
     /// True if `rank` serves, is the authority of what an asynchronous request is about, and owes few
     /// answers.
     pub(crate) fn takes_promises(&self, cache: &Cache, rank: MdsRank, request: &ClientRequest) -> bool {
-        self.requests.promises() < PROMISES && self.is_asked_next(cache, rank, request)
+        self.requests.has_fewer_promises(rank, PROMISES) && self.is_asked_next(cache, rank, request)
     }
 
     /// True if `rank` takes the data of small new files.

@@ -22,12 +22,14 @@ const INTERVAL: Duration = Duration::from_secs(3);
 /// Inodes whose parents do not count all of their statistics yet.
 pub(super) struct Accounting {
     unaccounted: BTreeSet<InodeKey>,
+    /// Those that somebody waits for.
+    hurried: BTreeSet<InodeKey>,
     next: Instant,
 }
 
 impl Accounting {
     pub fn new(now: Instant) -> Self {
-        Self { unaccounted: BTreeSet::new(), next: now }
+        Self { unaccounted: BTreeSet::new(), hurried: BTreeSet::new(), next: now }
     }
 
     /// Notes that an inode was changed or loaded.
@@ -42,6 +44,7 @@ impl Accounting {
     /// Moves an inode's statistics up at the next look.
     pub fn hurry(&mut self, ino: InodeKey, now: Instant) {
         self.unaccounted.insert(ino);
+        self.hurried.insert(ino);
         self.next = self.next.min(now);
     }
 
@@ -65,7 +68,8 @@ impl Accounting {
         if env.stage() != Stage::Active || !takes_changes || self.unaccounted.is_empty() {
             return;
         }
-        let some: Vec<InodeKey> = self.unaccounted.iter().take(BATCH).copied().collect();
+        let mut some = std::mem::take(&mut self.hurried);
+        some.extend(self.unaccounted.iter().take(BATCH));
         let mut draft = Draft::new(cache, env.stamp());
         let mut done = Vec::new();
         for ino in some {
@@ -93,8 +97,9 @@ fn account(draft: &mut Draft<'_>, cache: &Cache, ino: InodeKey) -> Result<(), St
     for here in [dir.ino, ino.ino] {
         match cache.authority(here)? {
             Auth::Here => {}
-            // It is counted before it leaves.
-            Auth::Frozen(root) if cache.subtrees.hold(root) == Some(Hold::Settling) => {}
+            // The root is counted before it leaves. What is below it is counted where it goes: each step
+            // would change the root again.
+            Auth::Frozen(root) if root == ino.ino && cache.subtrees.hold(root) == Some(Hold::Settling) => {}
             Auth::Frozen(root) => return Err(Need::Thaw(root).into()),
             // What comes here is noted again.
             Auth::Rank(_) => return Ok(()),

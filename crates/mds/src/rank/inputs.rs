@@ -177,7 +177,11 @@ impl Rank {
         match body {
             Body::ClientSession(m) => self.client_session(client, &m),
             Body::ClientRequest(m) => self.client_request(client, tid, *m),
-            Body::ClientCaps(m) => caps.client_caps(env, cache, sessions, client, tid, &m),
+            Body::ClientCaps(m) => {
+                if let Some(m) = self.hold_flush(client, tid, m) {
+                    self.take_caps(client, tid, &m);
+                }
+            }
             Body::ClientCapRelease(m) => caps.client_release(env, cache, sessions, client, &m),
             Body::ClientReclaim(m) => self.reclaims.ask(env, sessions, client, &m),
             Body::ClientLease(_) | Body::ClientMetrics(_) => {}

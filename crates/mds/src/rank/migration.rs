@@ -3,9 +3,10 @@
 use super::env::Env;
 use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
-use crate::types::{IoId, Lsn, Segment};
+use crate::types::{ClientId, IoId, Lsn, Segment};
 use fsfmt::{Event, Ino, InodeKey, SubtreeRecord, Update};
 use maps::MdsRank;
+use msgs::ClientCaps;
 use peer::{HandedCap, MdsHandOver, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
@@ -104,6 +105,10 @@ pub(super) struct Migration {
     /// durable before, until it is.
     pub merges: BTreeMap<Ino, Option<Lsn>>,
     pub recalls: BTreeMap<Ino, Recall>,
+    /// Inodes of the subtree that is about to leave that were not ready for it at the last walk over all.
+    pub unready: BTreeSet<InodeKey>,
+    /// Flushes that wait until a subtree has left, or stays.
+    pub held: BTreeMap<Ino, Vec<(ClientId, u64, Box<ClientCaps>)>>,
     pub writes: BTreeMap<IoId, (Ino, Write)>,
     /// What records are being read for.
     pub reads: BTreeMap<IoId, Read>,

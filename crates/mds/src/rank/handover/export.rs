@@ -60,6 +60,7 @@ impl Rank {
         let waits_for = "clients to give up directories that they have alone";
         let export = Export { to, step: Step::Quiet, since: env.now(), waits_for };
         migration.exports.insert(root, export);
+        migration.unready.clear();
         migration.look_at = env.now();
         Ok(())
     }
@@ -158,6 +159,7 @@ impl Rank {
         }
         self.migration.stay.insert(root, self.env.now() + TRIED_AGAIN_AFTER);
         self.balance.rest(self.env.now(), root);
+        self.release_held(root);
         let Export { to, waits_for, .. } = export;
         let text = format!("subtree {root} stays here and not at rank {to}: it still waited for {waits_for}");
         self.env.log(Level::Info, "export_given_up", text);
@@ -167,28 +169,57 @@ impl Rank {
     /// Takes directories back that clients have alone; once nobody has one, operations in the subtree wait.
     fn quiet(&mut self, root: Ino) -> bool {
         let Self { env, cache, sessions, migration, .. } = self;
-        let inside: BTreeSet<InodeKey> = cache.subtree(root).into_iter().collect();
         let is_alone = |ino: &InodeKey| {
             let inode = cache.inodes.get(ino).filter(|inode| inode.data.is_dir());
             inode.is_some_and(|inode| inode.held_by_others(None) & cap::FILE_EXCL != 0)
         };
-        if !inside.iter().any(is_alone) {
+        migration.unready.retain(is_alone);
+        if !migration.unready.is_empty() {
+            return false;
+        }
+        // Nobody is given one any more, but some may have been made since the last walk.
+        migration.unready = cache.subtree(root).into_iter().filter(is_alone).collect();
+        if migration.unready.is_empty() {
             let last = env.journal().last();
             cache.subtrees.set(root, Hold::Settling);
             let export = migration.exports.get_mut(&root).expect("it is under way");
             (export.step, export.since) = (Step::Settle(last), env.now());
+            self.find_unready(root);
             return true;
         }
-        let clients: Vec<ClientId> = sessions.iter().map(|(client, _)| client).collect();
-        for client in clients {
-            let which = |inode: &Inode| inside.contains(&inode.data.key());
+        let alone = migration.unready.clone();
+        let holders = alone.iter().filter_map(|ino| cache.inodes.get(ino)).flat_map(|i| i.caps.clients());
+        for client in holders.collect::<BTreeSet<ClientId>>() {
+            let which = |inode: &Inode| alone.contains(&inode.data.key());
             Caps::revoke_directories(env, cache, sessions, client, which);
         }
         false
     }
 
+    /// Notes the inodes of a subtree that have to become ready before it can leave.
+    fn find_unready(&mut self, root: Ino) {
+        let inside = self.cache.subtree(root);
+        self.migration.unready = inside.into_iter().filter(|ino| self.wait_for(*ino).is_some()).collect();
+    }
+
+    /// What an inode waits for until it can leave: all of it must be stored, and clients know what they hold.
+    /// It is hurried.
+    fn wait_for(&mut self, ino: InodeKey) -> Option<&'static str> {
+        let inode = self.cache.inodes.get(&ino)?;
+        let is_stored = inode.data.packed.is_none() && inode.data.truncate_from == 0;
+        let is_written = inode.under_way.data_work.is_some();
+        if !is_stored && !is_written {
+            self.strays.hurry(ino, &inode.data);
+        }
+        if !is_stored || is_written {
+            return Some("data of files to be stored");
+        }
+        let is_unclear = inode.caps.values().any(|cap| cap.is_revoking() || cap.is_presumed);
+        is_unclear.then_some("clients to give back what is revoked")
+    }
+
     /// What the subtree waits for until everything in it is stored, and clients know what they hold. It is
-    /// hurried.
+    /// hurried. Walks over all of it are rare: requests to other directories are not to wait for them.
     fn delay(&mut self, root: Ino, last: Lsn) -> Option<&'static str> {
         if self.trimming.is_walking() || self.scrub.is_walking() {
             return Some("a walk over directories to end");
@@ -200,35 +231,39 @@ impl Rank {
         if self.has_absent_clients() {
             return Some("absent clients to come back");
         }
-        let Self { env, cache, strays, write_back, accounting, .. } = self;
-        let mut delay = None;
+        let Self { env, cache, write_back, accounting, .. } = self;
         // While the subtree is apart, its root counts above as it does now.
         let inode = &cache.inodes[&root.head()];
         let above = inode.place.as_ref().filter(|(dir, _)| !cache.is_fixed(dir.inode()));
-        if inode.data.rstat != inode.data.accounted && above.is_some() {
+        let is_counted = inode.data.rstat == inode.data.accounted || above.is_none();
+        if !is_counted {
             accounting.hurry(root.head(), env.now());
-            delay = Some("its statistics to be counted above");
-        }
-        for ino in cache.subtree(root) {
-            let Some(inode) = cache.inodes.get(&ino) else { continue };
-            let is_stored = inode.data.packed.is_none() && inode.data.truncate_from == 0;
-            let at = &inode.under_way;
-            if !is_stored && at.data_work.is_none() {
-                strays.hurry(ino, &inode.data);
-            }
-            if !is_stored || at.data_work.is_some() {
-                delay = Some("data of files to be stored");
-            } else if inode.caps.values().any(|cap| cap.is_revoking() || cap.is_presumed) {
-                delay = Some("clients to give back what is revoked");
-            }
         }
         let oldest = env.journal().oldest();
-        if env.journal().first_event(oldest) <= last || cache.has_unstored_names(root) {
+        let is_expired = env.journal().first_event(oldest) > last;
+        if !is_expired {
             let current = env.journal().current();
             write_back.expire_to(env, current);
-            delay = delay.or(Some("the journal to expire"));
         }
-        delay
+        for ino in std::mem::take(&mut self.migration.unready) {
+            if let Some(why) = self.wait_for(ino) {
+                self.migration.unready.insert(ino);
+                self.migration.exports.get_mut(&root)?.waits_for = why;
+            }
+        }
+        match (is_counted, is_expired) {
+            (false, _) => return Some("its statistics to be counted above"),
+            _ if !self.migration.unready.is_empty() => return Some(self.migration.exports[&root].waits_for),
+            (_, false) => return Some("the journal to expire"),
+            _ => {}
+        }
+        if self.cache.has_unstored_names(root) {
+            let current = self.env.journal().current();
+            self.write_back.expire_to(&mut self.env, current);
+            return Some("the journal to expire");
+        }
+        self.find_unready(root);
+        (!self.migration.unready.is_empty()).then_some("what clients have changed since")
     }
 
     /// Writes the record by which the authority moves. From here on there is no way back.
@@ -353,6 +388,7 @@ impl Rank {
         }
         let text = format!("subtree {root} stays here: rank {} has stopped", export.to);
         self.env.log(Level::Info, "subtree_kept", text);
+        self.release_held(root);
         self.tell_authority(root);
         self.partition_changed(true);
     }
@@ -365,6 +401,7 @@ impl Rank {
             return;
         }
         self.migration.exports.remove(&root);
+        self.migration.held.remove(&root);
         let was_passed_on = self.cache.subtrees.hold(root) != Some(Hold::Leaving);
         let Self { env, cache, sessions, migration, .. } = self;
         let taken: BTreeMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();

@@ -217,6 +217,9 @@ impl Rank {
             if is_new {
                 let counters = (cap.seq, cap.migrate_seq);
                 inode.caps.insert(client, Cap::handed_over(caps.next_id(), cap.held, cap.wanted, counters));
+                if inode.data.is_dir() {
+                    sessions.note_wanted_of_dir(client, cap.wanted);
+                }
                 sessions.hold(client, ino);
             }
             let now = cache.inodes[&ino].caps.get(client).expect("it has one");
@@ -262,6 +265,10 @@ impl Rank {
             inode.caps.insert(client, cap);
             if handed.is_untold {
                 inode.under_way.edit(|at| at.untold.insert(client.into()));
+            }
+            if inode.data.is_dir() {
+                // It does not say so again.
+                sessions.note_wanted_of_dir(client, handed.wanted);
             }
             sessions.hold(client, ino);
         }

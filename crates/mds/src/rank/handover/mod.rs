@@ -20,6 +20,7 @@
 mod balance;
 mod export;
 mod heartbeat;
+mod held;
 mod import;
 mod seek;
 mod stop;

@@ -1,0 +1,57 @@
+//! Flushes in a subtree that is about to leave. Each is an event that would have to be stored before the
+//! subtree can be handed over, and a client that writes has more of them all the while. So they wait: if the
+//! subtree leaves, their clients repeat them to the other rank, as they do after every IMPORT.
+
+use super::Rank;
+use crate::authority::Hold;
+use crate::types::ClientId;
+use fsfmt::Ino;
+use msgs::ClientCaps;
+
+impl Rank {
+    /// Returns a message about a capability, unless it waits. What is awaited because something is revoked
+    /// does not.
+    pub(in crate::rank) fn hold_flush(
+        &mut self,
+        client: ClientId,
+        tid: u64,
+        m: Box<ClientCaps>,
+    ) -> Option<Box<ClientCaps>> {
+        if self.migration.exports.is_empty() {
+            return Some(m);
+        }
+        let ino = Ino(m.ino);
+        let Ok(root) = self.cache.root_of(ino) else { return Some(m) };
+        if !matches!(self.cache.subtrees.hold(root), Some(Hold::Settling | Hold::Leaving)) {
+            return Some(m);
+        }
+        let inode = self.cache.inodes.get(&ino.head());
+        let is_awaited = inode.and_then(|i| i.caps.get(client)).is_some_and(|cap| cap.is_revoking());
+        let held = self.migration.held.entry(root).or_default();
+        let is_of_it =
+            |(from, _, earlier): &(ClientId, u64, Box<ClientCaps>)| *from == client && earlier.ino == m.ino;
+        if is_awaited {
+            let earlier: Vec<_> = held.extract_if(.., |one| is_of_it(one)).collect();
+            earlier.into_iter().for_each(|(client, tid, m)| self.take_caps(client, tid, &m));
+            return Some(m);
+        }
+        if m.dirty.0 == 0 && !held.iter().any(is_of_it) {
+            return Some(m);
+        }
+        held.push((client, tid, m));
+        None
+    }
+
+    /// A subtree stays: what waited is handled now.
+    pub(super) fn release_held(&mut self, root: Ino) {
+        for (client, tid, m) in self.migration.held.remove(&root).unwrap_or_default() {
+            self.take_caps(client, tid, &m);
+        }
+    }
+
+    /// Handles a message about a capability.
+    pub(in crate::rank) fn take_caps(&mut self, client: ClientId, tid: u64, m: &ClientCaps) {
+        let Self { env, cache, sessions, caps, .. } = self;
+        caps.client_caps(env, cache, sessions, client, tid, m);
+    }
+}
