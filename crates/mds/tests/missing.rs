@@ -540,3 +540,25 @@ fn the_inodes_that_a_client_claims_are_loaded_together() {
     assert!(w.rank.stats().inodes > 700, "all are claimed");
     assert!(w.io_count - before < 100, "{} operations", w.io_count - before);
 }
+
+/// After a restart, or when it has come from another rank, a directory's names are not in the cache: each
+/// that is made is looked for first.
+#[test]
+fn a_directory_in_which_many_names_are_looked_for_is_loaded_whole() {
+    let mut w = World::new(4, MdsOptions { journal_bytes: 64 << 10, ..MdsOptions::default() });
+    w.connect(A);
+    assert_eq!(w.call(A, mkdir("d")).result, 0);
+    for i in 0..700 {
+        assert_eq!(w.call(A, create(&format!("d/f{i:03}"), 1)).result, 0);
+    }
+    w.give_everything_back(A);
+    w.restart(&[A]);
+    assert!(w.rank.stats().entries < 700, "it is not all in the journal");
+    let before = w.io_count;
+    let enoent = wire::Errno::ENOENT.to_result_code();
+    for i in 0..200 {
+        assert_eq!(w.call(A, lookup(&format!("d/g{i:03}"))).result, enoent);
+    }
+    assert!(w.io_count - before < 20, "{} operations for 200 names", w.io_count - before);
+    assert_eq!(w.call(A, lookup("d/f123")).result, 0);
+}

@@ -18,6 +18,11 @@ const PAGE_ENTRIES: u64 = 512;
 /// In a full cache a directory is loaded whole if this many loads ago, or later, another entry of it was
 /// loaded: else most of it would be evicted unused.
 const RECENT_LOADS: usize = 16;
+/// A larger directory is loaded whole if so many of the last loads were of its entries, and the cache has
+/// room for it: names are made in it, each of which would be looked for.
+const LOADED_WHOLE_AFTER: usize = 8;
+/// Entries that a fragment may have more than its directory counts, since what was counted is not stored yet.
+const UNCOUNTED: u64 = 64;
 /// Keys that one operation fetches.
 const MAX_KEYS: usize = 128;
 
@@ -143,7 +148,9 @@ impl Loader {
         self.loads.insert(need.clone(), Load { ops, parents, tick: cache.tick });
         match &need {
             Need::Dentry(dir, key) => self.load_entry(env, cache, *dir, key, need.clone()),
-            Need::Page(dir, after) => self.fetch_page(env, *dir, after.clone(), need.clone()),
+            Need::Page(dir, after) => {
+                self.fetch_page(env, *dir, (after.clone(), PAGE_ENTRIES), need.clone());
+            }
             Need::Inode(ino) => self.load_inode(env, cache, *ino, need.clone()),
             Need::Revoke { .. }
             | Need::Truncated(_)
@@ -181,8 +188,8 @@ impl Loader {
         }
     }
 
-    fn fetch_page(&mut self, env: &mut Env, dir: DirFrag, after: Vec<u8>, need: Need) {
-        let op = ObjOp::OmapList { after: after.clone(), max: PAGE_ENTRIES };
+    fn fetch_page(&mut self, env: &mut Env, dir: DirFrag, (after, max): (Vec<u8>, u64), need: Need) {
+        let op = ObjOp::OmapList { after: after.clone(), max };
         self.fetch(env, names::dir_object(dir), op, need, Step::Page(after));
     }
 
@@ -196,11 +203,16 @@ impl Loader {
         let count = stat.map_or(usize::MAX, |stat| (stat.nfiles + stat.nsubdirs) as usize);
         let small = count < (PAGE_ENTRIES as usize).min(limit / 8);
         let has_room = cache.stats().entries.saturating_add(count) <= limit;
-        let is_used = has_room || self.recent.contains(&dir.ino);
+        let recent = self.recent.iter().filter(|loaded| **loaded == dir.ino).count();
+        let is_used = has_room || recent > 0;
         self.recent.truncate(RECENT_LOADS - 1);
         self.recent.push_front(dir.ino);
         if small && is_used && !dir.ino.is_stray() {
-            self.fetch_page(env, dir, Vec::new(), need);
+            self.fetch_page(env, dir, (Vec::new(), PAGE_ENTRIES), need);
+        } else if has_room && recent >= LOADED_WHOLE_AFTER && !dir.ino.is_stray() {
+            // If that is not all of it, some more are looked for before it is tried again.
+            self.recent.retain(|loaded| *loaded != dir.ino);
+            self.fetch_page(env, dir, (Vec::new(), count as u64 + UNCOUNTED), need);
         } else {
             self.fetch_entry(dir, key, need);
         }
