@@ -4,7 +4,7 @@ mod world;
 
 use maps::MdsRank;
 use mds::MdsOptions;
-use msgs::{ClientRequest, cap, cap_op};
+use msgs::{ClientCaps, ClientRequest, cap, cap_op};
 use std::collections::{BTreeMap, BTreeSet};
 use world::World;
 use world::client::{create, getattr, lookup, mkdir, request};
@@ -148,6 +148,49 @@ fn a_migration_survives_the_death_of_either_rank_at_any_moment() {
         r.ok(rank, create("d/g", READ_WRITE));
         assert_eq!(r.forwarded(1 - rank, getattr("d/g", 0)).0, rank as i32, "seed {seed}");
     }
+}
+
+/// A client flushes at any moment of a migration. Whether that waits, or comes too late: one of the two
+/// acknowledges it, also if the directory stays after all.
+#[test]
+fn a_flush_that_comes_while_a_directory_moves_is_not_lost() {
+    let mut held_back = 0;
+    for steps in 0..120 {
+        let mut r = Ranks::new(700 + steps);
+        r.ok(0, mkdir("d"));
+        let f = ino(&r.ok(0, create("d/f", READ_WRITE)));
+        r.export(0, "/d", 1);
+        (0..steps).for_each(|_| r.step());
+        if !r.held(0).contains_key(&f) {
+            continue;
+        }
+        let former = r.worlds[0].clients[&A].held[&f].cap_id;
+        r.with(0, |w| {
+            let a = w.clients.get_mut(&A).expect("a");
+            assert!(a.write_to(f, 500));
+            let (tid, m) = a.update(f);
+            w.send(A, tid, m);
+        });
+        if steps % 4 == 3 {
+            // The other rank is not to get anything any more, unless the record says so already.
+            r.stop();
+            r.until_stopped();
+        }
+        r.settle();
+        let rank = r.authorities("/d")[0];
+        for (tid, m) in r.worlds[0].clients[&A].flushing.clone() {
+            let held = &r.worlds[rank].clients[&A].held[&f];
+            let (cap_id, seq, issue_seq) = (held.cap_id, held.seq, held.issue_seq);
+            assert!(rank == 1 || cap_id != former, "{steps} steps: nothing tells the client to repeat it");
+            held_back += 1;
+            r.with(rank, |w| w.send(A, tid, ClientCaps { cap_id, seq, issue_seq, ..m }));
+            r.settle();
+            assert_eq!(r.worlds[rank].clients[&A].flush_acks, [tid], "{steps} steps");
+        }
+        let seen = r.ok(rank, getattr("d/f", cap::FILE_SHARED)).trace.target.expect("its attributes");
+        assert_eq!(seen.size, 500, "{steps} steps");
+    }
+    assert!(held_back > 0, "some came while it was about to leave");
 }
 
 /// What there is, by path: nothing for a directory, and a number for a file, which its links share.

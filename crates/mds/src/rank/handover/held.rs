@@ -26,7 +26,9 @@ impl Rank {
             return Some(m);
         }
         let inode = self.cache.inodes.get(&ino.head());
-        let is_awaited = inode.and_then(|i| i.caps.get(client)).is_some_and(|cap| cap.is_revoking());
+        // Who has no capability any more gets no IMPORT, and would not repeat it.
+        let Some(cap) = inode.and_then(|inode| inode.caps.get(client)) else { return Some(m) };
+        let is_awaited = cap.is_revoking();
         let held = self.migration.held.entry(root).or_default();
         let is_of_it =
             |(from, _, earlier): &(ClientId, u64, Box<ClientCaps>)| *from == client && earlier.ino == m.ino;
