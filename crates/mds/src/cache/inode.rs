@@ -213,6 +213,11 @@ impl Inode {
         self.whole(if self.is_recorded(client) { bits } else { bits & !STRONG })
     }
 
+    /// True for a directory that has a name, so that a rank can have it for itself.
+    pub fn is_named_dir(&self) -> bool {
+        !self.data.ino.is_base() && self.data.is_dir() && self.data.nlink > 0
+    }
+
     /// True if nothing else in memory depends on it, but for file locks.
     pub fn is_idle(&self) -> bool {
         self.caps.is_empty()

@@ -13,6 +13,8 @@ pub(super) const CHANGE: u32 = 4;
 /// The part of a count that is left after a second: half of it after five, as in Ceph
 /// (`mds_decay_halflife`).
 const LEFT: f64 = 0.870_550_563_296_124_1;
+/// The count of one request a second, after a decay.
+const OF_ONE_A_SECOND: f64 = LEFT / (1.0 - LEFT);
 /// A count below which a directory is forgotten.
 const LEAST: f64 = 0.05;
 /// Parts of a unit in which counts are handed over.
@@ -63,7 +65,7 @@ impl Popularity {
 
     /// The load of the rank: weighted requests a second.
     pub fn total(&self) -> f64 {
-        self.dirs.values().sum::<f64>() * (1.0 - LEFT) / LEFT
+        self.dirs.values().sum::<f64>() / OF_ONE_A_SECOND
     }
 
     /// The loads of this rank's directories, each with what is below it in the same subtree.
@@ -71,7 +73,7 @@ impl Popularity {
         let mut loads = Loads::default();
         for (dir, count) in &self.dirs {
             if matches!(cache.authority(*dir), Ok(Auth::Here)) {
-                loads.add(cache, *dir, count * (1.0 - LEFT) / LEFT);
+                loads.add(cache, *dir, count / OF_ONE_A_SECOND);
             }
         }
         loads
@@ -112,13 +114,13 @@ impl Loads {
     pub fn remove(&mut self, dir: Ino) {
         let load = self.nested.remove(&dir).unwrap_or_default();
         self.roots.remove(&dir);
-        let mut at = dir;
-        while let Some(above) = self.above.get(&at).copied() {
-            if at == dir {
-                self.children.entry(above).or_default().remove(&dir);
-            }
-            *self.nested.entry(above).or_default() -= load;
-            at = above;
+        let mut above = self.above.get(&dir).copied();
+        if let Some(children) = above.and_then(|above| self.children.get_mut(&above)) {
+            children.remove(&dir);
+        }
+        while let Some(at) = above {
+            *self.nested.entry(at).or_default() -= load;
+            above = self.above.get(&at).copied();
         }
     }
 }

@@ -176,10 +176,9 @@ impl Balance {
     /// True if the balancer may give a directory away.
     fn may_go(&self, cache: &Cache, migration: &Migration, dir: Ino) -> bool {
         let Some(inode) = cache.inodes.get(&dir.head()) else { return false };
-        let is_named_dir = !dir.is_base() && inode.data.is_dir() && inode.data.nlink > 0;
         let is_here = matches!(cache.authority(dir), Ok(Auth::Here));
         let is_free = !self.resting.contains_key(&dir) && !migration.stay.contains_key(&dir);
-        is_named_dir && is_here && is_free && !is_pinned(cache, dir)
+        inode.is_named_dir() && is_here && is_free && !is_pinned(cache, dir)
     }
 }
 

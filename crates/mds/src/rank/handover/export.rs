@@ -45,7 +45,7 @@ impl Rank {
             Ok(Auth::Here) => {}
             _ => return Err("this rank has no authority over it"),
         }
-        if !is_named_dir(inode) && !root.is_stray() {
+        if !inode.is_named_dir() && !root.is_stray() {
             return Err("only directories with a name can be handed over, and not the root");
         }
         if to == own(env) || !migration.takes(to, root) {
@@ -117,11 +117,9 @@ impl Rank {
             let patience = if step == Step::Quiet { PATIENCE } else { SETTLED_WITHIN };
             let is_late = self.env.now().since(since) > patience;
             match step {
-                Step::Quiet | Step::Settle(_) if is_late || !self.migration.takes(to, root) => {
-                    self.give_up(root);
-                    has_changed = true;
-                }
-                Step::Quiet if !self.is_still_there(root) => {
+                Step::Quiet | Step::Settle(_)
+                    if is_late || !self.migration.takes(to, root) || !self.is_still_there(root) =>
+                {
                     self.give_up(root);
                     has_changed = true;
                 }
@@ -145,7 +143,7 @@ impl Rank {
 
     /// False if a directory that is about to leave was removed or evicted before operations in it waited.
     fn is_still_there(&self, root: Ino) -> bool {
-        root.is_stray() || self.cache.inodes.get(&root.head()).is_some_and(|inode| is_named_dir(inode))
+        root.is_stray() || self.cache.inodes.get(&root.head()).is_some_and(|inode| inode.is_named_dir())
     }
 
     /// The subtree stays.
@@ -245,17 +243,21 @@ impl Rank {
             let current = env.journal().current();
             write_back.expire_to(env, current);
         }
+        let mut unready = None;
         for ino in std::mem::take(&mut self.migration.unready) {
             if let Some(why) = self.wait_for(ino) {
                 self.migration.unready.insert(ino);
-                self.migration.exports.get_mut(&root)?.waits_for = why;
+                unready = Some(why);
             }
         }
-        match (is_counted, is_expired) {
-            (false, _) => return Some("its statistics to be counted above"),
-            _ if !self.migration.unready.is_empty() => return Some(self.migration.exports[&root].waits_for),
-            (_, false) => return Some("the journal to expire"),
-            _ => {}
+        if !is_counted {
+            return Some("its statistics to be counted above");
+        }
+        if unready.is_some() {
+            return unready;
+        }
+        if !is_expired {
+            return Some("the journal to expire");
         }
         if self.cache.has_unstored_names(root) {
             let current = self.env.journal().current();
@@ -437,10 +439,6 @@ impl Rank {
         }
         self.partition_changed(true);
     }
-}
-
-fn is_named_dir(inode: &Inode) -> bool {
-    !inode.data.ino.is_base() && inode.data.is_dir() && inode.data.nlink > 0
 }
 
 fn handed(ino: Ino, client: ClientId, cap: &Cap, is_untold: bool) -> HandedCap {

@@ -2,9 +2,10 @@
 
 use super::{Rank, STAY};
 use crate::authority::{Auth, Hold};
-use crate::cache::Cache;
+use crate::cache::{Cache, Inode};
 use crate::cap::{Cap, conflicts};
 use crate::io::{IoWhy, ObjOp};
+use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
@@ -215,12 +216,7 @@ impl Rank {
                 continue;
             }
             if is_new {
-                let counters = (cap.seq, cap.migrate_seq);
-                inode.caps.insert(client, Cap::handed_over(caps.next_id(), cap.held, cap.wanted, counters));
-                if inode.data.is_dir() {
-                    sessions.note_wanted_of_dir(client, cap.wanted);
-                }
-                sessions.hold(client, ino);
+                take_cap(inode, sessions, caps, cap);
             }
             let now = cache.inodes[&ino].caps.get(client).expect("it has one");
             let now = taken_cap(cap, now);
@@ -259,18 +255,11 @@ impl Rank {
             let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
             let has_session = sessions.get(client).is_some();
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
-            let counters = (handed.seq, handed.migrate_seq);
-            let cap = Cap::handed_over(caps.next_id(), handed.held, handed.wanted, counters);
-            taken.push(taken_cap(handed, &cap));
-            inode.caps.insert(client, cap);
+            take_cap(inode, sessions, caps, handed);
+            taken.push(taken_cap(handed, inode.caps.get(client).expect("just taken")));
             if handed.is_untold {
                 inode.under_way.edit(|at| at.untold.insert(client.into()));
             }
-            if inode.data.is_dir() {
-                // It does not say so again.
-                sessions.note_wanted_of_dir(client, handed.wanted);
-            }
-            sessions.hold(client, ino);
         }
         for (ino, client, [posix, flock]) in locks {
             cache.locks.claim(client, ino, (&posix, &flock));
@@ -462,6 +451,19 @@ fn settled(record: SubtreeRecord) -> SubtreeRecord {
 pub(super) fn drop_base(env: &mut Env, cache: &mut Cache, root: Ino) {
     cache.forget_base(root);
     env.start_metadata_io(names::base_object(root), vec![ObjOp::Delete], IoWhy::JournalTrim);
+}
+
+/// Gives a client the capability on an inode that another rank hands over.
+fn take_cap(inode: &mut Inode, sessions: &mut Sessions, caps: &mut Caps, handed: &HandedCap) {
+    let client = ClientId(handed.client);
+    let counters = (handed.seq, handed.migrate_seq);
+    let cap = Cap::handed_over(caps.next_id(), handed.held, handed.wanted, counters);
+    inode.caps.insert(client, cap);
+    if inode.data.is_dir() {
+        // It does not say so again.
+        sessions.note_wanted_of_dir(client, handed.wanted);
+    }
+    sessions.hold(client, inode.data.key());
 }
 
 /// What became of a capability that was handed over.
