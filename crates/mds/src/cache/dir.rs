@@ -132,6 +132,8 @@ pub struct Dir {
     pub slots: BTreeMap<DentryKey, Slot>,
     /// True if `slots` has every existing entry.
     pub complete: bool,
+    /// Of the existing entries up to this one, `slots` has every one.
+    pub known_to: Option<DentryKey>,
     /// Entries that are not written back.
     pub dirty: BTreeSet<DentryKey>,
     /// Oldest event that needs their write-back.
@@ -154,6 +156,30 @@ impl Dir {
         let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Excluded);
         let behind = self.slots.range((start, Bound::Unbounded));
         behind.take_while(move |(key, _)| last.is_none_or(|last| *key <= last))
+    }
+
+    /// True if `slots` has the entry, if it exists.
+    pub fn knows(&self, key: &DentryKey) -> bool {
+        self.complete || self.known_to.as_ref().is_some_and(|known| key <= known)
+    }
+
+    /// Notes that all stored entries after an omap key up to `last`, or to the end, were taken in.
+    pub fn note_page(&mut self, after: &[u8], last: Option<&DentryKey>) {
+        let follows = || DentryKey::from_omap(after).is_some_and(|after| self.knows(&after));
+        if !after.is_empty() && !follows() {
+            return;
+        }
+        match last {
+            None => self.complete = true,
+            Some(last) if !self.knows(last) => self.known_to = Some(last.clone()),
+            Some(_) => {}
+        }
+    }
+
+    /// Notes that an existing entry is not in `slots` any more.
+    pub fn note_gap(&mut self, key: &DentryKey) {
+        self.complete = false;
+        self.known_to.take_if(|known| key <= known);
     }
 
     /// True if the fragment may leave the cache.

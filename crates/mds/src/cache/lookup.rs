@@ -69,7 +69,7 @@ impl Cache {
                 slot.touch(self.tick);
                 return Ok((slot.link(key), slot.change()));
             }
-            if d.complete {
+            if d.knows(key) {
                 return Ok((SlotLink::Null, d.change));
             }
         }

@@ -101,7 +101,7 @@ impl Cache {
     fn forget_entries(&mut self, dir: DirFrag, kept: &BTreeSet<Ino>) {
         let Some(d) = self.dirs.get_mut(&dir) else { return };
         assert!(d.dirty.is_empty() && d.commit.is_none(), "changes of {dir} are forgotten");
-        d.complete = false;
+        (d.complete, d.known_to) = (false, None);
         let is_kept = |link: SlotLink| matches!(link, SlotLink::Primary(ino) if kept.contains(&ino.ino));
         let gone = d.slots.iter().map(|(key, slot)| (key.clone(), slot.link(key)));
         let gone: Vec<(DentryKey, SlotLink)> = gone.filter(|(_, link)| !is_kept(*link)).collect();
@@ -246,7 +246,7 @@ impl Cache {
         if d.slots.remove(key).is_some() {
             self.entries -= 1;
             self.size.remove(extra_of_name(key));
-            d.complete = false;
+            d.note_gap(key);
         }
         if d.is_idle() {
             self.dirs.remove(dir);

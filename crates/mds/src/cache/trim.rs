@@ -129,7 +129,7 @@ impl Cache {
         self.entries -= 1;
         self.size.remove(extra_of_name(key));
         if !slot.is_null() {
-            d.complete = false;
+            d.note_gap(key);
         }
         if d.is_idle() && !d.complete {
             self.dirs.remove(dir);

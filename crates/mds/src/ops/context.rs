@@ -390,10 +390,22 @@ impl<'a> Cx<'a> {
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
         self.check_authority(dir.ino)?;
         self.check_promises(|promises| promises.has_name(dir.ino, key))?;
-        self.check_alone(dir.inode())?;
+        self.check_alone(dir.inode()).map_err(|stop| self.meanwhile(stop, dir, key))?;
         let (link, change) = self.cache.entry(dir, key)?;
         self.see(change);
         Ok(link)
+    }
+
+    /// While an operation waits for an earlier one, its entry is loaded: one client may have sent many, which
+    /// would be looked for one by one.
+    fn meanwhile(&self, stop: Stop, dir: DirFrag, key: &DentryKey) -> Stop {
+        match stop {
+            Stop::Need(mut needs) if needs.iter().any(|need| matches!(need, Need::Earlier(_))) => {
+                needs.extend(self.cache.entry(dir, key).err());
+                Stop::Need(needs)
+            }
+            other => other,
+        }
     }
 
     /// The cached part of a fragment, for a listing.

@@ -18,11 +18,10 @@ const PAGE_ENTRIES: u64 = 512;
 /// In a full cache a directory is loaded whole if this many loads ago, or later, another entry of it was
 /// loaded: else most of it would be evicted unused.
 const RECENT_LOADS: usize = 16;
-/// A larger directory is loaded whole if so many of the last loads were of its entries, and the cache has
-/// room for it: names are made in it, each of which would be looked for.
-const LOADED_WHOLE_AFTER: usize = 8;
-/// Entries that a fragment may have more than its directory counts, since what was counted is not stored yet.
-const UNCOUNTED: u64 = 64;
+/// Of a larger directory the fragments are loaded whole, page by page beside other loads, if so many of the
+/// last loads were of its entries, and the cache has room for it: names are made in it, each of which would
+/// be looked for.
+const FILLED_AFTER: usize = 8;
 /// Keys that one operation fetches.
 const MAX_KEYS: usize = 128;
 
@@ -33,6 +32,8 @@ struct Load {
     ops: BTreeSet<OpId>,
     /// Loads of inodes that wait for it.
     parents: BTreeSet<Need>,
+    /// It is a page of a fragment that is loaded whole: the next one follows.
+    fills: bool,
     /// The run that requested it: entries used since must stay in the cache.
     tick: u64,
 }
@@ -145,7 +146,7 @@ impl Loader {
             return;
         }
         let (ops, parents) = (op.into_iter().collect(), parent.into_iter().collect());
-        self.loads.insert(need.clone(), Load { ops, parents, tick: cache.tick });
+        self.loads.insert(need.clone(), Load { ops, parents, fills: false, tick: cache.tick });
         match &need {
             Need::Dentry(dir, key) => self.load_entry(env, cache, *dir, key, need.clone()),
             Need::Page(dir, after) => {
@@ -197,24 +198,34 @@ impl Loader {
         self.queue(names::dir_object(dir), key.to_omap(), need, Step::Entry);
     }
 
-    fn load_entry(&mut self, env: &mut Env, cache: &Cache, dir: DirFrag, key: &DentryKey, need: Need) {
-        let limit = cache.most_entries();
-        let stat = cache.inodes.get(&dir.inode()).map(|inode| &inode.data.dirstat);
-        let count = stat.map_or(usize::MAX, |stat| (stat.nfiles + stat.nsubdirs) as usize);
-        let small = count < (PAGE_ENTRIES as usize).min(limit / 8);
-        let has_room = cache.stats().entries.saturating_add(count) <= limit;
+    fn load_entry(&mut self, env: &mut Env, cache: &mut Cache, dir: DirFrag, key: &DentryKey, need: Need) {
+        let small = count_of(cache, dir) < (PAGE_ENTRIES as usize).min(cache.most_entries() / 8);
+        let has_room = has_room(cache, dir);
         let recent = self.recent.iter().filter(|loaded| **loaded == dir.ino).count();
         let is_used = has_room || recent > 0;
         self.recent.truncate(RECENT_LOADS - 1);
         self.recent.push_front(dir.ino);
         if small && is_used && !dir.ino.is_stray() {
             self.fetch_page(env, dir, (Vec::new(), PAGE_ENTRIES), need);
-        } else if has_room && recent >= LOADED_WHOLE_AFTER && !dir.ino.is_stray() {
-            // If that is not all of it, some more are looked for before it is tried again.
-            self.recent.retain(|loaded| *loaded != dir.ino);
-            self.fetch_page(env, dir, (Vec::new(), count as u64 + UNCOUNTED), need);
         } else {
             self.fetch_entry(dir, key, need);
+            if recent >= FILLED_AFTER && !dir.ino.is_stray() {
+                self.fill(env, cache, dir);
+            }
+        }
+    }
+
+    /// Loads the next page of a fragment that is loaded whole, as long as the cache has room.
+    fn fill(&mut self, env: &mut Env, cache: &mut Cache, dir: DirFrag) {
+        let known = cache.dirs.get(&dir);
+        if known.is_some_and(|d| d.complete) || !cache.is_leaf(dir) || !has_room(cache, dir) {
+            return;
+        }
+        let after = known.and_then(|d| d.known_to.as_ref()).map(DentryKey::to_omap).unwrap_or_default();
+        let need = Need::Page(dir, after);
+        if !self.loads.contains_key(&need) {
+            self.load(env, cache, need.clone(), None);
+            self.loads.get_mut(&need).expect("it has just begun").fills = true;
         }
     }
 
@@ -319,6 +330,11 @@ impl Loader {
     fn finish_with(&mut self, env: &mut Env, cache: &mut Cache, need: &Need, end: End) {
         let Some(load) = self.loads.remove(need) else { return };
         let End { page, unreadable, is_damaged } = end;
+        if let (true, Some(Page { dir, last: Some(last), .. })) = (load.fills, &page)
+            && cache.dirs.get(dir).is_some_and(|d| d.knows(last))
+        {
+            self.fill(env, cache, *dir);
+        }
         env.due(Due::Loaded(Loaded { need: need.clone(), ops: load.ops, page, is_damaged, unreadable }));
         for parent in load.parents {
             match (&parent, need) {
@@ -370,4 +386,15 @@ impl Loader {
         let ends = |need| in_flight.contains(need) || waiting.contains(need);
         assert!(self.loads.keys().all(ends), "each load fetches something or waits for another");
     }
+}
+
+/// Entries that a directory has in all its fragments.
+fn count_of(cache: &Cache, dir: DirFrag) -> usize {
+    let stat = cache.inodes.get(&dir.inode()).map(|inode| &inode.data.dirstat);
+    stat.map_or(usize::MAX, |stat| (stat.nfiles + stat.nsubdirs) as usize)
+}
+
+/// True if all of a directory fits into what the cache has left.
+fn has_room(cache: &Cache, dir: DirFrag) -> bool {
+    cache.stats().entries.saturating_add(count_of(cache, dir)) <= cache.most_entries()
 }

@@ -97,8 +97,8 @@ fn take_page(env: &mut Env, cache: &mut Cache, dir: DirFrag, after: &[u8], answe
     // The page includes changes not stored yet, which could be stored and evicted before the operation reads
     // them.
     cache.touch_page(dir, after, last.as_ref());
-    if after.is_empty() && last.is_none() && unreadable.is_empty() {
-        cache.dirs.entry(dir).or_default().complete = true;
+    if unreadable.is_empty() {
+        cache.dirs.entry(dir).or_default().note_page(after, last.as_ref());
     }
     let page = Some(Page { dir, after: after.to_vec(), last, since: cache.tick });
     End { page, unreadable, is_damaged: false }
