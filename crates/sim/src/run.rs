@@ -249,7 +249,7 @@ fn mds_options(seed: u64, rng: &mut Rng) -> mds::MdsOptions {
 fn trees(seed: u64, profile: Profile) -> (bool, bool) {
     let mut rng = Rng::from_seed(seed ^ 0x0074_7265_6573_0000);
     match profile {
-        Profile::Files => (rng.chance(1, 2), rng.chance(1, 2)),
+        Profile::Files | Profile::Ranks => (rng.chance(1, 2), rng.chance(1, 2)),
         Profile::Any => (rng.chance(1, 4), rng.chance(1, 4)),
         _ => (false, false),
     }
@@ -419,7 +419,7 @@ impl Scenario {
             let (snapshots, limits) = self.trees;
             let load = FileLoad::new(self.rng.fork(), &clients, self.calls, now);
             let load = load.with_trees(snapshots, limits).with_fragments(self.has_fragments);
-            let load = load.with_hand_overs(self.hands_over);
+            let load = load.with_hand_overs(self.hands_over).with_ranks(self.profile == Profile::Ranks);
             let files = self.profile.is_about_files();
             self.loads.push(Box::new(if files { load.with_sprees() } else { load }));
         }

@@ -58,6 +58,30 @@ pub enum Action {
     Snaps(u64),
 }
 
+impl Action {
+    /// The directory that a change is in, or the inode that another operation is about.
+    fn dir(&self) -> u64 {
+        match self {
+            Self::Lookup(dir, _)
+            | Self::Create(dir, _)
+            | Self::OpenOrCreate(dir, _)
+            | Self::Mkdir(dir, _)
+            | Self::Symlink(dir, ..)
+            | Self::Readlink(dir)
+            | Self::Unlink(dir, _)
+            | Self::Rmdir(dir, _)
+            | Self::Rename(dir, ..)
+            | Self::Link(_, dir, _)
+            | Self::List(dir)
+            | Self::Nlink(dir)
+            | Self::Use(dir)
+            | Self::Snap(dir, ..)
+            | Self::Unsnap(dir, _)
+            | Self::Snaps(dir) => *dir,
+        }
+    }
+}
+
 /// Answer of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
@@ -477,6 +501,8 @@ pub struct History {
     unsynced: BTreeMap<usize, Unsynced>,
     /// Observations that may rest on changes which were lost, or came late.
     dropped: BTreeSet<usize>,
+    /// Several ranks serve the name space: each may lose a suffix of what was done in its directories.
+    has_ranks: bool,
 }
 
 /// A client's answered calls since it last synced.
@@ -518,6 +544,11 @@ fn is_definite(answer: &Answer) -> bool {
 }
 
 impl History {
+    /// The history of a file system that several ranks may serve.
+    pub fn of_ranks(has_ranks: bool) -> Self {
+        Self { has_ranks, ..Self::default() }
+    }
+
     /// The present time, for [`Self::found`].
     pub fn moment(&mut self) -> u64 {
         self.moment += 1;
@@ -577,10 +608,11 @@ impl History {
         for run in self.unsynced.remove(&client).unwrap_or_default().runs {
             let changes = self.changes(&run);
             let is_late = changes.iter().any(|number| self.calls[*number].ret.is_none());
-            for number in changes.into_iter().filter(|_| is_late) {
-                let entry = &mut self.calls[number];
-                entry.ret = entry.ret.or(Some(now));
-                entry.what.chain = Some(run[0] as u64);
+            if is_late {
+                self.chain(&changes);
+                changes.into_iter().for_each(|number| {
+                    self.calls[number].ret.get_or_insert(now);
+                });
             }
         }
     }
@@ -591,9 +623,19 @@ impl History {
         let runs = self.unsynced.remove(&client).unwrap_or_default().runs;
         self.doubt(&runs.concat(), false);
         for run in runs {
-            for number in self.changes(&run) {
-                self.calls[number].what.chain = Some(run[0] as u64);
-            }
+            let changes = self.changes(&run);
+            self.chain(&changes);
+        }
+    }
+
+    /// Of these changes of a client a suffix is lost; with several ranks, of those in each directory. (One in
+    /// two directories counts in the first.)
+    fn chain(&mut self, changes: &[usize]) {
+        let mut firsts = BTreeMap::new();
+        for number in changes {
+            let call = &mut self.calls[*number].what;
+            let part = if self.has_ranks { call.action.dir() } else { 0 };
+            call.chain = Some(*firsts.entry(part).or_insert(*number) as u64);
         }
     }
 
@@ -750,6 +792,29 @@ mod tests {
         assert!(seen(true, true, false) && seen(true, false, false) && seen(false, false, false));
         assert!(!seen(false, true, false), "nothing is lost from the middle");
         assert!(seen(false, true, true), "another session");
+    }
+
+    /// Each rank has a journal of its own.
+    #[test]
+    fn of_several_ranks_each_may_lose_a_suffix() {
+        let seen = |has_ranks: bool, there: [bool; 3]| {
+            let mut out = History::of_ranks(has_ranks);
+            add(&mut out, 0, Action::Mkdir(ROOT, name("d")), Answer::Ino(5));
+            out.synced(0);
+            let made = [(ROOT, "a", 9), (5, "b", 10), (ROOT, "c", 11)];
+            for (dir, file, ino) in made {
+                add(&mut out, 0, Action::Create(dir, name(file)), Answer::Ino(ino));
+            }
+            out.lost(0);
+            for ((dir, file, ino), there) in made.into_iter().zip(there).rev() {
+                let answer = if there { Answer::Ino(ino) } else { Answer::Error(Errno::ENOENT) };
+                add(&mut out, 1, Action::Lookup(dir, name(file)), answer);
+            }
+            out.check().wrong.is_none()
+        };
+        assert!(seen(true, [false, true, false]) && !seen(false, [false, true, false]));
+        assert!(seen(true, [true, false, true]) && !seen(false, [true, false, true]));
+        assert!(!seen(true, [false, true, true]), "nothing is lost from the middle");
     }
 
     /// A change that changes nothing where others went on does not hold up those after it.

@@ -208,6 +208,12 @@ impl FileLoad {
         }
     }
 
+    /// The same, in a name space that several ranks may serve.
+    pub fn with_ranks(mut self, has_ranks: bool) -> Self {
+        self.names = namespace::History::of_ranks(has_ranks);
+        self
+    }
+
     /// The same, in which clients now and then work in one directory for a while.
     pub fn with_sprees(mut self) -> Self {
         self.has_sprees = true;
