@@ -673,21 +673,27 @@ impl Cache {
 
     /// The flushes of an inode that a rank gets again which has its capability now, by tid.
     pub(crate) fn repeat_flushes_of(&mut self, key: InodeKey) -> BTreeMap<u64, ClientCaps> {
-        self.repeated(|of, _| *of == key)
+        let tids = self.inodes.get(&key).map(|inode| inode.caps().flushing().collect()).unwrap_or_default();
+        self.repeated(tids)
     }
 
     /// The flushes that the next MDS of `rank` gets again ahead of the claims, by tid.
     pub(crate) fn repeat_flushes(&mut self, rank: MdsRank) -> BTreeMap<u64, ClientCaps> {
-        self.repeated(|_, inode| inode.rests_on(rank))
+        let rests = |key: &InodeKey| self.inodes.get(key).is_some_and(|inode| inode.rests_on(rank));
+        let tids = self.flushes.iter().filter(|(_, key)| rests(key)).map(|(tid, _)| *tid).collect();
+        self.repeated(tids)
     }
 
-    fn repeated(&mut self, is_due: impl Fn(&InodeKey, &Inode) -> bool) -> BTreeMap<u64, ClientCaps> {
+    fn repeated(&mut self, tids: Vec<u64>) -> BTreeMap<u64, ClientCaps> {
+        if tids.is_empty() {
+            return BTreeMap::new();
+        }
         let oldest_flush_tid = self.oldest_flush();
-        let repeat = |(tid, key): (&u64, &InodeKey)| {
-            let flush = self.inodes.get(key).filter(|inode| is_due(key, inode))?.repeat_flush(*tid)?;
-            Some((*tid, ClientCaps { oldest_flush_tid, ..flush }))
+        let repeat = |tid: u64| {
+            let flush = self.inodes.get(self.flushes.get(&tid)?)?.repeat_flush(tid)?;
+            Some((tid, ClientCaps { oldest_flush_tid, ..flush }))
         };
-        self.flushes.iter().filter_map(repeat).collect()
+        tids.into_iter().filter_map(repeat).collect()
     }
 
     #[cfg(test)]

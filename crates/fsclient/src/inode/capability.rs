@@ -202,6 +202,11 @@ impl Capability {
         !self.flushing.is_empty()
     }
 
+    /// The tids of the flushes without an acknowledgement.
+    pub(crate) fn flushing(&self) -> impl Iterator<Item = u64> {
+        self.flushing.keys().copied()
+    }
+
     /// True if the flush `tid` has no acknowledgement.
     pub(crate) fn is_flushing(&self, tid: u64) -> bool {
         self.flushing.contains_key(&tid)
