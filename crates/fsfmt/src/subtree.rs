@@ -4,11 +4,11 @@
 
 use crate::sparse::sparse_structs;
 use crate::{DirFrag, Ino, InodeData};
-use maps::MdsRank;
+use maps::{MdsRank, SnapId};
 
 wire::wire_structs! {
     /// A directory above a subtree: its inode, and its name in the directory above it.
-    pub struct PrefixEntry[v 1/1] {
+    pub struct PrefixEntry[v 2/1] {
         /// The fragment that has its name; none for the root of the file system.
         pub dir: Option<DirFrag>,
         /// Its name.
@@ -16,12 +16,14 @@ wire::wire_structs! {
         /// Its inode, as it was when the subtree got its authority: what matters below it changes only when
         /// the subtree has come back.
         pub inode: InodeData,
+        /// The first snapshot that its entry is in.
+        pub first: SnapId = since 2,
     }
 }
 
 sparse_structs! {
     /// The authority over a subtree, under the inode number of its root.
-    pub struct SubtreeRecord[v 1/1, u8] {
+    pub struct SubtreeRecord[v 2/1, u8] {
         /// The rank that has the authority.
         pub rank: MdsRank,
         /// The rank that had it before, as long as it has not handed over what clients hold there.
@@ -34,6 +36,8 @@ sparse_structs! {
         pub name: Vec<u8>,
         /// The directories above it, the root of the file system first.
         pub prefix: Vec<PrefixEntry>,
+        /// The first snapshot that the root's entry is in.
+        pub first: SnapId,
     }
 }
 

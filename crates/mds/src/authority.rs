@@ -249,6 +249,7 @@ impl SubtreeMap {
 mod tests {
     use super::*;
     use fsfmt::{DirFrag, InodeData, PrefixEntry};
+    use maps::SnapId;
 
     const FAR: Ino = Ino(Ino::FIRST_USER + 1);
     const BELOW: Ino = Ino(Ino::FIRST_USER + 2);
@@ -269,7 +270,7 @@ mod tests {
             from: from.map(MdsRank),
             dir: DirFrag::whole(Ino::ROOT),
             name: b"far".to_vec(),
-            prefix: vec![PrefixEntry { dir: None, name: Vec::new(), inode: top }],
+            prefix: vec![PrefixEntry { dir: None, name: Vec::new(), inode: top, first: SnapId(0) }],
             ..SubtreeRecord::default()
         }
     }

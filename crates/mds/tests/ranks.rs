@@ -84,10 +84,7 @@ fn operations_bring_together_what_they_need() {
         ..request(msgs::MdsOp::RENAME, to)
     };
     for (from, to) in [("d/sub/f", "e/f"), ("d", "e/d")] {
-        r.with(0, |w| w.start(A, rename(from, to)));
-        let tid = r.worlds[0].clients[&A].next_tid - 1;
-        r.settle();
-        assert_eq!(r.with(0, |w| w.reply(A, tid)).result, 0, "{from} -> {to}");
+        assert_eq!(r.moves(0, rename(from, to)).result, 0, "{from} -> {to}");
         assert_eq!(r.authorities("/d"), [0]);
         if from != "d" {
             r.export(0, "/d", 1);
@@ -96,20 +93,6 @@ fn operations_bring_together_what_they_need() {
     }
     assert_eq!(ino(&r.ok(0, getattr("e/f", 0))), file);
     assert_eq!(r.with(0, |w| w.names(A, "e")), Ok(["d", "f"].map(str::to_owned).into()));
-}
-
-#[test]
-fn snapshots_and_subtrees_exclude_each_other() {
-    let mut r = Ranks::new(4);
-    r.ok(0, mkdir("d"));
-    r.export(0, "/d", 1);
-    r.settle();
-    r.with(0, |w| w.start(A, request(msgs::MdsOp::MKSNAP, "s")));
-    let tid = r.worlds[0].clients[&A].next_tid - 1;
-    r.settle();
-    assert_eq!(r.with(0, |w| w.reply(A, tid)).result, 0);
-    assert_eq!(r.authorities("/d"), [0]);
-    assert!(r.with(0, |w| w.rank.export_dir("/d", MdsRank(1))).is_err());
 }
 
 /// Whichever of the ranks dies at whichever moment of a migration: one of them has the subtree in the end,

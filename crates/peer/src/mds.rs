@@ -74,7 +74,7 @@ wire::wire_structs! {
 wire::messages! {
     /// Hands over a subtree whose record names the receiver, with what clients hold in it. It is repeated
     /// until [`MdsTaken`] answers it.
-    pub struct MdsHandOver = 0xe306 "mds_hand_over" [v 2/1] {
+    pub struct MdsHandOver = 0xe306 "mds_hand_over" [v 3/1] {
         /// Inode number of its root.
         pub root: u64,
         /// Its encoded record.
@@ -93,6 +93,8 @@ wire::messages! {
         pub locks: Vec<HandedLocks>,
         /// How much was done in its directories of late, by inode number, in sixteenths of a request.
         pub popularity: BTreeMap<u64, u64> = since 2,
+        /// The version of the table of snapshots that the sender knows: the receiver has to know this one.
+        pub snap_table: u64 = since 3,
     }
 
     /// Answers [`MdsHandOver`]: the sender has the authority, and the record says so.

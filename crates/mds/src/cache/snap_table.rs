@@ -34,6 +34,11 @@ impl Snaps {
         self.head.last_created.max(self.head.last_removed)
     }
 
+    /// Number of changes of the table.
+    pub fn version(&self) -> u64 {
+        self.head.version
+    }
+
     /// The first snapshot that contains what is made now; 0 before the first snapshot.
     pub fn next_first(&self) -> SnapId {
         match self.last() {
@@ -104,6 +109,15 @@ impl Snaps {
             }
         }
         Ok(entries.keys().next_back().cloned())
+    }
+
+    /// Takes in the stored table again: rank 0 has changed it.
+    pub fn renew(&mut self, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<(), DecodeError> {
+        assert!(self.first_needed().is_none(), "only rank 0 changes the table");
+        let mut renewed = Self { lsn: self.lsn, ..Self::default() };
+        renewed.load(entries)?;
+        *self = renewed;
+        Ok(())
     }
 
     /// The oldest segment with a change that is not stored.

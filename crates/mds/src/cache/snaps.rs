@@ -4,10 +4,10 @@
 //! and the live entry begins after it ([`Cache::preserve`]). A directory's own snapshots, and all snapshots
 //! of a file with several names, find the state in the inode itself (`old_inodes`), wherever it has moved.
 
-use super::{Cache, Inode, SlotLink};
+use super::{Cache, Inode, Slot, SlotLink};
 use crate::types::Place;
 use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeData, Link, OldInode, Realm, Update};
-use maps::SnapId;
+use maps::{MdsRank, SnapId};
 use std::borrow::Cow;
 use stdx::Rare;
 
@@ -25,9 +25,7 @@ impl Cache {
                     self.preserve_entry((dir, key), value, &mut out);
                 }
                 Update::Base { mut inode } => {
-                    if inode.ino == Ino::ROOT {
-                        self.keep_old_state(&mut inode);
-                    }
+                    self.keep_old_state(&mut inode);
                     out.push(Update::Base { inode });
                 }
                 other => out.push(other),
@@ -38,7 +36,7 @@ impl Cache {
 
     fn preserve_entry(&self, place: Place, mut value: Option<Box<Dentry>>, out: &mut Vec<Update>) {
         let (dir, key) = place;
-        let slot = self.dirs.get(&dir).and_then(|d| d.slots.get(&key)).filter(|s| !s.is_null());
+        let slot = self.slot(&(dir, key.clone()));
         let newest = self.newest_snap_of_names(dir);
         let keeps = slot.filter(|slot| newest.is_some_and(|newest| slot.first() <= newest));
         let keeps = keeps.filter(|_| !stdx::mutants::is_active("mds_copies_no_entries"));
@@ -57,6 +55,28 @@ impl Cache {
             }
         }
         out.push(Update::Dentry { dir, key, value });
+    }
+
+    /// True while a removed snapshot is being trimmed. Rank 0 does that, and has everything meanwhile.
+    pub fn is_trimming(&self) -> bool {
+        self.subtrees.own() == MdsRank(0) && self.snaps.trimming().next().is_some()
+    }
+
+    /// True if a snapshot of the directory above contains the present state of a directory that is stored in
+    /// its entry.
+    pub fn is_root_snapped(&self, root: Ino) -> bool {
+        if self.subtrees.is_alone(root) {
+            return false;
+        }
+        let Some(place) = self.inodes.get(&root.head()).and_then(|inode| inode.place.as_ref()) else {
+            return false;
+        };
+        let newest = self.newest_snap_of_names(place.0);
+        self.slot(place).zip(newest).is_some_and(|(slot, newest)| slot.first() <= newest)
+    }
+
+    fn slot(&self, (dir, key): &Place) -> Option<&Slot> {
+        self.dirs.get(dir)?.slots.get(key).filter(|slot| !slot.is_null())
     }
 
     /// The newest snapshot that contains the names of a directory.

@@ -1,7 +1,7 @@
 //! Subtrees in the cache: what they contain, and how they come and go.
 
 use super::size::{extra_of_inode, extra_of_name};
-use super::{Cache, SlotLink};
+use super::{Cache, Slot, SlotLink};
 use crate::authority::{Auth, Hold};
 use crate::types::{LastChange, Place};
 use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, Link, PrefixEntry, SubtreeRecord};
@@ -46,7 +46,9 @@ impl Cache {
             let inode = self.inodes.get(&at.head())?;
             let place = inode.place.as_ref();
             let name = place.map(|(_, key)| key.name.to_vec()).unwrap_or_default();
-            prefix.push(PrefixEntry { dir: place.map(|(dir, _)| *dir), name, inode: inode.data.clone() });
+            let first = place.map_or(SnapId(0), |place| self.first_of(place));
+            let dir = place.map(|(dir, _)| *dir);
+            prefix.push(PrefixEntry { dir, name, inode: inode.data.clone(), first });
             match place {
                 Some((above, _)) => at = above.ino,
                 None => break,
@@ -54,8 +56,14 @@ impl Cache {
         }
         prefix.reverse();
         let is_visible = at == Ino::ROOT;
-        let name = key.name.to_vec();
-        is_visible.then_some(SubtreeRecord { rank: to, from: Some(own), was_alone, dir, name, prefix })
+        let (name, first) = (key.name.to_vec(), self.first_of(&(dir, key)));
+        is_visible.then_some(SubtreeRecord { rank: to, from: Some(own), was_alone, dir, name, prefix, first })
+    }
+
+    /// The first snapshot that a cached entry is in.
+    pub fn first_of(&self, (dir, key): &Place) -> SnapId {
+        let slot = self.dirs.get(dir).and_then(|d| d.slots.get(key));
+        slot.map_or(SnapId(0), Slot::first)
     }
 
     /// The directories of strays that this rank has the authority over: its own, and those of ranks that have
@@ -170,7 +178,7 @@ impl Cache {
         let copies = self.above(record).filter(|(_, is_ours)| !is_ours).map(|(entry, _)| entry);
         for entry in copies.collect::<Vec<_>>() {
             let place = entry.dir.map(|dir| self.place_now(dir, &entry.name));
-            self.put_copy(entry.inode.clone(), place, SnapId(0));
+            self.put_copy(entry.inode.clone(), place, entry.first);
         }
     }
 
@@ -186,7 +194,7 @@ impl Cache {
         if data.ino.is_base() {
             return self.put_copy(data, None, SnapId(0));
         }
-        self.put_copy(data, Some(self.place_now(record.dir, &record.name)), SnapId(0));
+        self.put_copy(data, Some(self.place_now(record.dir, &record.name)), record.first);
     }
 
     /// Takes in an entry as another rank has it.
@@ -211,7 +219,8 @@ impl Cache {
         if matches!(self.authority(data.ino), Ok(Auth::Rank(_)))
             && let Some(place) = self.inodes.get(&data.key()).map(|inode| inode.place.clone())
         {
-            self.put_copy(data, place, SnapId(0));
+            let first = place.as_ref().map_or(SnapId(0), |place| self.first_of(place));
+            self.put_copy(data, place, first);
         }
     }
 

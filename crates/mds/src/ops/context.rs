@@ -210,7 +210,7 @@ impl<'a> Cx<'a> {
 
     /// Stops unless this rank has the authority over an inode. Until it is known that it has it over what the
     /// request is about first, the client asks another rank; after that, it needs both.
-    fn check_authority(&self, ino: Ino) -> Result<(), Stop> {
+    pub(super) fn check_authority(&self, ino: Ino) -> Result<(), Stop> {
         let authority = self.cache.authority(ino).map_err(|need| self.unless_missing(need))?;
         let there = match authority {
             Auth::Here => return Ok(()),
@@ -243,7 +243,7 @@ impl<'a> Cx<'a> {
     }
 
     /// The request is about this inode first: whatever else it needs has to be under the same authority.
-    fn stay(&self, ino: InodeKey) -> Result<(), Stop> {
+    pub(super) fn stay(&self, ino: InodeKey) -> Result<(), Stop> {
         if !self.cache.subtrees.is_sole() && ino.is_head() {
             self.check_authority(ino.ino)?;
             self.here.set(Some(self.cache.root_of(ino.ino)?));
@@ -278,7 +278,16 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Requires that there are no subtrees at all: snapshots are known to rank 0 only.
+    /// Requires that there are no subtrees at all, for a change of the table of snapshots that something
+    /// here needs: rank 0 makes it.
+    pub fn gather_for_snaps(&self, ino: InodeKey) -> Result<(), Stop> {
+        if self.cfg.rank != 0 {
+            return Err(Need::Together { here: self.cache.root_of(ino.ino)?, there: Ino::ROOT }.into());
+        }
+        self.gather_all()
+    }
+
+    /// Requires that there are no subtrees at all: rank 0 makes and removes snapshots.
     pub fn gather_all(&self) -> Result<(), Stop> {
         if self.cfg.rank != 0 {
             return Err(Need::Remote(MdsRank(0)).into());

@@ -149,6 +149,7 @@ fn change_realm(
     if inode.data.realm == Realm::GLOBAL || from == cx.cache.realm_of(cx.dir(dest.inode())?) {
         return Ok(None);
     }
+    cx.gather_for_snaps(ino)?;
     quiesce(cx, ino)?;
     let id = cx.snap_id()?;
     let mut past: BTreeSet<SnapId> = cx.cache.snaps_of(inode).into_iter().collect();

@@ -41,6 +41,7 @@ fn named<'a>(cx: &Cx<'_>, path: &'a FilePath) -> Result<(InodeKey, &'a [u8]), St
     };
     let dir = cx.resolve(&live)?.ino;
     cx.dir(dir)?;
+    cx.stay(dir)?;
     Ok((dir, name))
 }
 
@@ -58,6 +59,7 @@ pub(super) fn list(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (live, _) = split(&cx.request.path).unwrap_or((cx.request.path.clone(), Vec::new()));
     let dir = cx.resolve(&live)?.ino;
     let inode = cx.dir(dir)?;
+    cx.stay(dir)?;
     let mut entries = Vec::new();
     for snap in cx.cache.snaps_of(inode) {
         if let Some(name) = shown_name(cx, inode, snap) {

@@ -96,6 +96,7 @@ fn resolve<'a>(cx: &Cx<'a>) -> Result<Seen<'a>, Stop> {
     components(&cx.request.path)?;
     let Some((first, names)) = names.split_first() else { return Err(Errno::EINVAL.into()) };
     let top = cx.resolve(&live)?.ino;
+    cx.stay(top)?;
     let snap = find(cx, top, first)?;
     let mut at = top_state(cx, top, snap)?;
     let mut dentry = None;
@@ -195,6 +196,7 @@ fn state_of(cx: &Cx<'_>, link: SlotLink) -> Result<InodeKey, Stop> {
 
 /// Requires that the entries of a name, those of snapshots included, are cached.
 fn know_name(cx: &Cx<'_>, dir: DirFrag, head: &DentryKey) -> Result<(), Stop> {
+    cx.check_authority(dir.ino)?;
     if cx.cache.dirs.get(&dir).is_some_and(|d| d.complete) {
         return Ok(());
     }

@@ -15,6 +15,8 @@ use stdx::Instant;
 pub(super) const JOINS: &str = "subtree joins";
 /// The reason why a subtree can't be handed over yet.
 pub(super) const BUSY: &str = "another one is on its way";
+/// Another reason. Both pass.
+pub(super) const TRIMS: &str = "a removed snapshot is being trimmed, by rank 0 alone";
 
 /// Another rank of the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +64,8 @@ pub(super) enum Read {
     Root(Ino, Ino),
     /// Because another rank hands a subtree over.
     Check(Offer),
+    /// The table of snapshots, for a subtree that comes with this record: what was read so far.
+    Snaps(Offer, Option<SubtreeRecord>, BTreeMap<Vec<u8>, Vec<u8>>),
 }
 
 /// A subtree that another rank hands over to this one.
@@ -180,7 +184,7 @@ impl Migration {
     /// Subtrees that are handed over to this rank, and of which something is being read first.
     fn offers(&self) -> impl Iterator<Item = &Offer> {
         let checks = self.reads.values().filter_map(|read| match read {
-            Read::Check(offer) => Some(offer),
+            Read::Check(offer) | Read::Snaps(offer, ..) => Some(offer),
             _ => None,
         });
         let waiting = self.waiting.values().filter_map(|(_, waiting)| match waiting {
@@ -220,6 +224,9 @@ pub(super) fn own(env: &Env) -> MdsRank {
 /// How far a subtree is on its way to another rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ExportStep {
+    /// The journal expires up to this event, while everything goes on: else operations would have to wait for
+    /// that later.
+    Store(Lsn),
     /// Clients give up directories that they have alone: they could not be made to wait for anything else.
     Quiet,
     /// Operations wait until nothing is revoked, all is stored, and the journal has nothing of it any more.

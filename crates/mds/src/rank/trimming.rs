@@ -80,7 +80,9 @@ impl Trimming {
         sessions: &mut Sessions,
         takes_changes: bool,
     ) {
-        if env.stage() != Stage::Active || cache.snaps.lsn() > env.journal().durable() {
+        // Nothing moves while this goes on. What rank 0 has trimmed, another rank's table does not tell.
+        let is_first = env.cfg().rank == 0;
+        if !is_first || env.stage() != Stage::Active || cache.snaps.lsn() > env.journal().durable() {
             return;
         }
         for (snap, _) in cache.snaps.trimming() {

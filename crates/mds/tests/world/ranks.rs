@@ -205,6 +205,13 @@ impl Ranks {
         reply
     }
 
+    /// A request for which subtrees may have to move.
+    pub fn moves(&mut self, rank: usize, request: ClientRequest) -> msgs::ClientReply {
+        let tid = self.with(rank, |w| w.start(A, request));
+        self.settle();
+        self.with(rank, |w| w.reply(A, tid))
+    }
+
     /// The rank to which a request is forwarded, and how often it was.
     pub fn forwarded(&mut self, rank: usize, request: ClientRequest) -> (i32, u32) {
         self.with(rank, |w| {

@@ -71,8 +71,7 @@ impl Balance {
 
     /// The next directory that goes to another rank.
     pub fn next(&mut self, env: &mut Env, cache: &Cache, migration: &Migration) -> Option<(Ino, MdsRank)> {
-        let has_snapshots = cache.snaps.all_live().next().is_some();
-        if !self.is_on || has_snapshots || migration.ranks.is_empty() {
+        if !self.is_on || cache.is_trimming() || migration.ranks.is_empty() {
             self.leaving.clear();
             return None;
         }

@@ -2,13 +2,14 @@
 
 use super::Rank;
 use crate::authority::{Auth, Hold};
-use crate::cache::Inode;
+use crate::cache::{Cache, Inode};
 use crate::cap::Cap;
 use crate::rank::caps::Caps;
+use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
-use crate::rank::migration::{BUSY, Export, ExportStep as Step, Waiting, Write, own};
+use crate::rank::migration::{BUSY, Export, ExportStep as Step, TRIMS, Waiting, Write, own};
 use crate::types::{ClientId, Lsn};
-use fsfmt::{Dentry, Ino, InodeData, InodeKey, Link, SubtreeRecord};
+use fsfmt::{Ino, InodeData, InodeKey, Link, SubtreeRecord};
 use maps::MdsRank;
 use msgs::{CapBody, CapPeer, ClientCaps, cap, cap_op};
 use node::Level;
@@ -17,6 +18,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wire::{Errno, Writer};
 
+/// What an event is called by which snapshots keep the state of a subtree's root before it leaves.
+const LEAVES: &str = "subtree leaves";
+/// Events that are stored while operations wait: it takes no time.
+const FEW_EVENTS: u64 = 100;
+/// What a subtree waits for before it can leave.
+const ALONE: &str = "clients to give up directories that they have alone";
+const EXPIRES: &str = "the journal to expire";
 /// Time after which a subtree that nobody has answered for is handed over again.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
 /// A subtree that is not ready to leave after this time stays: a client does not give something back, or is
@@ -51,14 +59,19 @@ impl Rank {
         if to == own(env) || !migration.takes(to, root) {
             return Err("the rank is not another one that is active");
         }
-        if cache.snaps.all_live().next().is_some() {
-            return Err("the file system has snapshots, which only rank 0 knows of");
+        if cache.is_trimming() {
+            return Err(TRIMS);
         }
         if cache.new_record(root, own(env), to).is_none() {
             return Err("it has no path from the root");
         }
-        let waits_for = "clients to give up directories that they have alone";
-        let export = Export { to, step: Step::Quiet, since: env.now(), waits_for };
+        let journal = env.journal();
+        let unstored = (journal.last() + 1).saturating_sub(journal.first_event(journal.oldest()));
+        let (step, waits_for) = match unstored {
+            0..FEW_EVENTS => (Step::Quiet, ALONE),
+            _ => (Step::Store(journal.last()), EXPIRES),
+        };
+        let export = Export { to, step, since: env.now(), waits_for };
         migration.exports.insert(root, export);
         migration.unready.clear();
         migration.look_at = env.now();
@@ -114,15 +127,21 @@ impl Rank {
         let mut has_changed = false;
         for root in self.migration.exports.keys().copied().collect::<Vec<_>>() {
             let Export { to, step, since, .. } = self.migration.exports[&root];
-            let patience = if step == Step::Quiet { PATIENCE } else { SETTLED_WITHIN };
-            let is_late = self.env.now().since(since) > patience;
+            let patience = if matches!(step, Step::Settle(_)) { SETTLED_WITHIN } else { PATIENCE };
+            let is_late = self.env.now().since(since) > patience || self.cache.is_trimming();
             match step {
-                Step::Quiet | Step::Settle(_)
+                Step::Store(_) | Step::Quiet | Step::Settle(_)
                     if is_late || !self.migration.takes(to, root) || !self.is_still_there(root) =>
                 {
                     self.give_up(root);
                     has_changed = true;
                 }
+                Step::Store(last) if self.write_back.has_expired(&mut self.env, last) => {
+                    let export = self.migration.exports.get_mut(&root).expect("under way");
+                    (export.step, export.since, export.waits_for) = (Step::Quiet, self.env.now(), ALONE);
+                    has_changed |= self.quiet(root);
+                }
+                Step::Store(_) => {}
                 Step::Quiet => has_changed |= self.quiet(root),
                 Step::Settle(last) => match self.delay(root, last) {
                     None => self.record(root),
@@ -178,6 +197,11 @@ impl Rank {
         // Nobody is given one any more, but some may have been made since the last walk.
         migration.unready = cache.subtree(root).into_iter().filter(is_alone).collect();
         if migration.unready.is_empty() {
+            // Later states of the root are not to be seen from here: snapshots keep this one.
+            if cache.is_root_snapped(root) {
+                let update = cache.update(cache.inodes[&root.head()].data.clone());
+                commit(env, cache, sessions, LEAVES, vec![update]);
+            }
             let last = env.journal().last();
             cache.subtrees.set(root, Hold::Settling);
             let export = migration.exports.get_mut(&root).expect("it is under way");
@@ -230,18 +254,13 @@ impl Rank {
             return Some("absent clients to come back");
         }
         let Self { env, cache, write_back, accounting, .. } = self;
+        let is_expired = write_back.has_expired(env, last);
         // While the subtree is apart, its root counts above as it does now.
         let inode = &cache.inodes[&root.head()];
         let above = inode.place.as_ref().filter(|(dir, _)| !cache.is_fixed(dir.inode()));
         let is_counted = inode.data.rstat == inode.data.accounted || above.is_none();
         if !is_counted {
             accounting.hurry(root.head(), env.now());
-        }
-        let oldest = env.journal().oldest();
-        let is_expired = env.journal().first_event(oldest) > last;
-        if !is_expired {
-            let current = env.journal().current();
-            write_back.expire_to(env, current);
         }
         let mut unready = None;
         for ino in std::mem::take(&mut self.migration.unready) {
@@ -257,12 +276,12 @@ impl Rank {
             return unready;
         }
         if !is_expired {
-            return Some("the journal to expire");
+            return Some(EXPIRES);
         }
         if self.cache.has_unstored_names(root) {
             let current = self.env.journal().current();
             self.write_back.expire_to(&mut self.env, current);
-            return Some("the journal to expire");
+            return Some(EXPIRES);
         }
         self.find_unready(root);
         (!self.migration.unready.is_empty()).then_some("what clients have changed since")
@@ -331,12 +350,21 @@ impl Rank {
         let subtrees = cache.subtrees.below(root).filter_map(below).collect();
         let inside = cache.subtree(root);
         let popularity = self.balance.popularity.of(inside.iter().map(|ino| ino.ino));
-        let mut m = MdsHandOver { root: root.0, record, inode, subtrees, popularity, ..Default::default() };
+        let snap_table = cache.snaps.version();
+        let mut m = MdsHandOver {
+            root: root.0,
+            record,
+            inode,
+            subtrees,
+            popularity,
+            snap_table,
+            ..Default::default()
+        };
         for ino in inside {
             let Some(inode) = cache.inodes.get(&ino) else { continue };
             let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);
             if ino.ino != root && (is_used || inode.data.is_dir()) {
-                m.entries.extend(entry_of(inode));
+                m.entries.extend(entry_of(cache, inode));
             }
             for client in inode.caps.clients() {
                 let cap = inode.caps.get(client).expect("one of its capabilities");
@@ -455,9 +483,10 @@ fn handed(ino: Ino, client: ClientId, cap: &Cap, is_untold: bool) -> HandedCap {
 }
 
 /// The entry that an inode is in.
-fn entry_of(inode: &Inode) -> Option<HandedEntry> {
-    let (dir, key) = inode.place.as_ref()?;
-    let entry = Writer::encode(&Dentry::head(Link::Primary(Box::new(inode.data.clone()))));
+fn entry_of(cache: &Cache, inode: &Inode) -> Option<HandedEntry> {
+    let place @ (dir, key) = inode.place.as_ref()?;
+    let entry = cache.dentry(place, Link::Primary(Box::new(inode.data.clone())));
+    let entry = Writer::encode(&*entry);
     Some(HandedEntry { dir: FragId { ino: dir.ino.0, frag: dir.frag.raw() }, name: key.name.to_vec(), entry })
 }
 

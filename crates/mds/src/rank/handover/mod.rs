@@ -147,14 +147,20 @@ impl Rank {
             };
             return self.foreign_root_read(root, ino, data);
         }
-        let Some(ObjReply::Omap(entries, _)) = reply else { return };
+        let Some(ObjReply::Omap(mut entries, has_more)) = reply else { return };
+        if let Read::Snaps(offer, record, known) = read {
+            entries.extend(known);
+            self.snaps_read(offer, record, entries, has_more);
+            self.run();
+            return;
+        }
         match (decode_records(&entries), read) {
             (Ok(records), Read::News(asked)) => self.learn(asked, records),
             (Ok(records), Read::Check(offer)) => {
                 let record = records.get(&Ino(offer.message.root));
                 self.checked(offer, record);
             }
-            (Ok(_), Read::Root(..)) => {}
+            (Ok(_), Read::Root(..) | Read::Snaps(..)) => {}
             (Err(e), _) => {
                 let text = format!("the partition (mds_partition) can't be read: {e}");
                 self.env.log(Level::Warn, "damaged_partition_seen", text);

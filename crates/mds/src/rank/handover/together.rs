@@ -5,7 +5,7 @@ use super::{ASKED_AGAIN_AFTER, Rank, STAY};
 use crate::authority::{Auth, Hold};
 use crate::rank::effect::Effect;
 use crate::rank::env::Due;
-use crate::rank::migration::{BUSY, Recall, Write, own};
+use crate::rank::migration::{BUSY, Recall, TRIMS, Write, own};
 use crate::types::Need;
 use fsfmt::Ino;
 use maps::MdsRank;
@@ -36,7 +36,7 @@ impl Rank {
         if !is_ours {
             // If it can't be now, the operation asks again when something has changed.
             if let Err(why) = self.start_export(here, holder)
-                && why != BUSY
+                && ![BUSY, TRIMS].contains(&why)
             {
                 let text = format!("subtree {here} is needed at rank {holder} with {there}: {why}");
                 self.env.log(Level::Info, "export_refused", text);
@@ -76,7 +76,7 @@ impl Rank {
             Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => {}
             hold if hold == Some(Hold::Own) || hold.is_none() && root == self.own_strays() => {
                 if let Err(why) = self.start_export(root, from)
-                    && why != BUSY
+                    && ![BUSY, TRIMS].contains(&why)
                 {
                     let text = format!("rank {from} needs subtree {root}, which can't be handed over: {why}");
                     self.env.log(Level::Info, "recall_refused", text);

@@ -94,6 +94,20 @@ impl WriteBack {
         }
     }
 
+    /// True if the journal has no event up to this one any more; if it has, it expires from now on.
+    pub fn has_expired(&mut self, env: &mut Env, last: Lsn) -> bool {
+        let journal = env.journal();
+        let (oldest, current) = (journal.oldest(), journal.current());
+        if journal.first_event(oldest) > last {
+            return true;
+        }
+        let has_begun = self.flush_to >= oldest && journal.first_event(self.flush_to + 1) > last;
+        if !has_begun {
+            self.expire_to(env, current);
+        }
+        false
+    }
+
     /// True if everything up to the last flush is written back, and its segments have expired.
     pub fn is_flushed(&self, env: &Env) -> bool {
         env.journal().oldest() > self.flush_to

@@ -1,0 +1,137 @@
+//! Snapshots of directories that several ranks serve.
+
+mod world;
+
+use maps::MdsRank;
+use msgs::{ClientRequest, MdsOp, ReaddirReply};
+use std::collections::BTreeSet;
+use wire::Errno;
+use world::client::{create, getattr, mkdir, readdir, request, setattr_mode, two};
+use world::pair::ino;
+use world::ranks::{A, Ranks};
+
+/// The names that a listing in a snapshot shows, and subtrees move for it.
+fn list(r: &mut Ranks, rank: usize, path: &str) -> BTreeSet<String> {
+    let reply = r.moves(rank, readdir(path, b"", 0));
+    assert_eq!(reply.result, 0, "{path} at rank {rank}");
+    let listing: ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
+    listing.entries.iter().map(|e| String::from_utf8(e.name.clone()).expect("ascii")).collect()
+}
+
+fn mode(r: &mut Ranks, rank: usize, path: &str) -> u32 {
+    let reply = r.moves(rank, getattr(path, 0));
+    assert_eq!(reply.result, 0, "{path} at rank {rank}");
+    reply.trace.target.expect("it has a target").mode & 0o7777
+}
+
+/// Removes a name, for which a rank needs its directory of strays.
+fn unlink(r: &mut Ranks, rank: usize, path: &str) {
+    assert_eq!(r.moves(rank, request(MdsOp::UNLINK, path)).result, 0, "{path} at rank {rank}");
+}
+
+fn hand_over(r: &mut Ranks, from: usize, path: &str, to: usize) {
+    r.export(from, path, to as i32);
+    r.settle();
+    assert_eq!(r.authorities(path), [to]);
+}
+
+/// `top/d/sub/f` and `top/d/g`, of which rank 1 has `top/d`, and then a snapshot of `top`.
+fn snapped(seed: u64, count: u32) -> Ranks {
+    let mut r = Ranks::of(seed, count);
+    for made in [mkdir("top"), mkdir("top/d"), mkdir("top/d/sub"), create("top/d/sub/f", 2)] {
+        r.ok(0, made);
+    }
+    r.ok(0, create("top/d/g", 1));
+    hand_over(&mut r, 0, "/top/d", 1);
+    assert_eq!(r.moves(0, request(MdsOp::MKSNAP, "top//one")).result, 0);
+    assert_eq!(r.authorities("/top/d"), [0], "rank 0 makes snapshots, and gets everything for that");
+    r
+}
+
+#[test]
+fn a_snapshot_keeps_what_other_ranks_change_after_it() {
+    for count in 2..4 {
+        let mut r = snapped(u64::from(count), count);
+        hand_over(&mut r, 0, "/top/d", 1);
+        for changed in [setattr_mode("top/d", 0o700), setattr_mode("top/d/sub/f", 0o600)] {
+            r.ok(1, changed);
+        }
+        unlink(&mut r, 1, "top/d/g");
+        r.ok(1, create("top/d/new", 1));
+        r.ok(1, two(MdsOp::RENAME, "top/d/sub/moved", "top/d/sub/f"));
+        if count > 2 {
+            hand_over(&mut r, 1, "/top/d", 2);
+            r.ok(2, setattr_mode("top/d", 0o711));
+            unlink(&mut r, 2, "top/d/new");
+        }
+        let (last, now) = (count as usize - 1, if count > 2 { 0o711 } else { 0o700 });
+        r.crash(last);
+        r.settle();
+        assert_eq!(mode(&mut r, last, "top/d"), now);
+        // What is in the snapshot is shown by the rank that has the directory with the snapshot.
+        assert_eq!(mode(&mut r, 0, "top//one/d"), 0o755);
+        assert_eq!(list(&mut r, 0, "top//one/d"), ["g", "sub"].map(str::to_owned).into());
+        assert_eq!(list(&mut r, 0, "top//one/d/sub"), ["f"].map(str::to_owned).into());
+        assert_eq!(mode(&mut r, 0, "top//one/d/sub/f"), 0o644);
+        assert_eq!(r.authorities("/top/d"), [0], "it has come back for that");
+        assert_eq!(mode(&mut r, 0, "top/d"), now);
+        assert_eq!(mode(&mut r, 0, "top/d/sub/moved"), 0o600);
+    }
+}
+
+#[test]
+fn a_directory_shows_snapshots_of_those_above_it_at_another_rank() {
+    let mut r = snapped(5, 2);
+    hand_over(&mut r, 0, "/top/d", 1);
+    let top = ino(&r.ok(0, getattr("top", 0)));
+    unlink(&mut r, 1, "top/d/g");
+    assert_eq!(list(&mut r, 1, &format!("top/d/sub//_one_{top}")), ["f"].map(str::to_owned).into());
+    assert_eq!(r.authorities("/top/d"), [1], "rank 1 has all that this needs");
+    let made = request(MdsOp::MKSNAP, "top/d//two");
+    assert_eq!(r.forwarded(1, made.clone()), (0, 1), "rank 0 makes it");
+    assert_eq!(r.moves(0, made).result, 0);
+    hand_over(&mut r, 0, "/top/d", 1);
+    r.ok(1, create("top/d/later", 1));
+    assert_eq!(list(&mut r, 1, "top/d//two"), ["sub"].map(str::to_owned).into());
+}
+
+/// What moves out of a directory with snapshots keeps them in a realm of its own. Rank 0 gives it a number.
+#[test]
+fn what_leaves_a_directory_with_snapshots_has_rank_0_note_it() {
+    let mut r = snapped(6, 2);
+    r.ok(0, mkdir("top/d/a"));
+    assert_eq!(r.moves(0, request(MdsOp::MKSNAP, "top/d/a//three")).result, 0);
+    hand_over(&mut r, 0, "/top/d", 1);
+    r.ok(1, create("top/d/a/x", 1));
+    let moved: ClientRequest = two(MdsOp::RENAME, "top/d/x", "top/d/a/x");
+    let tid = r.with(1, |w| w.start(A, moved.clone()));
+    r.settle();
+    let forward = r.with(1, |w| w.clients.get_mut(&A).expect("a").forwards.remove(&tid));
+    assert_eq!(forward, Some((0, 1)));
+    r.ok(0, moved);
+    assert_eq!(r.authorities("/top/d"), [0]);
+    assert_eq!(list(&mut r, 0, "top/d"), ["a", "g", "sub", "x"].map(str::to_owned).into());
+}
+
+/// Rank 0 removes what a removed snapshot alone contained. Until then it keeps everything.
+#[test]
+fn nothing_leaves_rank_0_while_a_snapshot_is_trimmed() {
+    let mut r = snapped(7, 2);
+    hand_over(&mut r, 0, "/top/d", 1);
+    unlink(&mut r, 1, "top/d/g");
+    unlink(&mut r, 1, "top/d/sub/f");
+    assert_eq!(r.moves(0, getattr("top//one/d/g", 0)).result, 0);
+    let tid = r.with(0, |w| w.start(A, request(MdsOp::RMSNAP, "top//one")));
+    while r.with(0, |w| !w.clients[&A].replies.contains_key(&tid)) {
+        r.step();
+    }
+    let refused = r.with(0, |w| w.rank.export_dir("/top/d", MdsRank(1)));
+    let (errno, why) = refused.expect_err("copies are being removed");
+    assert_eq!((errno, why.contains("trimmed")), (Errno::EINVAL, true), "{why}");
+    r.settle();
+    // Everything is stored before.
+    hand_over(&mut r, 0, "/top/d", 1);
+    let is_copy = |key: &&Vec<u8>| key.contains(&0);
+    let copies = r.objects().values().flat_map(|object| object.omap.keys()).filter(is_copy).count();
+    assert_eq!(copies, 0);
+}
