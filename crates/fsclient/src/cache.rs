@@ -315,6 +315,13 @@ impl Cache {
         error
     }
 
+    /// An inode's capability, the rank of which is gone, comes from further ranks.
+    pub(crate) fn catch_up(&mut self, msg: &ClientCaps) {
+        if let Some(inode) = self.inodes.get_mut(&InodeKey::head(msg.ino)) {
+            inode.catch_up(msg);
+        }
+    }
+
     // Names.
 
     /// The answer for a name without asking an MDS.

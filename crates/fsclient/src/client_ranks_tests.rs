@@ -191,6 +191,28 @@ fn a_capability_that_came_to_a_rank_without_a_session_is_claimed_of_its_successo
     assert_eq!(rig.buffered(), (10, None), "nothing is lost");
 }
 
+/// Rank 0 handed a capability over to rank 2 and died before it said so; rank 2 handed it over to rank 1.
+#[test]
+fn a_capability_is_followed_over_a_rank_that_died_before_it_told() {
+    for is_gone in [true, false] {
+        let mut rig = Rig::with_two_ranks();
+        let (conn, _) = rig.forwarded_lookup(b"a");
+        rig.write(0, 10);
+        if is_gone {
+            rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Lost });
+        }
+        let former = CapPeer { mds: 2, cap_id: 33, mseq: 1, ..CapPeer::default() };
+        let caps = rig.client.cache.inode(InodeKey::head(INO)).expect("an inode").caps().held();
+        let import =
+            ClientCaps { op: cap_op::IMPORT, ino: INO, cap_id: 70, migrate_seq: 2, ..Default::default() };
+        let out = rig.says(conn, 0, ClientCaps { former, caps, seq: 5, ..import });
+        let cap = rig.client.cache.inode(InodeKey::head(INO)).expect("an inode").caps().cap().expect("held");
+        let (id, rank) = if is_gone { (70, OTHER) } else { (9, MdsRank(0)) };
+        assert_eq!((cap.id(), cap.auth_rank()), (id, rank), "rank 0 would tell: {out:?}");
+        assert_eq!(rig.buffered(), (10, None));
+    }
+}
+
 #[test]
 fn a_request_whose_rank_is_gone_goes_to_another() {
     let mut rig = Rig::with_two_ranks();

@@ -319,6 +319,14 @@ impl Capability {
         self.cap.as_ref().is_some_and(|cap| cap.is_moving)
     }
 
+    /// The rank that has it is gone, and could not tell that it had handed it over: `msg` comes from the last
+    /// of several ranks that have had it since.
+    pub(super) fn catch_up(&mut self, msg: &ClientCaps) {
+        if let Some(cap) = self.cap.as_mut().filter(|cap| cap.mseq < msg.former.mseq) {
+            (cap.id, cap.auth_rank) = (msg.former.cap_id, MdsRank(msg.former.mds));
+        }
+    }
+
     /// The capability came from another rank, which `msg` names. Returns true if it is the one that is held.
     pub(super) fn arrive(&mut self, rank: MdsRank, msg: &ClientCaps) -> bool {
         let Some(cap) = &mut self.cap else { return false };

@@ -104,6 +104,11 @@ impl Inode {
         self.caps.move_to(next);
     }
 
+    /// The capability comes from further ranks than the one that has it here, which is gone.
+    pub(crate) fn catch_up(&mut self, msg: &ClientCaps) {
+        self.caps.catch_up(msg);
+    }
+
     /// Another rank has the capability now. Returns false if it is not held any more.
     pub(crate) fn take_moved_cap(&mut self, rank: MdsRank, msg: &ClientCaps) -> bool {
         let is_held = self.caps.arrive(rank, msg);

@@ -150,7 +150,7 @@ impl Sessions {
         self.events.pop_front()
     }
 
-    fn is_open(&self, rank: MdsRank) -> bool {
+    pub(super) fn is_open(&self, rank: MdsRank) -> bool {
         self.sessions.get(&rank).is_some_and(|s| s.state() == State::Open)
     }
 
