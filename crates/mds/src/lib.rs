@@ -19,6 +19,7 @@ mod journal;
 mod locks;
 mod ops;
 mod page;
+mod pins;
 mod rank;
 mod realm;
 mod types;

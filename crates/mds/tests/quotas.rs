@@ -39,7 +39,7 @@ fn a_quota_is_set_changed_and_removed_and_outlives_a_crash() {
     assert_eq!(limits(&mut w, B, ""), (100, 0));
     fails(&mut w, set("d", "quota.max_bytes", "-1"), Errno::EINVAL);
     fails(&mut w, set("d/f", "quota.max_bytes", "1"), Errno::EINVAL);
-    fails(&mut w, set("d", "dir.pin.random", "0"), Errno::EOPNOTSUPP);
+    fails(&mut w, set("d", "dir.other", "0"), Errno::EOPNOTSUPP);
 }
 
 #[test]

@@ -134,7 +134,8 @@ impl Cache {
         }
     }
 
-    fn note_kind(&mut self, data: &InodeData) {
+    pub(super) fn note_kind(&mut self, data: &InodeData) {
+        self.may_have_ephemeral_pins |= data.pin.is_distributed || data.pin.random_ppm > 0;
         self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
         self.may_have_quotas |= data.quota.is_enabled();
         self.may_have_layouts |= data.is_dir() && data.layout.stripe_unit > 0;

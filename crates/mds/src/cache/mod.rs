@@ -62,6 +62,8 @@ pub struct Cache {
     pub may_have_realms: bool,
     /// True if an inode with a quota was ever cached.
     pub may_have_quotas: bool,
+    /// True if a directory was ever cached from which those below it have pins.
+    pub may_have_ephemeral_pins: bool,
     /// True if a directory with a layout was ever cached.
     pub may_have_layouts: bool,
     /// The last change after which new files may get another layout somewhere.
@@ -102,6 +104,7 @@ impl Cache {
             refragments: Refragments::default(),
             locks: Locks::default(),
             may_have_realms: false,
+            may_have_ephemeral_pins: false,
             may_have_quotas: false,
             may_have_layouts: false,
             layouts_changed: LastChange::default(),

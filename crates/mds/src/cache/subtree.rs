@@ -237,8 +237,10 @@ impl Cache {
             self.drop_subtree(other.ino);
             self.remove_inode(other);
         }
-        match self.inodes.get_mut(&key) {
-            Some(inode) => {
+        match self.inodes.get(&key) {
+            Some(_) => {
+                self.note_kind(&data);
+                let inode = self.inodes.get_mut(&key).expect("just found");
                 self.size.add(extra_of_inode(&data));
                 self.size.remove(extra_of_inode(&inode.data));
                 (inode.data, inode.place, inode.change) = (data, place.clone(), LastChange::default());

@@ -39,8 +39,9 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
         let value = cx.request.data.to_vec();
         return layout::set(cx, &cx.request.path2.path, (flags & REMOVE == 0).then_some(&value));
     }
-    if pin::is_name(&cx.request.path2.path) && flags & REMOVE == 0 {
-        return pin::set(cx, &cx.request.data.to_vec());
+    if pin::is_name(&cx.request.path2.path) {
+        let value = cx.request.data.to_vec();
+        return pin::set(cx, &cx.request.path2.path, (flags & REMOVE == 0).then_some(&value));
     }
     let name = name_of(cx)?;
     if flags & REMOVE != 0 {
@@ -71,7 +72,7 @@ pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
         return layout::set(cx, &cx.request.path2.path, None);
     }
     if pin::is_name(&cx.request.path2.path) {
-        return Err(Errno::ENODATA.into());
+        return pin::set(cx, &cx.request.path2.path, None);
     }
     let name = name_of(cx)?;
     let target = cx.resolve(&cx.request.path)?;
@@ -102,7 +103,7 @@ pub(super) fn get_virtual(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let data = &cx.inode(target.ino)?.data;
     let text = match cx.request.path2.path.as_slice() {
         name if layout::is_name(name) => layout::get(cx, data, name).ok_or(Errno::ENODATA)?,
-        name if pin::is_name(name) => pin::shown(data).to_string(),
+        name if pin::is_name(name) => pin::get(data, name),
         _ => return Err(Errno::ENODATA.into()),
     };
     let mut w = Writer::new();

@@ -122,8 +122,12 @@ pub(super) struct Migration {
     /// What other ranks wait for that here, by the numbers that they have chosen: the last segment that is to
     /// expire.
     pub storing_for: BTreeMap<(MdsRank, u64), Segment>,
-    /// Cached directories with a pin.
+    /// Cached directories that are pinned, or may be.
     pub pinned: BTreeSet<Ino>,
+    /// Cached directories of which the children are distributed over all ranks.
+    pub distributed: BTreeSet<Ino>,
+    /// More than one of them has to leave.
+    pub has_more_pinned: bool,
     /// Subtrees that operations needed here: until this instant they stay.
     pub stay: BTreeMap<Ino, Instant>,
     pub stopping: Option<Stopping>,
@@ -133,10 +137,14 @@ pub(super) struct Migration {
 }
 
 impl Migration {
-    /// True if no subtree is on its way.
+    /// True if no subtree is on its way, or could be.
     pub fn is_idle(&self) -> bool {
         let is_certain = self.unconfirmed.is_empty() && self.offers().next().is_none();
-        is_certain && self.exports.is_empty() && self.imports.is_empty() && self.merges.is_empty()
+        is_certain
+            && !self.has_more_pinned
+            && self.exports.is_empty()
+            && self.imports.is_empty()
+            && self.merges.is_empty()
     }
 
     /// Time of the next look.
@@ -163,10 +171,21 @@ impl Migration {
     }
 
     /// Notes a directory that was changed or loaded.
-    pub fn note(&mut self, ino: InodeKey, inode: &Inode) {
-        if inode.data.pin.rank.is_some() {
+    pub fn note(&mut self, cache: &Cache, ino: InodeKey, inode: &Inode) {
+        if inode.data.pin.is_distributed {
+            self.distributed.insert(ino.ino);
+        }
+        if cache.pin_of(ino.ino).is_some() {
             self.pinned.insert(ino.ino);
         }
+    }
+
+    /// The ranks over which directories are distributed, this one included.
+    pub fn takers(&self, env: &Env) -> Vec<MdsRank> {
+        let others = self.ranks.keys().copied().filter(|rank| self.takes_subtrees(*rank));
+        let mut ranks: Vec<MdsRank> = others.chain([own(env)]).collect();
+        ranks.sort_unstable();
+        ranks
     }
 
     /// Notes that the last event has changed an inode.

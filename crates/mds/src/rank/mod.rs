@@ -348,7 +348,7 @@ impl Rank {
         }
         self.reconnect.presume_holders(&mut self.cache, &mut self.sessions, ino);
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
-        self.migration.note(ino, inode);
+        self.migration.note(&self.cache, ino, inode);
         self.strays.note(ino, inode);
         self.accounting.note(ino, inode);
         self.fragments.note(&self.env, inode);

@@ -185,7 +185,7 @@ impl Balance {
 fn is_pinned(cache: &Cache, dir: Ino) -> bool {
     let mut at = Some(dir);
     while let Some(inode) = at.and_then(|dir| cache.inodes.get(&dir.head())) {
-        if inode.data.pin.rank.is_some() {
+        if cache.pin_of(inode.data.ino).is_some() {
             return true;
         }
         at = inode.place.as_ref().map(|(dir, _)| dir.ino);

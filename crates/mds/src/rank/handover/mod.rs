@@ -91,6 +91,9 @@ impl Rank {
         let imported = self.advance_imports();
         let merged = self.advance_merges();
         self.advance_stop();
+        if self.migration.has_more_pinned && self.migration.exports.is_empty() {
+            self.migrate_pinned();
+        }
         is_found || exported || imported || merged
     }
 

@@ -63,16 +63,17 @@ impl Rank {
     /// Hands a subtree over to the rank that it is pinned to, to that of the directory above, or to the
     /// first.
     fn leave(&mut self, root: Ino) {
-        let Some(inode) = self.cache.inodes.get(&root.head()) else {
+        if !self.cache.inodes.contains_key(&root.head()) {
             return self.env.due(Due::Load(Need::Inode(root.head()), None));
-        };
+        }
         let around = self.cache.subtrees.record(root).map(|record| self.cache.authority(record.dir.ino));
         let around = match around {
             Some(Ok(Auth::Rank(rank))) => Some(rank),
             _ => None,
         };
         let others = self.migration.ranks.keys().copied();
-        let mut wanted = inode.data.pin.rank.into_iter().chain(around).chain(others);
+        let pinned = self.cache.pinned_to(root, &self.migration.takers(&self.env));
+        let mut wanted = pinned.into_iter().chain(around).chain(others);
         let Some(to) = wanted.find(|rank| self.migration.takes_subtrees(*rank)) else { return };
         if let Err(why) = self.start_export(root, to) {
             let text = format!("subtree {root} can't be handed over to rank {to}: {why}");

@@ -3,11 +3,12 @@
 use super::import::drop_base;
 use super::{ASKED_AGAIN_AFTER, Rank, STAY};
 use crate::authority::{Auth, Hold};
+use crate::pins::Pinned;
 use crate::rank::effect::Effect;
 use crate::rank::env::Due;
 use crate::rank::migration::{BUSY, Recall, TRIMS, Write, own};
 use crate::types::Need;
-use fsfmt::Ino;
+use fsfmt::{DirFrag, Ino};
 use maps::MdsRank;
 use node::Level;
 use peer::MdsRecall;
@@ -159,26 +160,41 @@ impl Rank {
     pub(in crate::rank) fn migrate_pinned(&mut self) {
         let now = self.env.now();
         self.migration.stay.retain(|_, until| now < *until);
+        self.migration.has_more_pinned = false;
         if !self.is_active() || self.migration.stopping.is_some() {
             return;
         }
+        self.note_distributed();
+        let ranks = self.migration.takers(&self.env);
         for ino in self.migration.pinned.clone() {
-            let pin = self.cache.inodes.get(&ino.head()).and_then(|inode| inode.data.pin.rank);
-            let Some(rank) = pin else {
+            let Some(rank) = self.cache.pinned_to(ino, &ranks) else {
                 self.migration.pinned.remove(&ino);
                 continue;
             };
             let is_here = matches!(self.cache.authority(ino), Ok(Auth::Here));
             if is_here && rank != own(&self.env) && !self.migration.stay.contains_key(&ino) {
-                let _ = self.start_export(ino, rank);
+                self.migration.has_more_pinned |= self.start_export(ino, rank) == Err(BUSY);
             }
+        }
+    }
+
+    /// Notes the children of directories that are to be distributed.
+    fn note_distributed(&mut self) {
+        let Self { cache, migration, .. } = self;
+        let is_wanted = |dir: &Ino| cache.inodes.get(&dir.head()).is_some_and(|i| i.data.pin.is_distributed);
+        migration.distributed.retain(is_wanted);
+        for dir in &migration.distributed {
+            let slots = cache.dirs.range(DirFrag::all_of(*dir)).flat_map(|(_, d)| &d.slots);
+            let children = slots.filter(|(key, _)| key.is_head());
+            let children = children.filter_map(|(key, slot)| Some(slot.link(key).inode()?.ino));
+            migration.pinned.extend(children.filter(|ino| cache.pin_of(*ino).is_some()));
         }
     }
 
     /// The subtrees for people, as `get subtrees` shows them.
     pub fn subtree_list(&self) -> serde_json::Value {
         let own = own(&self.env).0;
-        let pin_of = |root: Ino| self.cache.inodes.get(&root.head()).and_then(|inode| inode.data.pin.rank);
+        let ranks = self.migration.takers(&self.env);
         let one = |(root, hold, path): (Ino, Option<Hold>, String)| {
             let (first, second) = match hold {
                 Some(Hold::Foreign(rank)) => (rank.0, -2),
@@ -189,14 +205,16 @@ impl Rank {
                 Some(Hold::Own | Hold::Settling) => (own, -2),
                 None => (0, -2),
             };
+            let pinned = self.cache.pin_of(root);
+            let export_pin = if let Some(Pinned::To(rank)) = pinned { rank.0 } else { -1 };
             serde_json::json!({
                 "is_auth": first == own,
                 "auth_first": first,
                 "auth_second": second,
-                "export_pin": pin_of(root).map_or(-1, |rank| rank.0),
-                "distributed_ephemeral_pin": false,
-                "random_ephemeral_pin": false,
-                "export_pin_target": pin_of(root).map_or(-1, |rank| rank.0),
+                "export_pin": export_pin,
+                "distributed_ephemeral_pin": pinned == Some(Pinned::Distributed),
+                "random_ephemeral_pin": pinned == Some(Pinned::Random),
+                "export_pin_target": self.cache.pinned_to(root, &ranks).map_or(-1, |rank| rank.0),
                 "dir": { "path": path, "dirfrag": format!("0x{:x}", root.0) },
             })
         };
