@@ -167,13 +167,29 @@ fn an_export_to_nowhere_takes_the_capability_away() {
 /// The rank that a capability came to had recorded the session, and died before it was open here.
 #[test]
 fn a_capability_that_came_to_a_rank_without_a_session_is_claimed_of_its_successor() {
+    for states in [[MdsState::REPLAY, MdsState::RECONNECT], [MdsState::REPLAY, MdsState::ACTIVE]] {
+        claims_of_successor(&states, false);
+    }
+    // The client was away meanwhile. Servers of ours take claims then, too; it knows them by what they say.
+    claims_of_successor(&[MdsState::ACTIVE], true);
+}
+
+fn claims_of_successor(states: &[MdsState], is_ours: bool) {
     let mut rig = Rig::with_two_ranks();
+    if is_ours {
+        let metadata = [(msgs::session_metadata::ASYNC_DIRS.to_owned(), String::new())].into();
+        let open = ClientSession { metadata, ..ClientSession::of(session_op::OPEN, 0) };
+        rig.says(rig.conn, 0, open);
+    }
     rig.write(0, 10);
     let body = CapBody::Peer(CapPeer { mds: OTHER.0, cap_id: 70, mseq: 1, ..CapPeer::default() });
     let moved = ClientCaps { op: cap_op::EXPORT, ino: INO, cap_id: 9, body, ..ClientCaps::default() };
-    rig.says(rig.conn, 0, moved);
+    let conn = connects(&rig.says(rig.conn, 0, moved))[0];
+    if is_ours {
+        rig.input(Input::Closed { conn, reason: CloseReason::Refused });
+    }
     let mut out = Vec::new();
-    for (gid, state) in [(8, MdsState::REPLAY), (8, MdsState::RECONNECT)] {
+    for (gid, state) in states.iter().map(|state| (8, *state)) {
         let mut map = rig.client.sessions.map().clone();
         map.epoch = map.epoch.next();
         let (gid, addrs) = (Gid(gid), wire::EntityAddr::msgr2(([127, 0, 0, 1], 6801).into(), 1).into());
@@ -187,7 +203,7 @@ fn a_capability_that_came_to_a_rank_without_a_session_is_claimed_of_its_successo
         _ => None,
     });
     let claims: Vec<_> = claims.collect();
-    assert_eq!(claims[0].caps[&INO].cap_id, 70, "{claims:?}");
+    assert_eq!(claims[0].caps[&INO].cap_id, 70, "{states:?}: {claims:?}");
     assert_eq!(rig.buffered(), (10, None), "nothing is lost");
 }
 

@@ -220,6 +220,11 @@ impl Session {
         self.disconnect()
     }
 
+    /// The MDS serves, and takes claims still.
+    pub(crate) fn claim_now(&mut self) {
+        self.give_up_at = None;
+    }
+
     /// The session can't be had back.
     pub(crate) fn forget(&mut self) {
         self.state = State::Closed;

@@ -402,9 +402,17 @@ impl Sessions {
         if session.state() == State::Closing {
             return;
         }
-        let is_early = session.is_closed() && !map.state_of(rank).serves();
-        if session.is_lost_by(map) || is_early && env.cache.holds_of(rank) {
+        // What came to a rank without a session is claimed: it may have been restarted since. Ceph's servers
+        // take no claims once they serve, but give the session that they have recorded.
+        let (is_closed, serves, is_lost) =
+            (session.is_closed(), map.state_of(rank).serves(), session.is_lost_by(map));
+        let is_ours = self.sessions.values().any(Session::takes_async_dirs);
+        let claims = is_closed && (!serves || is_ours) && env.cache.holds_of(rank);
+        if is_lost || claims {
             self.lose_session(rank, env);
+        }
+        if claims && serves {
+            self.session(rank).claim_now();
         }
         let is_open = !self.session(rank).is_closed();
         if is_open && !self.has_rank(rank) && rank != self.map.root {

@@ -34,6 +34,12 @@ impl Reconnect {
     ) {
         let is_absent = sessions.get(client).is_some_and(|s| s.state() == SessionState::Absent);
         let is_waited_for = self.absent.get(&client).is_some_and(|a| !a.has_claimed);
+        let is_open = sessions.get(client).is_some_and(|s| s.state() == SessionState::Open);
+        if env.stage() == Stage::Active && is_open {
+            // Something came here from another rank. The client has no connection yet, and can't tell whether
+            // this is a successor of the one that took it.
+            return sessions.take_unasked(env, client);
+        }
         if env.stage() < Stage::Reconnecting || !is_absent || !is_waited_for {
             let close = ClientSession::of(session_op::CLOSE, 0);
             return env.effect(Effect::Send(client, 0, close.into()));

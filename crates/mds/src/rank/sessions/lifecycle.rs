@@ -33,13 +33,11 @@ impl Sessions {
         ino_next: u64,
     ) {
         if let Some(s) = self.map.get_mut(&client) {
-            s.is_unasked = false;
             if s.state == SessionState::Absent {
                 s.state = SessionState::Open;
                 s.renewed = env.now();
             }
-            let lsn = env.journal().last();
-            return self.send_open(env, client, lsn, &BTreeSet::new());
+            return self.take_unasked(env, client);
         }
         let peer = self.peers.get(&client).cloned().unwrap_or_default();
         if !peer.caps.allows_fs(&env.cfg().fs_name) {
@@ -55,6 +53,14 @@ impl Sessions {
         let record = Box::new(SessionRecord { preallocated: vec![numbers], ..new_record(peer, m) });
         let updates = vec![taken, Update::SessionOpen { client: client.0, record }];
         let lsn = commit(env, cache, self, "session open", updates);
+        self.send_open(env, client, lsn, &BTreeSet::new());
+    }
+
+    /// A client asks for a session that it has.
+    pub fn take_unasked(&mut self, env: &mut Env, client: ClientId) {
+        let Some(s) = self.map.get_mut(&client) else { return };
+        s.is_unasked = false;
+        let lsn = env.journal().last();
         self.send_open(env, client, lsn, &BTreeSet::new());
     }
 
