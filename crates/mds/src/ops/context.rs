@@ -559,7 +559,7 @@ impl<'a> Cx<'a> {
         Ok(())
     }
 
-    fn unless_missing(&self, need: Need) -> Stop {
+    pub(super) fn unless_missing(&self, need: Need) -> Stop {
         match need {
             Need::Inode(ino) => {
                 self.missing.get(&ino).map_or(Need::Inode(ino).into(), |e| self.unless_elsewhere(ino, *e))

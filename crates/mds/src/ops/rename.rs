@@ -4,6 +4,7 @@ use super::context::Cx;
 use super::directory;
 use super::draft::Draft;
 use super::layout;
+use super::link::{forget_name, note_name};
 use super::plan::{Plan, RealmChange, Reply};
 use super::snap::quiesce;
 use super::unlink::{check_removable, drop_name};
@@ -72,7 +73,12 @@ fn move_link(
     directory::change(cx, draft, from.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
     directory::change(cx, draft, to.0, (i64::from(!is_dir), i64::from(is_dir)))?;
     match link {
-        SlotLink::Remote { dtype, .. } => draft.put_remote(to.clone(), ino.ino, dtype),
+        SlotLink::Remote { dtype, .. } => {
+            let data = draft.inode(ino)?;
+            forget_name(data, from);
+            note_name(data, to);
+            draft.put_remote(to.clone(), ino.ino, dtype);
+        }
         _ => {
             if !stdx::mutants::is_active("mds_counts_what_has_moved_away") {
                 draft.unaccount(from.0, ino)?;

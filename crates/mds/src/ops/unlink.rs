@@ -3,6 +3,7 @@
 use super::context::Cx;
 use super::directory;
 use super::draft::Draft;
+use super::link::{forget_name, other_name};
 use super::plan::{Plan, Reply};
 use crate::cache::{Inode, SlotLink};
 use crate::types::{Place, Stop};
@@ -10,8 +11,8 @@ use fsfmt::{Ino, InodeData, InodeKey, Realm};
 use msgs::{MdsOp, cap};
 use wire::Errno;
 
-/// Removes a name from its inode. An inode without a primary name becomes a stray: until the last cap on it
-/// is gone, or as long as other names lead to it.
+/// Removes a name from its inode. Another name takes the place of the first one, if one is known; otherwise
+/// the inode becomes a stray: until the last cap on it is gone, or as long as other names lead to it.
 pub(super) fn drop_name(
     cx: &Cx<'_>,
     draft: &mut Draft<'_>,
@@ -21,15 +22,26 @@ pub(super) fn drop_name(
     let Some(ino) = link.inode() else { return Ok(()) };
     let inode = cx.inode(ino)?;
     let is_dir = inode.data.is_dir();
+    let is_first = matches!(link, SlotLink::Primary(_));
+    let other = if is_first && inode.data.nlink > 1 { other_name(cx, inode)? } else { None };
     let data = draft.changed(ino)?;
     data.nlink = data.nlink.saturating_sub(1);
-    if matches!(link, SlotLink::Primary(_)) || data.nlink == 0 {
+    if other.is_none() && (is_first || data.nlink == 0) {
         keep_realm(cx, inode, data);
     }
-    if let SlotLink::Primary(_) = link {
-        data.stray_from = place.0.ino;
+    forget_name(data, other.as_ref().unwrap_or(place));
+    if is_first {
         draft.unaccount(place.0, ino)?;
-        draft.put(stray_place(cx, ino)?, ino);
+        match other {
+            Some(other) => {
+                draft.account(other.0, ino)?;
+                draft.put(other, ino);
+            }
+            None => {
+                draft.inode(ino)?.stray_from = place.0.ino;
+                draft.put(stray_place(cx, ino)?, ino);
+            }
+        }
     }
     directory::change(cx, draft, place.0, (-i64::from(!is_dir), -i64::from(is_dir)))?;
     // Also from the asking client: the answer does not carry the new count.
