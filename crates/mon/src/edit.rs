@@ -3,6 +3,7 @@
 
 use crate::config::MonConfig;
 use crate::entry::Change;
+use crate::export_targets;
 use crate::options::FromOption;
 use crate::state::State;
 use crate::view::View;
@@ -187,7 +188,10 @@ impl<'a> Edit<'a> {
             inc.full_crc = next.encode_with_crc().1;
             changes.push(Change::OsdMap { inc: Writer::encode(&*inc), nacre });
         }
-        if let Some(fs) = self.fs {
+        if let Some(mut fs) = self.fs {
+            let epoch = fs.epoch;
+            let changed = fs.filesystems.values_mut().filter(|f| f.mds_map.epoch == epoch);
+            changed.for_each(|f| export_targets::name_targets(&mut f.mds_map));
             changes.push(Change::FsMap(fs));
         }
         changes

@@ -19,6 +19,7 @@ mod crush_edit;
 mod domain;
 mod edit;
 mod entry;
+mod export_targets;
 mod failure;
 mod health;
 mod map_share;

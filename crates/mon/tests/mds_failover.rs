@@ -4,6 +4,7 @@ mod support;
 
 use maps::MdsState;
 use node::{CloseReason, ConnId, Input, Output};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use support::{Rig, osdmap, report_clean, three_osds};
 
@@ -213,6 +214,24 @@ fn who_is_replaced_by_a_daemon_of_its_name_is_told_where_that_is() {
     want.what.insert("mdsmap".into(), msgs::SubscribeItem::default());
     rig.send(next, 0, msgs::Body::from(want));
     assert_eq!(told(&mut rig, next), newcomer, "the map that it subscribes to");
+}
+
+/// Clients open sessions with them, and claim what came to them from one that has died.
+#[test]
+fn each_rank_names_the_others_as_those_that_it_may_hand_something_over_to() {
+    let (mut rig, ..) = served();
+    let targets = |rig: &mut Rig| {
+        let fs = rig.json(r#"{"prefix":"fs get","fs_name":"cephfs"}"#)["mdsmap"].clone();
+        let of = |info: &serde_json::Value| (info["rank"].as_i64(), info["export_targets"].clone());
+        let all: BTreeMap<_, _> = fs["info"].as_object().expect("an object").values().map(of).collect();
+        all.into_values().collect::<Vec<_>>()
+    };
+    assert_eq!(targets(&mut rig), [serde_json::json!([])]);
+    for (name, gid) in [("b", 7002), ("c", 7003)] {
+        rig.boot_mds(name, gid);
+    }
+    rig.ok(r#"{"prefix":"fs set","fs_name":"cephfs","var":"max_mds","val":"3","yes_i_really_mean_it":true}"#);
+    assert_eq!(targets(&mut rig), [[1, 2], [0, 2], [0, 1]].map(|others| serde_json::json!(others)));
 }
 
 #[test]
