@@ -3,12 +3,12 @@
 mod world;
 
 use fsfmt::{DentryKey, DirFrag, Ino, names};
-use msgs::{ClientRequest, MdsOp};
+use msgs::{ClientRequest, MdsOp, cap};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use world::World;
-use world::client::{create, mkdir, request, setattr_size, two};
-use world::pair::{A, B, ino, ok, stat, two_clients};
+use world::client::{create, getattr, mkdir, request, setattr_size, two};
+use world::pair::{A, B, caps, ino, ok, stat, two_clients};
 
 fn link(new: &str, to: &str) -> ClientRequest {
     two(MdsOp::LINK, new, to)
@@ -102,6 +102,26 @@ fn a_rename_over_the_first_name_leaves_the_others() {
     ok(&mut w, two(MdsOp::RENAME, "d/a", "d/new"));
     check(&mut w, file, &["e/b"]);
     assert_eq!(strays(&mut w), BTreeSet::new());
+}
+
+/// It could have removed something of which the other name is in a directory of the first client.
+#[test]
+fn a_client_that_works_alone_where_another_name_is_is_not_waited_for() {
+    let mut w = two_clients(6);
+    assert_eq!(w.call(B, getattr("", 0)).result, 0);
+    w.want_alone(B, 1);
+    ok(&mut w, mkdir("d"));
+    let file = ino(&w.call(A, create("d/a", 2)));
+    let e = ino(&w.call(B, mkdir("e")));
+    for request in [create("e/x", 2), link("e/b", "d/a"), create("e/y", 2)] {
+        assert_eq!(w.call(B, request).result, 0);
+    }
+    w.want_alone(B, e);
+    assert!(caps(&w, B, e) & cap::DIR_ASYNC != 0);
+    ok(&mut w, unlink("d/a"));
+    assert!(caps(&w, B, e) & cap::DIR_ASYNC != 0, "it keeps the directory");
+    assert_eq!(strays(&mut w), [format!("{file:x}")].into());
+    check(&mut w, file, &["e/b"]);
 }
 
 /// Of many names the newest are noted. Without one the inode stays among the strays, as long as it has names.

@@ -86,6 +86,11 @@ fn leads_to(cx: &Cx<'_>, inode: &Inode, link: &BackPointer) -> Result<Option<Pla
     if cx.cache.authority(link.dir).map_err(|need| cx.unless_missing(need))? != Auth::Here {
         return Ok(None);
     }
+    // Who works there alone may have removed another file's first name, which waits for this client.
+    let except = Some(cx.client.into());
+    if cx.cache.revocation(dir, except, cap::DIR_ASYNC).is_some() {
+        return Ok(None);
+    }
     let (frag, key) = cx.place(dir, &link.name)?;
     let is_there = matches!(cx.entry(frag, &key)?, SlotLink::Remote { ino, .. } if ino == inode.data.ino);
     Ok(is_there.then_some((frag, key)))
