@@ -91,7 +91,7 @@ sparse_structs! {
         pub migrate_seq: u32,
         /// The directory that a stray was unlinked from, for people who search.
         pub stray_from: Ino,
-        /// Places of further hard links, the newest ones: one takes the place of the first name when that goes.
+        /// Places of further hard links, the newest ones: one of them follows the first name when that goes.
         pub links: Rare<Vec<BackPointer>>,
         /// A small file's data outside its data objects. Only in the journal: no stored entry has any.
         pub packed: Option<Box<PackedData>>,
