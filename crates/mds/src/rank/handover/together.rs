@@ -218,13 +218,16 @@ impl Rank {
                 "dir": { "path": path, "dirfrag": format!("0x{:x}", root.0) },
             })
         };
-        let path = |record: &fsfmt::SubtreeRecord| {
+        let path = |root: Ino, record: &fsfmt::SubtreeRecord| {
+            if root.is_stray() {
+                return format!("~mds{}/stray0", root.owner());
+            }
             let names = record.prefix.iter().map(|entry| &entry.name).filter(|name| !name.is_empty());
             let names = names.chain([&record.name]).map(|name| String::from_utf8_lossy(name).into_owned());
             names.map(|name| format!("/{name}")).collect::<String>()
         };
         let all = self.cache.subtrees.iter();
-        let roots = all.filter_map(|(root, hold, record)| Some((root, Some(hold), path(record?))));
+        let roots = all.filter_map(|(root, hold, record)| Some((root, Some(hold), path(root, record?))));
         let top = (Ino::ROOT, None, String::new());
         [top].into_iter().chain(roots).map(one).collect()
     }
