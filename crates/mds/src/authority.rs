@@ -8,6 +8,7 @@
 use crate::types::Need;
 use fsfmt::{Ino, SubtreeRecord, parse_subtree_key};
 use maps::MdsRank;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{DecodeError, Reader};
 
@@ -54,6 +55,47 @@ struct Root {
     record: Option<Box<SubtreeRecord>>,
 }
 
+/// Names on the way to subtrees: the inode that a name in a directory leads to, and how many records say so.
+#[derive(Default, Debug)]
+struct Ways(BTreeMap<(Ino, Vec<u8>), BTreeMap<Ino, u32>>);
+
+impl Ways {
+    fn get(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&(dir, name.to_vec()))?.keys().next_back().copied()
+    }
+
+    fn add(&mut self, root: Ino, record: &SubtreeRecord) {
+        for (key, ino) in ways(root, record) {
+            *self.0.entry(key).or_default().entry(ino).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, root: Ino, record: &SubtreeRecord) {
+        for (key, ino) in ways(root, record) {
+            let Entry::Occupied(mut to) = self.0.entry(key) else { continue };
+            if let Entry::Occupied(mut count) = to.get_mut().entry(ino) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+            if to.get().is_empty() {
+                to.remove();
+            }
+        }
+    }
+}
+
+/// The names that lead from the root of the file system to a subtree.
+fn ways(root: Ino, record: &SubtreeRecord) -> impl Iterator<Item = ((Ino, Vec<u8>), Ino)> {
+    let above = record.prefix.iter().filter_map(|entry| Some((entry.dir?, &entry.name, entry.inode.ino)));
+    let all = above.chain([(record.dir, &record.name, root)]);
+    all.map(|(dir, name, ino)| ((dir.ino, name.clone()), ino))
+}
+
 /// The partition of the name space as far as this rank knows it.
 ///
 /// Invariant: `prefix` has the names that lead from the root of the file system to the subtrees that are this
@@ -65,8 +107,8 @@ pub struct SubtreeMap {
     /// Other ranks, which have directories of their own at least.
     others: BTreeSet<MdsRank>,
     roots: BTreeMap<Ino, Root>,
-    prefix: BTreeMap<(Ino, Vec<u8>), Ino>,
-    beyond: BTreeMap<(Ino, Vec<u8>), Ino>,
+    prefix: Ways,
+    beyond: Ways,
 }
 
 impl SubtreeMap {
@@ -76,8 +118,8 @@ impl SubtreeMap {
             own,
             others: BTreeSet::new(),
             roots: BTreeMap::new(),
-            prefix: BTreeMap::new(),
-            beyond: BTreeMap::new(),
+            prefix: Ways::default(),
+            beyond: Ways::default(),
         }
     }
 
@@ -109,36 +151,36 @@ impl SubtreeMap {
 
     /// Sets what this rank has to do with a subtree; its record stays.
     pub fn set(&mut self, root: Ino, hold: Hold) {
-        let record = self.roots.remove(&root).and_then(|known| known.record);
+        let record = self.take(root).and_then(|known| known.record);
         self.set_with(root, hold, record.map(|record| *record));
     }
 
     /// Sets both.
     pub fn set_with(&mut self, root: Ino, hold: Hold, record: Option<SubtreeRecord>) {
+        self.take(root);
+        if let Some(record) = &record {
+            self.ways_for(hold).add(root, record);
+        }
         self.roots.insert(root, Root { hold, record: record.map(Box::new) });
-        self.note_prefixes();
     }
 
     /// A subtree is part of the one around it again.
     pub fn remove(&mut self, root: Ino) {
-        self.roots.remove(&root);
-        self.note_prefixes();
+        self.take(root);
     }
 
-    fn note_prefixes(&mut self) {
-        self.prefix.clear();
-        self.beyond.clear();
-        for (root, known) in &self.roots {
-            let Some(record) = known.record.as_ref() else { continue };
-            let names = match known.hold {
-                Hold::Foreign(_) => &mut self.beyond,
-                _ => &mut self.prefix,
-            };
-            let above =
-                record.prefix.iter().filter_map(|entry| Some((entry.dir?, &entry.name, entry.inode.ino)));
-            for (dir, name, ino) in above.chain([(record.dir, &record.name, *root)]) {
-                names.insert((dir.ino, name.clone()), ino);
-            }
+    fn take(&mut self, root: Ino) -> Option<Root> {
+        let known = self.roots.remove(&root)?;
+        if let Some(record) = &known.record {
+            self.ways_for(known.hold).remove(root, record);
+        }
+        Some(known)
+    }
+
+    fn ways_for(&mut self, hold: Hold) -> &mut Ways {
+        match hold {
+            Hold::Foreign(_) => &mut self.beyond,
+            _ => &mut self.prefix,
         }
     }
 
@@ -174,7 +216,7 @@ impl SubtreeMap {
     /// The inode that a name on the way to a subtree of this rank leads to. It stays so while the subtree is
     /// this rank's.
     pub fn prefix(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
-        if self.prefix.is_empty() { None } else { self.prefix.get(&(dir, name.to_vec())).copied() }
+        self.prefix.get(dir, name)
     }
 
     /// The rank that has what a path leads to, or knows better, as far as records say: the names may lead
@@ -182,9 +224,8 @@ impl SubtreeMap {
     pub fn rank_of_path<'a>(&self, base: Ino, names: impl Iterator<Item = &'a [u8]>) -> Option<MdsRank> {
         let (mut at, mut rank) = (base, None);
         for name in names {
-            let key = (at, name.to_vec());
-            let Some(next) = self.beyond.get(&key).or_else(|| self.prefix.get(&key)) else { break };
-            at = *next;
+            let Some(next) = self.beyond.get(at, name).or_else(|| self.prefix.get(at, name)) else { break };
+            at = next;
             if let Some(Hold::Foreign(other)) = self.hold(at) {
                 rank = Some(other);
             }
@@ -273,6 +314,36 @@ mod tests {
             prefix: vec![PrefixEntry { dir: None, name: Vec::new(), inode: top, first: SnapId(0) }],
             ..SubtreeRecord::default()
         }
+    }
+
+    /// What several records say is so until the last of them is gone.
+    #[test]
+    fn names_lead_to_subtrees_as_long_as_a_record_says_so() {
+        let mut map = SubtreeMap::new(MdsRank(1));
+        let top = PrefixEntry {
+            dir: Some(DirFrag::whole(Ino::ROOT)),
+            name: b"far".to_vec(),
+            inode: InodeData { ino: FAR, ..InodeData::default() },
+            first: SnapId(0),
+        };
+        for (root, name) in [(BELOW, b"a"), (Ino(BELOW.0 + 1), b"b")] {
+            let way = SubtreeRecord {
+                dir: DirFrag::whole(FAR),
+                name: name.to_vec(),
+                prefix: vec![top.clone()],
+                ..record(1, None)
+            };
+            map.load(root, way);
+        }
+        map.set(BELOW, Hold::Settling);
+        map.remove(BELOW);
+        assert_eq!((map.prefix(Ino::ROOT, b"far"), map.prefix(FAR, b"a")), (Some(FAR), None));
+        map.set(Ino(BELOW.0 + 1), Hold::Foreign(MdsRank(0)));
+        assert_eq!((map.prefix(Ino::ROOT, b"far"), map.prefix(FAR, b"b")), (None, None));
+        let path = [b"far".as_slice(), b"b"];
+        assert_eq!(map.rank_of_path(Ino::ROOT, path.into_iter()), Some(MdsRank(0)));
+        map.remove(Ino(BELOW.0 + 1));
+        assert!(map.prefix.0.is_empty() && map.beyond.0.is_empty());
     }
 
     #[test]
