@@ -31,8 +31,10 @@ impl Sessions {
                 let inode = InodeKey::head(caps.ino);
                 let is_moving = |cache: &Cache| cache.inode(inode).is_some_and(|inode| inode.is_moving());
                 let was_moving = is_moving(env.cache);
-                let holder = env.cache.inode(inode).and_then(|inode| Some(inode.caps().cap()?.auth_rank()));
-                if caps.op == cap_op::IMPORT && holder.is_some_and(|holder| !self.is_open(holder)) {
+                if caps.op == cap_op::IMPORT
+                    && let Some(cap) = env.cache.inode(inode).and_then(|inode| inode.caps().cap())
+                    && !self.is_open(cap.auth_rank())
+                {
                     env.cache.catch_up(&caps);
                 }
                 if let Some(detail) = env.cache.cap_message(rank, msg.tid, &caps) {

@@ -72,7 +72,7 @@ impl Cache {
             Some(Link::Primary(data)) => (SlotLink::Primary(data.key_at(place.1.snap)), Some(data)),
             Some(Link::Remote { ino, dtype }) => (SlotLink::Remote { ino, dtype }, None),
         };
-        let old = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1)).map(|s| s.link(&place.1));
+        let old = self.slot(place.0, &place.1).map(|s| s.link(&place.1));
         if let Some(SlotLink::Primary(inode)) = old
             && link != SlotLink::Primary(inode)
         {

@@ -89,17 +89,22 @@ impl Cache {
         Ok(Some(at))
     }
 
+    /// A cached entry.
+    pub fn slot(&self, dir: DirFrag, key: &DentryKey) -> Option<&Slot> {
+        self.dirs.get(&dir)?.slots.get(key)
+    }
+
     /// The entry for a name with this link; if the name led to the same inode before, the entry stays in its
     /// snapshots.
     pub fn dentry(&self, place: &Place, link: Link) -> Box<Dentry> {
-        let slot = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1));
+        let slot = self.slot(place.0, &place.1);
         let leads_to = |s: &&Slot| s.link(&place.1).inode().is_some_and(|inode| inode.ino == link.ino());
         Box::new(Dentry { first: slot.filter(leads_to).map_or(SnapId(0), Slot::first), link })
     }
 
     /// Marks an entry as used in this run.
     pub fn touch(&self, dir: DirFrag, key: &DentryKey) {
-        if let Some(slot) = self.dirs.get(&dir).and_then(|d| d.slots.get(key)) {
+        if let Some(slot) = self.slot(dir, key) {
             slot.touch(self.tick);
         }
     }

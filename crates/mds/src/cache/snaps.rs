@@ -4,7 +4,7 @@
 //! and the live entry begins after it ([`Cache::preserve`]). A directory's own snapshots, and all snapshots
 //! of a file with several names, find the state in the inode itself (`old_inodes`), wherever it has moved.
 
-use super::{Cache, Inode, Slot, SlotLink};
+use super::{Cache, Inode, SlotLink};
 use crate::types::Place;
 use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeData, Link, OldInode, Realm, Update};
 use maps::{MdsRank, SnapId};
@@ -36,7 +36,7 @@ impl Cache {
 
     fn preserve_entry(&self, place: Place, mut value: Option<Box<Dentry>>, out: &mut Vec<Update>) {
         let (dir, key) = place;
-        let slot = self.slot(&(dir, key.clone()));
+        let slot = self.slot(dir, &key).filter(|slot| !slot.is_null());
         let newest = self.newest_snap_of_names(dir);
         let keeps = slot.filter(|slot| newest.is_some_and(|newest| slot.first() <= newest));
         let keeps = keeps.filter(|_| !stdx::mutants::is_active("mds_copies_no_entries"));
@@ -68,15 +68,11 @@ impl Cache {
         if self.subtrees.is_alone(root) {
             return false;
         }
-        let Some(place) = self.inodes.get(&root.head()).and_then(|inode| inode.place.as_ref()) else {
+        let Some((dir, key)) = self.inodes.get(&root.head()).and_then(|inode| inode.place.as_ref()) else {
             return false;
         };
-        let newest = self.newest_snap_of_names(place.0);
-        self.slot(place).zip(newest).is_some_and(|(slot, newest)| slot.first() <= newest)
-    }
-
-    fn slot(&self, (dir, key): &Place) -> Option<&Slot> {
-        self.dirs.get(dir)?.slots.get(key).filter(|slot| !slot.is_null())
+        let newest = self.newest_snap_of_names(*dir);
+        self.slot(*dir, key).zip(newest).is_some_and(|(slot, newest)| slot.first() <= newest)
     }
 
     /// The newest snapshot that contains the names of a directory.

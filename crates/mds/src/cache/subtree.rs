@@ -61,9 +61,8 @@ impl Cache {
     }
 
     /// The first snapshot that a cached entry is in.
-    pub fn first_of(&self, (dir, key): &Place) -> SnapId {
-        let slot = self.dirs.get(dir).and_then(|d| d.slots.get(key));
-        slot.map_or(SnapId(0), Slot::first)
+    fn first_of(&self, (dir, key): &Place) -> SnapId {
+        self.slot(*dir, key).map_or(SnapId(0), Slot::first)
     }
 
     /// The directories of strays that this rank has the authority over: its own, and those of ranks that have

@@ -92,7 +92,7 @@ impl Cache {
         let mut kept = None;
         for key in queue::keys_of(self.dirs.get(&dir)?, hash) {
             let place = (dir, key);
-            let used = self.dirs.get(&dir).and_then(|d| d.slots.get(&place.1)).map(Slot::used);
+            let used = self.slot(dir, &place.1).map(Slot::used);
             if used.is_some_and(|used| used > seen) || !self.can_drop(&place, keep) {
                 kept = kept.max(used);
             } else {

@@ -141,7 +141,7 @@ impl Promises {
 
     /// True if a name must not lead to `link` instead of what it leads to.
     fn forbid_link(&self, cache: &Cache, (dir, key): (DirFrag, &DentryKey), link: Option<&Link>) -> bool {
-        let old = cache.dirs.get(&dir).and_then(|d| d.slots.get(key)).and_then(|slot| slot.link(key).inode());
+        let old = cache.slot(dir, key).and_then(|slot| slot.link(key).inode());
         if old.map(|inode| inode.ino) == link.map(Link::ino) {
             return false;
         }

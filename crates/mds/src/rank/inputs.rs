@@ -73,6 +73,7 @@ impl Rank {
         self.strays.every_second(cache);
         self.fragments.every_second(env, cache);
         self.join_own();
+        self.note_distributed();
         self.migrate_pinned();
         self.advance_balance();
         self.send_heartbeats();

@@ -10,6 +10,7 @@ use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
 use crate::rank::migration::{Import, ImportStep as Step, JOINS, Offer, Read, Waiting, Write, own};
+use crate::rank::replay::SNAPS_PER_READ;
 use crate::rank::sessions::Sessions;
 use crate::rank::stat;
 use crate::types::{ClientId, Lsn};
@@ -23,8 +24,6 @@ use peer::{HandedCap, MdsAuthority, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{DecodeError, Reader, Writer};
 
-/// Records of snapshots that are read at once.
-const SNAPS_PER_READ: u64 = 1000;
 /// The flag of a capability whose sender had the authority.
 const AUTH: u8 = 1;
 

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! from                                     record            to
+//!   Store    a long journal expires
 //!   Quiet    nobody works alone in it
 //!   Settle   operations wait; revocations
 //!            end; all is stored; journal

@@ -164,7 +164,6 @@ impl Rank {
         if !self.is_active() || self.migration.stopping.is_some() {
             return;
         }
-        self.note_distributed();
         let ranks = self.migration.takers(&self.env);
         for ino in self.migration.pinned.clone() {
             let Some(rank) = self.cache.pinned_to(ino, &ranks) else {
@@ -179,7 +178,7 @@ impl Rank {
     }
 
     /// Notes the children of directories that are to be distributed.
-    fn note_distributed(&mut self) {
+    pub(in crate::rank) fn note_distributed(&mut self) {
         let Self { cache, migration, .. } = self;
         let is_wanted = |dir: &Ino| cache.inodes.get(&dir.head()).is_some_and(|i| i.data.pin.is_distributed);
         migration.distributed.retain(is_wanted);

@@ -149,9 +149,7 @@ impl Loader {
         self.loads.insert(need.clone(), Load { ops, parents, fills: false, tick: cache.tick });
         match &need {
             Need::Dentry(dir, key) => self.load_entry(env, cache, *dir, key, need.clone()),
-            Need::Page(dir, after) => {
-                self.fetch_page(env, *dir, (after.clone(), PAGE_ENTRIES), need.clone());
-            }
+            Need::Page(dir, after) => self.fetch_page(env, *dir, after.clone(), need.clone()),
             Need::Inode(ino) => self.load_inode(env, cache, *ino, need.clone()),
             Need::Revoke { .. }
             | Need::Truncated(_)
@@ -189,8 +187,8 @@ impl Loader {
         }
     }
 
-    fn fetch_page(&mut self, env: &mut Env, dir: DirFrag, (after, max): (Vec<u8>, u64), need: Need) {
-        let op = ObjOp::OmapList { after: after.clone(), max };
+    fn fetch_page(&mut self, env: &mut Env, dir: DirFrag, after: Vec<u8>, need: Need) {
+        let op = ObjOp::OmapList { after: after.clone(), max: PAGE_ENTRIES };
         self.fetch(env, names::dir_object(dir), op, need, Step::Page(after));
     }
 
@@ -206,7 +204,7 @@ impl Loader {
         self.recent.truncate(RECENT_LOADS - 1);
         self.recent.push_front(dir.ino);
         if small && is_used && !dir.ino.is_stray() {
-            self.fetch_page(env, dir, (Vec::new(), PAGE_ENTRIES), need);
+            self.fetch_page(env, dir, Vec::new(), need);
         } else {
             self.fetch_entry(dir, key, need);
             if recent >= FILLED_AFTER && !dir.ino.is_stray() {

@@ -46,7 +46,7 @@ pub(super) fn replaced(cache: &Cache, client: ClientId, updates: &[Update]) -> L
     let inode = |ino| cache.inodes.get(&ino).map_or(0, |inode| inode.change.before(client));
     let of = |update: &Update| match update {
         Update::Dentry { dir, key, value } => {
-            let slot = cache.dirs.get(dir).and_then(|d| d.slots.get(key));
+            let slot = cache.slot(*dir, key);
             let old = slot.map_or(0, |slot| slot.change().before(client));
             let was = slot.and_then(|slot| slot.link(key).inode()).map_or(0, inode);
             let is = value.as_ref().map_or(0, |dentry| inode(dentry.link.ino().head()));

@@ -37,7 +37,7 @@ pub(super) fn build(
     // Of the directory in which it has changed something, and of one that it has made.
     let gains = gains(env, cache, sessions, client, (request.op, reply));
     if let Some((dir, key)) = &reply.dentry {
-        let slot = cache.dirs.get(dir).and_then(|d| d.slots.get(key));
+        let slot = cache.slot(*dir, key);
         let is_primary = slot.is_some_and(Slot::is_primary);
         let (dir_stat, lease) = (stat::dir_stat(dir.frag), stat::no_lease(is_primary));
         let dir = issue_known(env, cache, sessions, caps, (dir.inode(), client, gains), realm);

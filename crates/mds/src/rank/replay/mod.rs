@@ -40,7 +40,7 @@ const SESSIONS_PER_READ: u64 = 256;
 /// Time between two looks of a standby at the journal.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Snapshots read at once.
-const SNAPS_PER_READ: u64 = 1024;
+pub(super) const SNAPS_PER_READ: u64 = 1024;
 /// Records of subtrees read at once.
 const SUBTREES_PER_READ: u64 = 1024;
 /// Objects behind the journal's end that are looked for.
