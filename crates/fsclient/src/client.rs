@@ -444,7 +444,7 @@ impl Node for Client {
             }
             Input::Request { id, request } => self.request(id, request, out),
             Input::Admin { id, .. } => out.push(self.admin(id)),
-            Input::Disk { .. } => {}
+            Input::Disk { .. } | Input::Load(_) => {}
         }
         if !self.closed {
             self.settle(now, out);

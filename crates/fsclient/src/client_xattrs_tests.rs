@@ -128,6 +128,22 @@ fn recursive_statistics_are_asked_for_each_time() {
 }
 
 #[test]
+fn pins_are_told_by_the_server() {
+    let mut rig = Rig::with_dir(cap::PIN | cap::ANY_SHARED);
+    let out = rig.xattr(DIR, "ceph.dir.pin");
+    let (tid, asked) = requests(&out).pop().expect("the MDS is asked");
+    let name = &asked.path2.path[..];
+    assert_eq!((asked.op, asked.path.ino, name), (MdsOp::GETVXATTR, DIR, &b"ceph.dir.pin"[..]));
+    let mut extra = wire::Writer::new();
+    extra.versioned(1, 1, |w| w.put(&"2".to_owned()));
+    let extra = extra.into_vec();
+    let reply = ClientReply { op: MdsOp::GETVXATTR, safe: true, extra, ..ClientReply::default() };
+    let out = rig.mds_says(tid, reply);
+    let [Ok(Answer::Data(data))] = &answers(&out)[..] else { panic!("{out:?}") };
+    assert_eq!(data.to_vec(), b"2");
+}
+
+#[test]
 fn what_concerns_the_client_is_told_without_asking() {
     let mut rig = Rig::with_dir(cap::PIN | cap::ANY_SHARED);
     assert_eq!(rig.value(DIR, "ceph.caps"), Ok("pAsLsXsFs/0x155".into()));

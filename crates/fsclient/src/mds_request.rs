@@ -98,6 +98,10 @@ pub(crate) fn build(
     }
     Ok(match request {
         R::Lookup { parent, name } => make(MdsOp::LOOKUP, path_in(*parent, name), stat.into()),
+        R::Getxattr { ino, name } if is_remote(name) => {
+            let message = make(MdsOp::GETVXATTR, path(*ino), GetattrArgs::default().into());
+            ClientRequest { path2: by_name(name), ..message }
+        }
         R::Getattr { ino } | R::Readlink { ino } | R::Getxattr { ino, .. } | R::Listxattr { ino } => {
             make(MdsOp::GETATTR, path(*ino), stat.into())
         }
@@ -137,6 +141,11 @@ pub(crate) fn build(
         }
         _ => return Err(Errno::EOPNOTSUPP),
     })
+}
+
+/// True for xattrs that only a metadata server can tell: which ranks serve a directory.
+pub(crate) fn is_remote(name: &[u8]) -> bool {
+    name.starts_with(b"ceph.dir.pin")
 }
 
 /// The operation, name, arguments and encoded xattrs of a request for a new inode that may inherit ACLs.

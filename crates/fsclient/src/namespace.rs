@@ -7,7 +7,7 @@ use crate::cache::Cache;
 use crate::handles::Handles;
 use crate::inode::{Access, Inode, STAT_CAPS};
 use crate::key::InodeKey;
-use crate::mds_request::{self, open_flag};
+use crate::mds_request::{self, is_remote, open_flag};
 use crate::mode;
 use crate::names::Name;
 use crate::op::{Attempt, Stage, Step, done, fail};
@@ -351,6 +351,7 @@ impl Namespace<'_> {
                 fail(Errno::ESTALE)
             }
             R::Setattr { ino, set } => self.attributes_set(now, *ino, set),
+            R::Getxattr { name, .. } if is_remote(name) => xattrs::told(&reply.extra),
             _ => self.answer_from_inode(request),
         }
     }

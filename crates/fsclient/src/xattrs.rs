@@ -4,10 +4,11 @@ use crate::acl;
 use crate::api::Answer;
 use crate::inode::{Attributes, Inode};
 use crate::layout_json;
+use crate::mds_request::is_remote;
 use crate::op::{Step, done, fail};
 use maps::OsdMap;
 use msgs::cap;
-use wire::{Errno, Timespec};
+use wire::{Errno, Reader, Timespec};
 
 /// The name spaces of xattrs. The kernel decides who may use them; FUSE hands others to us too.
 const SPACES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"ceph."];
@@ -32,9 +33,18 @@ pub(crate) struct World<'a> {
     pub(crate) client: u64,
 }
 
+/// The value of an xattr of which only a metadata server can tell.
+pub(crate) fn told(extra: &[u8]) -> Step {
+    match Reader::new(extra).versioned(1, |_, r| r.get::<String>()) {
+        Ok(text) => done(Answer::Data(text.into_bytes().into())),
+        Err(_) => fail(Errno::EIO),
+    }
+}
+
 /// True if the value of an xattr is known here without asking.
 pub(crate) fn is_known(inode: &Inode, name: &[u8]) -> bool {
     match name {
+        _ if is_remote(name) => false,
         b"ceph.caps" | b"ceph.auth_mds" | b"ceph.client_id" | b"ceph.cluster_fsid" => true,
         b"ceph.dir.entries" | b"ceph.dir.files" | b"ceph.dir.subdirs" => inode.may(cap::FILE_SHARED),
         // Recursive statistics change under no bit.
