@@ -255,6 +255,8 @@ impl MdsMap {
     pub const ALLOW_STANDBY_REPLAY: u32 = 1 << 5;
     /// Ranks give directories to one another so that each has as much to do.
     pub const BALANCE_AUTOMATE: u32 = 1 << 8;
+    /// The monitors choose `max_mds` by the load. Nacre's own, as far from Ceph's as there is room.
+    pub const MAX_MDS_AUTO: u32 = 1 << 31;
     /// Flags of a new file system: snapshots, the former flag of several ranks, and what balances them. That
     /// is off in Ceph.
     pub const FLAGS_DEFAULT: u32 = Self::ALLOW_SNAPS | 1 << 4 | Self::BALANCE_AUTOMATE;

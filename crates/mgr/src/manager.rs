@@ -310,7 +310,7 @@ impl Node for Mgr {
                 let code = Errno::EINVAL.to_result_code();
                 out.push(Output::AdminReply { id, code, output: "a manager has no such command".to_owned() });
             }
-            Input::Disk { .. } => {}
+            Input::Disk { .. } | Input::Load(_) => {}
         }
         self.settle(now, out);
     }

@@ -109,6 +109,8 @@ pub enum Input<Request> {
         /// Its result.
         result: DiskResult,
     },
+    /// How busy it is, and its host. Metadata servers get this every few seconds.
+    Load(Load),
     /// A command from the daemon's admin socket.
     Admin {
         /// Number to use in [`Output::AdminReply`].
@@ -123,6 +125,15 @@ pub enum Input<Request> {
         /// The local caller's request.
         request: Request,
     },
+}
+
+/// Processor time that was used since the last [`Input::Load`], in thousandths of a core.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Load {
+    /// Used by the thread of this node: at 1000 it can do no more.
+    pub busy: u32,
+    /// Used by nobody on the host.
+    pub idle: u32,
 }
 
 /// An output of a node. The world carries outputs out in their order.

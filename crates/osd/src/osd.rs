@@ -323,6 +323,7 @@ impl Node for Osd {
             Input::Message { conn, msg } => self.message(conn, msg),
             Input::Closed { conn, reason } => self.closed(conn, reason),
             Input::Disk { id, result } => self.core.io().disk_done(id, result),
+            Input::Load(_) => {}
             Input::Admin { id, command } => self.admin(id, &command),
             Input::Request { request, .. } => match request {},
         }

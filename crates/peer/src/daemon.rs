@@ -226,7 +226,7 @@ wire::messages! {
     }
 
     /// MDS to monitor, every few seconds; and back, as acknowledgement with the same `seq`.
-    pub struct MdsBeacon = 0xe106 "mds_beacon" [v 1/1] {
+    pub struct MdsBeacon = 0xe106 "mds_beacon" [v 2/1] {
         /// Id of the cluster.
         pub fsid: Uuid,
         /// Identity of this run of the daemon: its global id.
@@ -253,6 +253,10 @@ wire::messages! {
         pub health: BTreeMap<String, String>,
         /// `ceph mds metadata`; in the first beacon.
         pub metadata: BTreeMap<String, String>,
+        /// Processor time that its thread uses, in thousandths of a core.
+        pub busy: u32 = since 2,
+        /// Processor time that its host has left, in thousandths of a core.
+        pub idle: u32 = since 2,
     }
 
     /// Monitor to OSDs and MDSs that subscribed to `nacremap`: the servers' own map.

@@ -6,6 +6,7 @@ use crate::clock;
 use crate::disk::DiskBackend;
 use crate::inbox::{Event, Events, Inbox, Listener};
 use crate::limit::LineLimit;
+use crate::load::Gauge;
 use crate::metrics::Metrics;
 use crate::net::Net;
 use node::{AdminId, Body, DiskId, DiskOp, DiskOpId, Input, Level, Msg, Node, Output, RequestId};
@@ -54,6 +55,8 @@ pub(crate) struct Driver<N: Node> {
     patience: Option<Instant>,
     /// Time of the next search for unused memory.
     release_at: Instant,
+    /// Measures this thread, if the node wants to know.
+    gauge: Option<Gauge>,
 }
 
 /// A disk, and the descriptor that signals completions.
@@ -129,7 +132,13 @@ where
             stopped: None,
             patience: None,
             release_at: Instant(0),
+            gauge: None,
         })
+    }
+
+    /// Tells the node from time to time how busy it is.
+    pub(crate) fn with_load(self) -> Self {
+        Self { gauge: Some(Gauge::new()), ..self }
     }
 
     /// Runs until the node stops or is stopped.
@@ -155,6 +164,9 @@ where
             }
             // After the events, so that a late timer sees what had already arrived.
             if self.stopped.is_none() && self.node.deadline().is_some_and(|at| at <= clock::now().mono) {
+                if let Some(load) = self.gauge.as_mut().and_then(|gauge| gauge.measure(clock::now().mono)) {
+                    self.step(Input::Load(load));
+                }
                 self.step(Input::Timer);
                 self.release_memory();
             }

@@ -23,6 +23,7 @@ mod entropy;
 mod handle;
 mod inbox;
 mod limit;
+mod load;
 mod loops;
 mod memory;
 mod metrics;

@@ -35,6 +35,8 @@ pub struct NodeSpec {
     pub admin_socket: Option<PathBuf>,
     /// Limits of its connections.
     pub limits: Limits,
+    /// True if it gets [`node::Input::Load`].
+    pub gets_load: bool,
 }
 
 impl NodeSpec {
@@ -48,6 +50,7 @@ impl NodeSpec {
             disks: Vec::new(),
             admin_socket: None,
             limits: Limits::default(),
+            gets_load: false,
         }
     }
 }
@@ -225,5 +228,6 @@ where
     };
     let driver = Driver::new(make(), spec.name.to_string(), net, spec.disks, inbox, metrics, on_ready)
         .map_err(|e| format!("cannot watch the disks: {e}"))?;
+    let driver = if spec.gets_load { driver.with_load() } else { driver };
     Ok((driver, admin.map(|socket| spawn_local(socket.serve(admin_inbox)))))
 }

@@ -221,6 +221,7 @@ fn rig() -> Rig {
         disks: Vec::new(),
         admin_socket: None,
         limits: Limits::default(),
+        gets_load: false,
     };
     let keys = secrets.server();
     let echo = loops.0.spawn(spec("mds.a", Some(listener)), move || Echo(keys), tx.clone());

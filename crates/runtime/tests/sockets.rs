@@ -124,6 +124,7 @@ fn rig(limits: Limits) -> Rig {
         disks: Vec::new(),
         admin_socket: None,
         limits,
+        gets_load: false,
     };
     let echo = loops.0.spawn(spec("osd.0", Some(listener), limits), || Echo, tx.clone());
     let caller = loops.1.spawn(spec("client.test", None, Limits::default()), Caller::default, tx);

@@ -51,6 +51,7 @@ impl<N: Node<Request = Never, Reply = Never>, Request, Reply> Node for Daemon<N,
             Input::Message { conn, msg } => Input::Message { conn, msg },
             Input::Closed { conn, reason } => Input::Closed { conn, reason },
             Input::Disk { id, result } => Input::Disk { id, result },
+            Input::Load(load) => Input::Load(load),
             Input::Admin { id, command } => Input::Admin { id, command },
             Input::Request { .. } => unreachable!("daemons have no local callers"),
         };

@@ -37,10 +37,10 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType, Errno, Uuid};
 
 /// The pool whose snapshots clients manage.
 pub const SNAPSHOTS: &str = "snaps";
-/// The command that sets the number of ranks.
-pub(crate) fn max_mds(most: u32) -> Value {
+/// The command that sets the number of ranks, or `auto`.
+pub(crate) fn max_mds(most: &str) -> Value {
     json!({
-        "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": most.to_string(),
+        "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": most,
         "yes_i_really_mean_it": true,
     })
 }
@@ -293,7 +293,7 @@ impl Cluster {
             return Err(format!("not ready {BRING_UP:?} after the cluster's start: {}", late.join(", ")));
         }
         if self.spec.ranks > 1 {
-            self.command(&max_mds(self.spec.ranks))?;
+            self.command(&max_mds(&self.spec.ranks.to_string()))?;
         }
         self.wait_healthy(BRING_UP)?;
         let took = self.world.now().since(began);

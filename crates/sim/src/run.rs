@@ -550,7 +550,7 @@ impl Scenario {
     fn gather_ranks(&mut self) -> Result<(), Found> {
         let until = self.cluster.world.now() + CONVERGENCE;
         loop {
-            let set = self.cluster.command(&max_mds(1));
+            let set = self.cluster.command(&max_mds("1"));
             let ranks = self.cluster.status().map(|status| status["fsmap"]["by_rank"].clone());
             let count = ranks.ok().and_then(|ranks| ranks.as_array().map(Vec::len));
             if set.is_ok() && count == Some(1) {

@@ -255,6 +255,7 @@ impl Daemon {
             disks,
             admin_socket,
             limits: self.limits(),
+            gets_load: self.name.ty == EntityType::MDS,
         }
     }
 

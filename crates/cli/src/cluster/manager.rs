@@ -47,6 +47,7 @@ impl Daemon {
             disks: Vec::new(),
             admin_socket: None,
             limits: Limits::default(),
+            gets_load: false,
         };
         let (ends, ended) = mpsc::channel();
         let handle = on.spawn(spec, move || Mgr::new(config, runtime::rng()), ends);

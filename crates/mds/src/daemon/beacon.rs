@@ -45,6 +45,8 @@ impl Mds {
             } else {
                 Default::default()
             },
+            busy: self.load.busy,
+            idle: self.load.idle,
         };
         // A map that does not show our state is the answer; a standby repeats that it is up for as long as it
         // stands by.

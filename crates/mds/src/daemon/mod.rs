@@ -24,7 +24,7 @@ use links::Links;
 use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState, SnapId};
 use monc::{MoncConfig, Told};
 use msgs::{Body, pool_op};
-use node::{CloseReason, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
+use node::{CloseReason, ConnId, Event, Input, Level, Load, Msg, Never, Node, Output, Peer};
 use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,6 +55,8 @@ pub struct Mds {
     /// The time until which the rank is ours, and what waits for a later one.
     lease: Lease,
     next_beacon: Instant,
+    /// How busy its thread and its host are.
+    load: Load,
     /// The monitors know this incarnation.
     announced: bool,
     rank: Option<Rank>,
@@ -115,6 +117,7 @@ impl Mds {
             beacon_seq: 0,
             beacon_acked: 0,
             lease: Lease::default(),
+            load: Load::default(),
             next_beacon: Instant(0),
             announced: false,
             rank: None,
@@ -440,6 +443,7 @@ impl Node for Mds {
             Input::Message { conn, msg } => self.message(now, conn, msg, out),
             Input::Closed { conn, reason } => self.closed(now, conn, reason),
             Input::Admin { id, command } => self.command(Asker::Admin(id), &command, out),
+            Input::Load(load) => self.load = load,
             Input::Disk { .. } | Input::Request { .. } => {}
         }
         self.settle(now, out);

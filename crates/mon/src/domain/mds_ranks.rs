@@ -327,11 +327,13 @@ fn next_assignment(edit: &Edit<'_>) -> Option<(Fscid, MdsRank, MdsState, Gid)> {
     })
 }
 
-/// The idle standby for a file system: one that is known to live, if possible, and by preference one that
-/// asked for this file system.
+/// The idle standby for a file system: one that is known to live, if possible, by preference one that asked
+/// for this file system, and then one on the host that has most processors idle.
 fn best_standby(edit: &Edit<'_>, fscid: Fscid) -> Option<Gid> {
     let fits = |info: &MdsInfo| info.join_fscid == fscid;
-    let best = |info: &&MdsInfo| (edit.view.is_mds_alive(info.gid), fits(info), Reverse(info.gid));
+    let cores = |gid| edit.view.mds.idle(gid) / 1000;
+    let best =
+        |info: &&MdsInfo| (edit.view.is_mds_alive(info.gid), fits(info), cores(info.gid), Reverse(info.gid));
     edit.fsmap_now().standby_daemons.values().max_by_key(best).map(|info| info.gid)
 }
 

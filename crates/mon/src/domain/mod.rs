@@ -9,6 +9,7 @@ pub(crate) mod crash;
 pub(crate) mod devices;
 pub(crate) mod features;
 pub(crate) mod managers;
+pub(crate) mod max_mds;
 pub(crate) mod mds_ranks;
 pub(crate) mod osd_changes;
 pub(crate) mod osd_flags;

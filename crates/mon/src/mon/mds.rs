@@ -31,8 +31,7 @@ impl<S: Storage> Mon<S> {
             out.push(Output::Event(node::Event::new(node::Level::Warn, "mds_beacon_refused", text)));
             return;
         }
-        let has_damage = m.health.contains_key(decl::health::Code::MdsDamage.name());
-        self.volatile.mds.heard(now.mono, m.gid, conn, has_damage);
+        self.volatile.mds.heard(now.mono, conn, &m);
         let (answer, index) = self.edit(now, |edit| beacon(edit, &m));
         if answer == Answer::Gone {
             // It was replaced: it must see the map without itself and stop. If another daemon has its name,
@@ -59,6 +58,18 @@ impl<S: Storage> Mon<S> {
     pub(super) fn tick_mdss(&mut self, now: Now) {
         self.volatile.mds.look(now.mono);
         self.replace_mdss(now);
+        self.tick_max_mds(now);
+    }
+
+    /// Gives a file system with `max_mds auto` a rank more or less.
+    fn tick_max_mds(&mut self, now: Now) {
+        let is_auto = |fs: &maps::Filesystem| fs.mds_map.flags & MdsMap::MAX_MDS_AUTO != 0;
+        if !self.log.tail().fsmap.filesystems.values().any(is_auto) {
+            return;
+        }
+        let mut auto = std::mem::take(&mut self.volatile.max_mds);
+        self.edit(now, |edit| auto.look(edit));
+        self.volatile.max_mds = auto;
     }
 
     fn replace_mdss(&mut self, now: Now) {

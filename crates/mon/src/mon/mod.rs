@@ -31,6 +31,7 @@ use crate::config::MonConfig;
 use crate::domain::balancer::Balancer;
 use crate::domain::devices::Devices;
 use crate::domain::managers::Managers;
+use crate::domain::max_mds::AutoMaxMds;
 use crate::domain::pg_num::MergeWaits;
 use crate::edit::Edit;
 use crate::mds_probes::{MdsProbes, is_probe};
@@ -109,6 +110,7 @@ struct Volatile {
     failures: FailureReports,
     pending: PendingOsdChanges,
     mds: MdsLiveness,
+    max_mds: AutoMaxMds,
     mgrs: MgrLiveness,
     lines: PendingLines,
     health_log: Periodic,
@@ -400,6 +402,7 @@ impl<S: Storage> Node for Mon<S> {
                 self.forget_requests(now.mono, conn, out);
             }
             Input::Disk { id, result } => self.log.disk_done(now, id, result, &mut events),
+            Input::Load(_) => {}
             Input::Admin { id, command } => self.admin(now, id, &command, out),
             Input::Request { request, .. } => match request {},
         }

@@ -33,13 +33,16 @@ struct Heard {
     is_dead: bool,
     /// Its last beacon says that it has found damaged metadata.
     has_damage: bool,
+    /// Processor time that it uses and that its host has left, in thousandths of a core, by its last beacon.
+    load: (u32, u32),
 }
 
 impl MdsLiveness {
     /// Notes a beacon.
-    pub fn heard(&mut self, now: Instant, gid: Gid, conn: ConnId, has_damage: bool) {
-        let heard = Heard { at: now, conn: Some(conn), probe_at: now, is_dead: false, has_damage };
-        self.by_gid.insert(gid, heard);
+    pub fn heard(&mut self, now: Instant, conn: ConnId, m: &peer::MdsBeacon) {
+        let has_damage = m.health.contains_key(decl::health::Code::MdsDamage.name());
+        let heard = Heard { conn: Some(conn), has_damage, load: (m.busy, m.idle), ..Heard::unheard(now) };
+        self.by_gid.insert(m.gid, heard);
     }
 
     /// Notes the end of a session: if it was an MDS's, that MDS may be dead.
@@ -53,8 +56,7 @@ impl MdsLiveness {
     pub fn follow(&mut self, now: Instant, roles: &BTreeMap<Gid, Fscid>) {
         self.by_gid.retain(|gid, heard| roles.contains_key(gid) || heard.conn.is_some());
         for gid in roles.keys() {
-            let unheard = Heard { at: now, conn: None, probe_at: now, is_dead: false, has_damage: false };
-            self.by_gid.entry(*gid).or_insert(unheard);
+            self.by_gid.entry(*gid).or_insert(Heard::unheard(now));
         }
     }
 
@@ -110,6 +112,16 @@ impl MdsLiveness {
         self.by_gid.get(&gid).is_some_and(|heard| heard.has_damage)
     }
 
+    /// Processor time that an MDS uses, in thousandths of a core; 0 as long as it has not said.
+    pub fn busy(&self, gid: Gid) -> u32 {
+        self.by_gid.get(&gid).map_or(0, |heard| heard.load.0)
+    }
+
+    /// Processor time that an MDS's host has left, in thousandths of a core; 0 as long as it has not said.
+    pub fn idle(&self, gid: Gid) -> u32 {
+        self.by_gid.get(&gid).map_or(0, |heard| heard.load.1)
+    }
+
     /// True if an MDS has a session and sent a beacon within the grace: as a standby it can take a rank.
     pub fn is_alive(&self, now: Instant, gid: Gid, grace: Duration) -> bool {
         let heard = self.by_gid.get(&gid);
@@ -118,6 +130,11 @@ impl MdsLiveness {
 }
 
 impl Heard {
+    /// One that is in the map and has said nothing yet.
+    fn unheard(now: Instant) -> Self {
+        Self { at: now, conn: None, probe_at: now, is_dead: false, has_damage: false, load: (0, 0) }
+    }
+
     fn awaits_probe(&self) -> bool {
         self.conn.is_none() && !self.is_dead
     }
@@ -134,11 +151,15 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
+    fn beacon() -> peer::MdsBeacon {
+        peer::MdsBeacon { gid: A, ..peer::MdsBeacon::default() }
+    }
+
     #[test]
     fn silence_is_counted_only_while_the_monitor_looks() {
         let mut all = MdsLiveness::default();
         all.look(at(0));
-        all.heard(at(0), A, ConnId(1), false);
+        all.heard(at(0), ConnId(1), &beacon());
         all.look(at(500));
         all.look(at(9_500));
         assert_eq!(all.lost(at(9_500), GRACE, true), [], "the monitor stood still for 8.5 of these 9 s");
@@ -151,13 +172,13 @@ mod tests {
     #[test]
     fn a_server_without_a_session_is_dialled_until_it_refuses_or_comes_back() {
         let mut all = MdsLiveness::default();
-        all.heard(at(0), A, ConnId(1), false);
+        all.heard(at(0), ConnId(1), &beacon());
         assert_eq!((all.deadline(), all.take_due_probes(at(10))), (None, vec![]));
         all.session_closed(at(20), ConnId(1));
         assert_eq!(all.deadline(), Some(at(20)));
         assert_eq!(all.take_due_probes(at(20)), [A]);
         assert_eq!((all.deadline(), all.take_due_probes(at(119))), (Some(at(120)), vec![]));
-        all.heard(at(130), A, ConnId(2), false);
+        all.heard(at(130), ConnId(2), &beacon());
         assert!(!all.refused(A), "it has come back meanwhile");
         all.session_closed(at(200), ConnId(2));
         assert!(all.refused(A));

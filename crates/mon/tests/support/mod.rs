@@ -29,6 +29,8 @@ pub struct Rig {
     /// Everything put out and not yet taken.
     pub outs: Vec<Out>,
     starts: u64,
+    /// What the next beacons say of processor time: used by the server, left on its host.
+    pub mds_load: (u32, u32),
 }
 
 /// What a command answered.
@@ -121,6 +123,7 @@ impl Rig {
             next_tid: 100,
             outs: Vec::new(),
             starts: 1,
+            mds_load: (0, 0),
         }
     }
 
@@ -178,7 +181,7 @@ impl Rig {
     pub fn connect_as(&mut self, role: EntityType, who: &str, caps: &str, global_id: u64) -> ConnId {
         self.next_conn += 1;
         let conn = ConnId(ConnId::ACCEPTED | self.next_conn);
-        let addr = format!("v2:127.0.0.1:7{:03}/{global_id}", self.next_conn);
+        let addr = format!("v2:127.0.0.1:7{:03}/{global_id}", self.next_conn % 1000);
         let mut peer = peer(name(who), global_id, &addr, caps);
         peer.id.ty = role;
         self.input(Input::Connected { conn, peer });
@@ -309,6 +312,8 @@ impl Rig {
             rank: maps::MdsRank::NONE,
             join_fs: maps::Fscid::NONE,
             metadata: BTreeMap::from([("hostname".to_owned(), "host1".to_owned())]),
+            busy: self.mds_load.0,
+            idle: self.mds_load.1,
             ..peer::MdsBeacon::default()
         };
         self.send(conn, 0, peer::Body::from(beacon));

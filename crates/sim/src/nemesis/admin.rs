@@ -77,7 +77,7 @@ pub static SUBTREE_EXPORTED: Fault = Fault {
     },
 };
 
-/// The file system gets another number of ranks.
+/// The file system gets another number of ranks, or one that follows the load.
 pub static MAX_MDS_SET: Fault = Fault {
     name: "max_mds_set",
     profiles: &[Ranks],
@@ -85,8 +85,22 @@ pub static MAX_MDS_SET: Fault = Fault {
     inject: |nemesis, _, cluster| {
         nemesis.may_command(cluster)?;
         let most = nemesis.rng.range(1, u64::from(cluster.spec.standbys) + 2) as u32;
-        let request = Request::Command { command: max_mds(most).to_string(), input: Default::default() };
+        let most = if nemesis.rng.below(3) == 0 { "auto".to_owned() } else { most.to_string() };
+        let request = Request::Command { command: max_mds(&most).to_string(), input: Default::default() };
         cluster.world.request(cluster.admin, request);
+        Some(())
+    },
+};
+
+/// Metadata servers are busy, or have little to do, and their hosts have processors idle or not.
+pub static MDS_LOAD_CHANGED: Fault = Fault {
+    name: "mds_load_changed",
+    profiles: &[Ranks],
+    also_in: &[],
+    inject: |nemesis, _, cluster| {
+        let busy = *nemesis.rng.pick(&[100, 900]);
+        let idle = *nemesis.rng.pick(&[100, 900]);
+        cluster.mdss().into_iter().for_each(|host| cluster.world.load(host, node::Load { busy, idle }));
         Some(())
     },
 };

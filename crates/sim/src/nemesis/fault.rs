@@ -6,7 +6,7 @@ use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
-pub static FAULTS: [&Fault; 33] = [
+pub static FAULTS: [&Fault; 34] = [
     &processes::OSD_KILLED,
     &processes::OSD_POWER_LOST,
     &processes::MON_KILLED,
@@ -40,6 +40,7 @@ pub static FAULTS: [&Fault; 33] = [
     &processes::MDS_KILLED_UPON_FLUSH,
     &admin::SUBTREE_EXPORTED,
     &admin::MAX_MDS_SET,
+    &admin::MDS_LOAD_CHANGED,
 ];
 
 /// Draws the faults of a run. `decays` says if the first OSD's disk rots.

@@ -557,7 +557,7 @@ impl Node for StandIn {
                 self.monc.closed(now, conn, reason, &mut self.monc_out);
             }
             Input::Closed { conn, reason } => self.link_closed(conn, reason),
-            Input::Disk { .. } | Input::Admin { .. } => {}
+            Input::Disk { .. } | Input::Load(_) | Input::Admin { .. } => {}
             Input::Request { request, .. } => match request {},
         }
         self.settle();

@@ -29,6 +29,11 @@ impl<Req, Rep> World<Req, Rep> {
         self.admin_reply.take()
     }
 
+    /// Tells a host's node how busy it is.
+    pub fn load(&mut self, host: HostId, load: node::Load) {
+        self.feed(host, Input::Load(load));
+    }
+
     /// Takes the replies since the last call, in order.
     pub fn take_replies(&mut self) -> Vec<(HostId, RequestId, Rep)> {
         std::mem::take(&mut self.replies)
@@ -64,6 +69,10 @@ impl<Req, Rep> World<Req, Rep> {
                     &[15, who, id.0, u64::from(result.is_ok())],
                     format_args!("{id} ended"),
                 );
+            }
+            Input::Load(load) => {
+                let (busy, idle) = (u64::from(load.busy), u64::from(load.idle));
+                note(&mut self.trace, &[22, who, busy, idle], format_args!("{load:?}"));
             }
             Input::Admin { id, .. } => note(&mut self.trace, &[16, who, id.0], format_args!("{id}")),
             Input::Request { id, .. } => note(&mut self.trace, &[17, who, id.0], format_args!("{id}")),

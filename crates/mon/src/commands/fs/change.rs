@@ -185,8 +185,10 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
             .map_or_else(|| invalid(format!("{var}: `{val}` is not true or false")), Ok)
     };
     match var {
+        "max_mds" if val.trim() == "auto" => set_flag(edit, id, MdsMap::MAX_MDS_AUTO, true),
         "max_mds" => {
             let most = max_mds(number()?, args.flag("yes_i_really_mean_it"))?;
+            set_flag(edit, id, MdsMap::MAX_MDS_AUTO, false);
             edit.filesystem(id).max_mds = most;
             mds_ranks::stop_surplus(edit, id);
             mds_ranks::assign(edit);
