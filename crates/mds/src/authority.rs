@@ -133,6 +133,11 @@ impl SubtreeMap {
         self.others = others;
     }
 
+    /// True if there are no other ranks.
+    pub fn has_no_others(&self) -> bool {
+        self.others.is_empty()
+    }
+
     /// True if everything belongs to this rank.
     pub fn is_sole(&self) -> bool {
         self.own == MdsRank(0) && self.roots.is_empty() && self.others.is_empty()
@@ -265,15 +270,6 @@ impl SubtreeMap {
             None if root.owner() == self.own.0 as u32 => Auth::Here,
             None => Auth::Rank(MdsRank(root.owner() as i32)),
         })
-    }
-
-    /// A subtree that does not belong to this rank, or is one of its own beside what is around it; none if
-    /// everything belongs to this rank.
-    pub fn any_apart(&self) -> Option<Ino> {
-        let strays = self.others.iter().map(|rank| Ino::stray(rank.0 as u32));
-        let is_apart = |root: &Ino| self.hold(*root) != Some(Hold::Own);
-        let named = self.roots.keys().copied().filter(|root| !root.is_stray());
-        named.chain(strays.filter(is_apart)).next()
     }
 
     /// The ranks that have something to do with subtrees below the directory `dir`, `dir` excluded, with the

@@ -185,6 +185,8 @@ pub enum Need {
         /// The root of the other.
         there: Ino,
     },
+    /// The other ranks must wait for a change of the table of snapshots.
+    Fence,
     /// An inode that is not found: other ranks must have stored what they have in their journals.
     Sought(InodeKey),
 }

@@ -3,10 +3,10 @@
 mod world;
 
 use maps::MdsRank;
-use msgs::{ClientRequest, MdsOp, ReaddirReply};
+use msgs::{ClientRequest, MdsOp, ReaddirReply, cap};
 use std::collections::BTreeSet;
 use wire::Errno;
-use world::client::{create, getattr, mkdir, readdir, request, setattr_mode, two};
+use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, two};
 use world::pair::ino;
 use world::ranks::{A, Ranks};
 
@@ -88,11 +88,64 @@ fn a_directory_shows_snapshots_of_those_above_it_at_another_rank() {
     assert_eq!(list(&mut r, 1, &format!("top/d/sub//_one_{top}")), ["f"].map(str::to_owned).into());
     assert_eq!(r.authorities("/top/d"), [1], "rank 1 has all that this needs");
     let made = request(MdsOp::MKSNAP, "top/d//two");
-    assert_eq!(r.forwarded(1, made.clone()), (0, 1), "rank 0 makes it");
+    let tid = r.with(1, |w| w.start(A, made.clone()));
+    r.settle();
+    let forward = r.with(1, |w| w.clients.get_mut(&A).expect("a").forwards.remove(&tid));
+    assert_eq!((forward, r.authorities("/top/d")), (Some((0, 1)), vec![0]), "rank 0 makes it");
     assert_eq!(r.moves(0, made).result, 0);
     hand_over(&mut r, 0, "/top/d", 1);
     r.ok(1, create("top/d/later", 1));
     assert_eq!(list(&mut r, 1, "top/d//two"), ["sub"].map(str::to_owned).into());
+}
+
+/// A snapshot of one directory moves nothing that is elsewhere.
+#[test]
+fn directories_beside_the_one_of_a_snapshot_stay_where_they_are() {
+    let mut r = Ranks::of(11, 3);
+    for made in [mkdir("top"), mkdir("top/d"), mkdir("top/d/far"), mkdir("beside")] {
+        r.ok(0, made);
+    }
+    hand_over(&mut r, 0, "/beside", 1);
+    hand_over(&mut r, 0, "/top/d", 1);
+    hand_over(&mut r, 1, "/top/d/far", 2);
+    for (op, path, left) in
+        [(MdsOp::MKSNAP, "top/d//one", 1), (MdsOp::RMSNAP, "top/d//one", 0), (MdsOp::MKSNAP, "top//two", 1)]
+    {
+        // Who has it hands it to rank 0, which asks for the rest.
+        let tid = r.with(1, |w| w.start(A, request(op, path)));
+        r.settle();
+        let forward = r.with(1, |w| w.clients.get_mut(&A).expect("a").forwards.remove(&tid));
+        assert_eq!(forward, Some((0, 1)), "{path}");
+        assert_eq!(r.moves(0, request(op, path)).result, 0, "{path}");
+        assert_eq!((r.authorities("/top/d/far"), r.authorities("/beside")), (vec![0], vec![1]), "{path}");
+        let own = r.moves(0, request(MdsOp::LSSNAP, "top/d//"));
+        let listing: ReaddirReply = wire::Reader::new(&own.extra).get().expect("a listing");
+        assert_eq!(listing.entries.len(), left, "{path}");
+    }
+}
+
+/// Of a file with several names all snapshots count, also where another rank has it.
+#[test]
+fn a_snapshot_keeps_a_file_of_another_rank_that_has_a_name_in_it() {
+    for seed in 0..20 {
+        let mut r = Ranks::of(seed, 2);
+        for made in [mkdir("top"), mkdir("beside"), create("beside/f", 2)] {
+            r.ok(0, made);
+        }
+        r.ok(0, two(MdsOp::LINK, "top/name", "beside/f"));
+        hand_over(&mut r, 0, "/beside", 1);
+        // The client may write it.
+        let opened = r.moves(1, open("beside/f", 2));
+        let file = ino(&opened);
+        assert_ne!(r.held(1)[&file] & cap::FILE_WR, 0, "seed {seed}");
+        assert_eq!(r.moves(0, request(MdsOp::MKSNAP, "top//one")).result, 0);
+        assert_eq!(r.authorities("/beside"), [1]);
+        let realm = r.with(1, |w| w.clients[&A].realms.get(&fsfmt::Realm::GLOBAL.0).cloned());
+        assert_eq!(realm.expect("it was told").1.len(), 1, "seed {seed}");
+        assert_ne!(r.held(1)[&file] & cap::FILE_WR, 0, "it may write again: seed {seed}");
+        assert_eq!(r.moves(1, setattr_mode("beside/f", 0o600)).result, 0);
+        assert_eq!((mode(&mut r, 0, "top//one/name"), mode(&mut r, 0, "top/name")), (0o644, 0o600));
+    }
 }
 
 /// What moves out of a directory with snapshots keeps them in a realm of its own. Rank 0 gives it a number.

@@ -140,4 +140,26 @@ wire::messages! {
         /// The sender has stored everything that it had when it was asked.
         pub is_done: bool,
     }
+
+    /// Rank 0 to all others: it is about to change the table of snapshots, so no client is to change a file
+    /// with several names, of which all snapshots count, until [`MdsFenceDown`].
+    pub struct MdsFence = 0xe30f "mds_fence" [v 1/1] {
+        /// Number of this question. All are asked twice.
+        pub round: u64,
+    }
+
+    /// To rank 0: no client can change such a file now. Repeated until the fence is down; a rank that starts
+    /// sends it too, as the table may be changing.
+    pub struct MdsFenced = 0xe310 "mds_fenced" [v 1/1] {
+        /// That of the last [`MdsFence`]; 0 if there was none.
+        pub round: u64,
+    }
+
+    /// Rank 0: the table of snapshots does not change any more.
+    pub struct MdsFenceDown = 0xe311 "mds_fence_down" [v 1/1] {
+        /// That of the last [`MdsFence`].
+        pub round: u64,
+        /// The table's version. It is stored.
+        pub version: u64,
+    }
 }

@@ -26,6 +26,7 @@ pub struct Snaps {
     lsn: Lsn,
     dirty: DirtyIndex<SnapId>,
     committing: DirtyIndex<SnapId>,
+    is_fenced: bool,
 }
 
 impl Snaps {
@@ -114,10 +115,21 @@ impl Snaps {
     /// Takes in the stored table again: rank 0 has changed it.
     pub fn renew(&mut self, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<(), DecodeError> {
         assert!(self.first_needed().is_none(), "only rank 0 changes the table");
-        let mut renewed = Self { lsn: self.lsn, ..Self::default() };
+        let mut renewed = Self { lsn: self.lsn, is_fenced: self.is_fenced, ..Self::default() };
         renewed.load(entries)?;
         *self = renewed;
         Ok(())
+    }
+
+    /// True while rank 0 may change the table: this rank is rank 0, and the others wait; or this is another
+    /// one, and files with several names wait, of which all snapshots count.
+    pub fn is_fenced(&self) -> bool {
+        self.is_fenced
+    }
+
+    /// Says whether the table may be changed.
+    pub fn set_fenced(&mut self, is_fenced: bool) {
+        self.is_fenced = is_fenced;
     }
 
     /// The oldest segment with a change that is not stored.

@@ -11,7 +11,7 @@ use crate::config::RankConfig;
 use crate::page::Page;
 use crate::types::{ClientId, Holder, LastChange, Lsn, Need, OpId, Place, Stop};
 use auth::{Access, Caller, MdsCap};
-use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
+use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Realm};
 use maps::{MdsRank, SnapId};
 use msgs::{ClientRequest, FilePath, MdsOp, cap};
 use std::cell::{Cell, RefCell};
@@ -278,23 +278,30 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Requires that there are no subtrees at all, for a change of the table of snapshots that something
-    /// here needs: rank 0 makes it.
+    /// Requires that all below a directory, or a file, is rank 0's: it changes the table of snapshots.
     pub fn gather_for_snaps(&self, ino: InodeKey) -> Result<(), Stop> {
         if self.cfg.rank != 0 {
             return Err(Need::Together { here: self.cache.root_of(ino.ino)?, there: Ino::ROOT }.into());
         }
-        self.gather_all()
+        self.gather_below(ino)
     }
 
-    /// Requires that there are no subtrees at all: rank 0 makes and removes snapshots.
-    pub fn gather_all(&self) -> Result<(), Stop> {
-        if self.cfg.rank != 0 {
-            return Err(Need::Remote(MdsRank(0)).into());
+    /// Requires that the other ranks wait for a change of the table of snapshots: files with several names,
+    /// of which all snapshots count, may be theirs.
+    pub fn fence(&self) -> Result<(), Stop> {
+        match self.cache.snaps.is_fenced() || self.cache.subtrees.has_no_others() {
+            true => Ok(()),
+            false => Err(Need::Fence.into()),
         }
-        match self.cache.subtrees.any_apart() {
-            Some(there) => Err(Need::Together { here: Ino::ROOT, there }.into()),
-            None => Ok(()),
+    }
+
+    /// A file with several names waits while rank 0 may change the table of snapshots. What a client repeats
+    /// was done before that.
+    pub fn stay_outside_fence(&self, realm: Ino) -> Result<(), Stop> {
+        let is_closed = self.cfg.rank != 0 && self.cache.snaps.is_fenced() && !self.is_replay();
+        match is_closed && realm == Realm::GLOBAL {
+            true => Err(Need::Thaw(Realm::GLOBAL).into()),
+            false => Ok(()),
         }
     }
 
@@ -328,6 +335,9 @@ impl<'a> Cx<'a> {
         let inode = self.cache.inode(ino)?;
         if inode.is_being_purged() || inode.is_abandoned() && !self.cache.is_kept(&inode.data) {
             return Err(Errno::ESTALE.into());
+        }
+        if ino.is_head() {
+            self.stay_outside_fence(inode.data.realm)?;
         }
         self.see(inode.change);
         Ok(inode)

@@ -34,6 +34,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let mut draft = Draft::new(cx.cache, cx.now);
     let changed = draft.changed(target.ino)?;
     changed.nlink += 1;
+    cx.stay_outside_fence(Realm::GLOBAL)?;
     let moves = changed.realm != Realm::GLOBAL && cx.cache.snaps.last() != SnapId(0);
     // Snapshots of any directory with one of its names may contain it.
     changed.realm = Realm::GLOBAL;

@@ -78,14 +78,9 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         MdsOp::GETFILELOCK => lock::get(cx),
         MdsOp::LSSNAP => snap::list(cx),
         MdsOp::LOOKUPSNAP => snap::lookup(cx),
-        MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => {
-            cx.gather_all()?;
-            match cx.request.op {
-                MdsOp::MKSNAP => snap::make(cx),
-                MdsOp::RMSNAP => snap::remove(cx),
-                _ => snap::rename(cx),
-            }
-        }
+        MdsOp::MKSNAP => snap::make(cx),
+        MdsOp::RMSNAP => snap::remove(cx),
+        MdsOp::RENAMESNAP => snap::rename(cx),
         _ => Err(Errno::EOPNOTSUPP.into()),
     }
 }

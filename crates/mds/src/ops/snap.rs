@@ -95,11 +95,13 @@ pub(super) fn make(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if own.is_some_and(|own| own.snaps.len() >= MAX_SNAPS) {
         return Err(Errno::EMLINK.into());
     }
+    cx.gather_for_snaps(dir)?;
     if !stdx::mutants::is_active("mds_makes_snapshots_at_once") {
         quiesce(cx, dir)?;
     }
     let metadata = metadata_of(cx)?;
     let id = cx.snap_id()?;
+    cx.fence()?;
     let info = SnapInfo { ino: dir.ino, stamp: cx.now, name: name.to_vec(), metadata: BTreeMap::new() };
     let mut draft = Draft::new(cx.cache, cx.now);
     // All that is in no other realm is in the root's from the beginning.
@@ -195,8 +197,10 @@ pub(super) fn revoke_below(
 pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (dir, name) = named(cx, &cx.request.path)?;
     let snap = own_snap(cx, dir, name)?;
+    cx.gather_for_snaps(dir)?;
     let record = cx.cache.snaps.live(snap).ok_or(Errno::ENOENT)?.clone();
     let id = cx.snap_id()?;
+    cx.fence()?;
     let mut draft = Draft::new(cx.cache, cx.now);
     change_realm(cx, &mut draft, dir, id, |own| drop(own.snaps.remove(&snap)))?;
     let record = SnapRecord { state: snap_state::TRIMMING, removed_as: id, ..record };
@@ -218,6 +222,7 @@ pub(super) fn rename(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if own_snap(cx, dir, new).is_ok() {
         return Err(Errno::EEXIST.into());
     }
+    cx.gather_for_snaps(dir)?;
     let mut record = cx.cache.snaps.live(snap).ok_or(Errno::ENOENT)?.clone();
     record.info.name = new.to_vec();
     let id = cx.snap_id()?;

@@ -58,6 +58,8 @@ pub(super) enum Due {
     },
     /// An inode is not found: other ranks may have it in their journals.
     Seek(Ino),
+    /// The table of snapshots is to be changed.
+    Fence,
     /// Something was done to an inode, or in it if it is a directory, which counts so much.
     Used(Ino, u32),
 }

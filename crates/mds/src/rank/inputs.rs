@@ -61,11 +61,13 @@ impl Rank {
     }
 
     fn every_second(&mut self) {
-        let Self { env, cache, sessions, ops, .. } = self;
+        let Self { env, cache, sessions, ops, migration, .. } = self;
         self.reconnect.check_window(env, cache, sessions);
         if env.stage() == Stage::Active {
             let now = env.now();
-            sessions.check_silence(env, cache, |client| ops.late_revocation(cache, client, now));
+            let late =
+                |client| ops.late_revocation(cache, client, now).max(migration.late(cache, client, now));
+            sessions.check_silence(env, cache, late);
             sessions.recall(env, cache);
         }
         self.caps.revoke_unwanted(env, cache, sessions);
@@ -98,7 +100,7 @@ impl Rank {
     /// Time of the next [`Self::timer`].
     pub fn deadline(&self) -> Instant {
         let look = self.replay.as_ref().and_then(Replay::deadline);
-        let migration = self.migration.deadline().filter(|_| self.stage() == Stage::Active);
+        let migration = self.migration.deadline(&self.cache).filter(|_| self.stage() == Stage::Active);
         let others = [self.reconnect.deadline(), self.client_replay.deadline(), migration, look];
         others.into_iter().chain([self.journal_deadline()]).flatten().fold(self.next_second, Instant::min)
     }

@@ -3,20 +3,27 @@
 use super::env::Env;
 use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
+use crate::cap::Cap;
 use crate::types::{ClientId, IoId, Lsn, Segment};
 use fsfmt::{Event, Ino, InodeKey, SubtreeRecord, Update};
 use maps::MdsRank;
 use msgs::ClientCaps;
 use peer::{HandedCap, MdsHandOver, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use stdx::Instant;
 
 /// What an event is called by which the root of a subtree becomes part of the one around it.
 pub(super) const JOINS: &str = "subtree joins";
 /// The reason why a subtree can't be handed over yet.
 pub(super) const BUSY: &str = "another one is on its way";
-/// Another reason. Both pass.
+/// Another reason.
+pub(super) const FENCED: &str = "a snapshot is being made or removed";
+/// Another reason. All pass.
 pub(super) const TRIMS: &str = "a removed snapshot is being trimmed, by rank 0 alone";
+
+/// The time for which a subtree stays at most while others are needed with it.
+const GATHERED_IN: Duration = Duration::from_secs(55);
 
 /// Another rank of the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +73,8 @@ pub(super) enum Read {
     Check(Offer),
     /// The table of snapshots, for a subtree that comes with this record: what was read so far.
     Snaps(Offer, Option<SubtreeRecord>, BTreeMap<Vec<u8>, Vec<u8>>),
+    /// The table of snapshots, which has this version or a newer one since rank 0 asked so.
+    Table { version: u64, asked: (i32, u64), known: BTreeMap<Vec<u8>, Vec<u8>> },
 }
 
 /// A subtree that another rank hands over to this one.
@@ -133,10 +142,68 @@ pub(super) struct Migration {
     pub stopping: Option<Stopping>,
     /// Roots that have become part of the subtrees around them, by the journal of the predecessor.
     pub joined: BTreeSet<Ino>,
+    pub fence: Fence,
     pub look_at: Instant,
 }
 
+/// How far rank 0 is with a change of the table of snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum FencePhase {
+    /// Nobody waits.
+    #[default]
+    Down,
+    /// The others are asked to wait, for the first or second time.
+    Asked(u8),
+    /// All have waited since then.
+    Up(Instant),
+    /// The table is being stored.
+    Storing,
+}
+
+/// The fence around changes of the table of snapshots.
+#[derive(Default)]
+pub(super) struct Fence {
+    pub phase: FencePhase,
+    /// Rank 0: an operation needs it.
+    pub is_wanted: bool,
+    /// Rank 0: number of the last question.
+    pub round: u64,
+    /// Rank 0: who waits since that question, with the incarnation.
+    pub waiting: BTreeMap<MdsRank, i32>,
+    /// Others: the incarnation of rank 0 that has asked last, and its number.
+    pub asked: (i32, u64),
+    /// Others: no client can change a file with several names.
+    pub is_closed: bool,
+    /// Others: files that clients can still change.
+    pub open: BTreeSet<InodeKey>,
+    /// Others: files of which bits are revoked.
+    pub revoked: BTreeSet<InodeKey>,
+    /// Others: the table's version when this rank began to wait.
+    pub version: u64,
+    /// Others: the time of the last message.
+    pub said: Instant,
+    /// The time of the next look, or message.
+    pub next: Instant,
+}
+
+impl Fence {
+    /// Asks all others to wait, for the first or second time.
+    pub fn ask(&mut self, now: Instant, time: u8) {
+        self.phase = FencePhase::Asked(time);
+        self.round += 1;
+        self.waiting.clear();
+        self.next = now;
+    }
+}
+
 impl Migration {
+    /// The time for which the fence has waited for a client's answer to a revocation.
+    pub fn late(&self, cache: &Cache, client: ClientId, now: Instant) -> Duration {
+        let cap = |ino: &InodeKey| cache.inodes.get(ino).and_then(|inode| inode.caps.get(client));
+        let since = self.fence.open.iter().filter_map(|ino| cap(ino).and_then(Cap::revoked_at));
+        since.map(|at| now.since(at)).max().unwrap_or_default()
+    }
+
     /// True if no subtree is on its way, or could be.
     pub fn is_idle(&self) -> bool {
         let is_certain = self.unconfirmed.is_empty() && self.offers().next().is_none();
@@ -148,10 +215,10 @@ impl Migration {
     }
 
     /// Time of the next look.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self, cache: &Cache) -> Option<Instant> {
         let is_asked = !self.recalls.is_empty() || !self.sought.is_empty() || !self.storing_for.is_empty();
         let looks = !self.is_idle() || is_asked || self.stopping.is_some();
-        looks.then_some(self.look_at)
+        (looks || self.fence.is_wanted || self.is_fencing(cache)).then_some(self.look_at)
     }
 
     /// True while nobody is given a directory alone, because it may be about to leave.
@@ -216,6 +283,24 @@ impl Migration {
     /// True while something is being read because a subtree is handed over to this rank.
     pub fn is_checking(&self, root: Ino) -> bool {
         self.offers().any(|offer| offer.message.root == root.0)
+    }
+
+    /// True while no subtree may begin to leave: files in it may have several names.
+    pub fn is_fencing(&self, cache: &Cache) -> bool {
+        self.fence.phase != FencePhase::Down || cache.snaps.is_fenced()
+    }
+
+    /// Forgets which subtrees stayed.
+    pub fn drop_stays(&mut self, now: Instant) {
+        let gone: BTreeSet<Ino> = self.stay.keys().copied().filter(|root| !self.stays(*root, now)).collect();
+        self.stay.retain(|root, _| !gone.contains(root));
+    }
+
+    /// True for a subtree that operations needed here lately. One that is needed together with others stays
+    /// until these have come, within a minute: else many could never all be here.
+    pub fn stays(&self, root: Ino, now: Instant) -> bool {
+        let is_gathering = !self.recalls.is_empty();
+        self.stay.get(&root).is_some_and(|until| now < *until || is_gathering && now < *until + GATHERED_IN)
     }
 
     /// True if a rank serves clients.

@@ -166,6 +166,7 @@ impl Rank {
             && self.env.is_quiet()
             && self.fragments.is_idle()
             && self.migration.is_idle()
+            && !self.migration.is_fencing(&self.cache)
             && self.sessions.is_quiet()
     }
 
@@ -329,6 +330,7 @@ impl Rank {
             Due::HeldElsewhere(ino) => self.pass_on(ino),
             Due::Together { here, there } => self.bring_together(here, there),
             Due::Seek(ino) => self.seek(ino),
+            Due::Fence => self.want_fence(),
             Due::Used(ino, weight) => self.balance.popularity.note(cache, ino, weight),
             Due::JournalHasSpace => {
                 if self.write_back.takes_changes(env) {

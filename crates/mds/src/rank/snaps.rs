@@ -30,6 +30,17 @@ pub(super) fn tell(env: &mut Env, cache: &Cache, sessions: &mut Sessions, lsn: L
     }
 }
 
+/// Tells clients of the snapshots that count for files with several names: rank 0 has changed the table.
+pub(super) fn tell_of_all(env: &mut Env, cache: &Cache, sessions: &mut Sessions) {
+    let lsn = env.journal().last();
+    for client in sessions.iter().map(|(client, _)| client).collect::<Vec<_>>() {
+        let of_all = split(cache, sessions, client, Realm::GLOBAL);
+        if !of_all.split_inos.is_empty() {
+            sessions.send(env, client, lsn, 0, of_all);
+        }
+    }
+}
+
 fn update(cache: &Cache, realm: Ino) -> ClientSnap {
     ClientSnap { op: snap_op::UPDATE, trace: cache.realm_trace(realm), ..ClientSnap::default() }
 }

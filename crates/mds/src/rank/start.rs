@@ -186,6 +186,7 @@ impl Rank {
             self.sessions.raise_barrier(self.env.cfg().osd_epoch);
         }
         self.env.enter(Stage::Active);
+        self.begin_fenced();
         self.resume_migrations();
         self.client_replay.serve(now.mono);
         for (_, session) in self.sessions.iter() {

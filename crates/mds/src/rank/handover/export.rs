@@ -7,7 +7,7 @@ use crate::cap::Cap;
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
-use crate::rank::migration::{BUSY, Export, ExportStep as Step, TRIMS, Waiting, Write, own};
+use crate::rank::migration::{BUSY, Export, ExportStep as Step, FENCED, TRIMS, Waiting, Write, own};
 use crate::types::{ClientId, Lsn};
 use fsfmt::{Ino, InodeData, InodeKey, Link, SubtreeRecord};
 use maps::MdsRank;
@@ -61,6 +61,9 @@ impl Rank {
         }
         if cache.is_trimming() {
             return Err(TRIMS);
+        }
+        if migration.is_fencing(cache) {
+            return Err(FENCED);
         }
         if cache.new_record(root, own(env), to).is_none() {
             return Err("it has no path from the root");
@@ -275,7 +278,7 @@ impl Rank {
         if unready.is_some() {
             return unready;
         }
-        if !is_expired {
+        if !is_expired && !stdx::mutants::is_active("mds_hands_over_what_is_not_stored") {
             return Some(EXPIRES);
         }
         if self.cache.has_unstored_names(root) {
@@ -365,6 +368,9 @@ impl Rank {
             let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);
             if ino.ino != root && (is_used || inode.data.is_dir()) {
                 m.entries.extend(entry_of(cache, inode));
+            }
+            if stdx::mutants::is_active("mds_hands_over_no_capabilities") {
+                continue;
             }
             for client in inode.caps.clients() {
                 let cap = inode.caps.get(client).expect("one of its capabilities");

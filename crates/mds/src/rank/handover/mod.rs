@@ -20,6 +20,7 @@
 
 mod balance;
 mod export;
+mod fence;
 mod heartbeat;
 mod held;
 mod import;
@@ -81,7 +82,7 @@ impl Rank {
 
     /// Goes on with migrations; true if some operations may run that waited for that.
     pub(super) fn advance_migration(&mut self) -> bool {
-        if self.migration.deadline().is_none_or(|at| self.env.now() < at) || !self.is_active() {
+        if self.migration.deadline(&self.cache).is_none_or(|at| self.env.now() < at) || !self.is_active() {
             return false;
         }
         self.migration.look_at = self.env.now() + LOOK_INTERVAL;
@@ -91,11 +92,12 @@ impl Rank {
         let exported = self.advance_exports();
         let imported = self.advance_imports();
         let merged = self.advance_merges();
+        let is_up = self.advance_fence();
         self.advance_stop();
         if self.migration.has_more_pinned && self.migration.exports.is_empty() {
             self.migrate_pinned();
         }
-        is_found || exported || imported || merged
+        is_found || exported || imported || merged || is_up
     }
 
     /// Loads what is missing for a subtree on its way.
@@ -158,13 +160,19 @@ impl Rank {
             self.run();
             return;
         }
+        if let Read::Table { version, asked, known } = read {
+            entries.extend(known);
+            self.table_read((version, asked), entries, has_more);
+            self.run();
+            return;
+        }
         match (decode_records(&entries), read) {
             (Ok(records), Read::News(asked)) => self.learn(asked, records),
             (Ok(records), Read::Check(offer)) => {
                 let record = records.get(&Ino(offer.message.root));
                 self.checked(offer, record);
             }
-            (Ok(_), Read::Root(..) | Read::Snaps(..)) => {}
+            (Ok(_), Read::Root(..) | Read::Snaps(..) | Read::Table { .. }) => {}
             (Err(e), _) => {
                 let text = format!("the partition (mds_partition) can't be read: {e}");
                 self.env.log(Level::Warn, "damaged_partition_seen", text);
@@ -186,6 +194,9 @@ impl Rank {
             peer::Body::MdsRecall(m) => self.recalled(from.rank, Ino(m.root)),
             peer::Body::MdsStore(m) => self.stored(from.rank, &m),
             peer::Body::MdsHeartbeat(m) => self.heard(from.rank, &m),
+            peer::Body::MdsFence(m) => self.fence_asked(from, &m),
+            peer::Body::MdsFenced(m) => self.fenced(from, &m),
+            peer::Body::MdsFenceDown(m) => self.fence_down(from, &m),
             peer::Body::MdsAuthority(m) => self.learn_authority(from.rank, &m),
             other => {
                 let RankPeer { rank, incarnation } = from;

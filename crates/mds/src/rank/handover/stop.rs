@@ -29,7 +29,8 @@ impl Rank {
 
     /// Goes on with stopping once nothing is on its way.
     pub(super) fn advance_stop(&mut self) {
-        let Some(step) = self.migration.stopping.filter(|_| self.migration.is_idle()) else { return };
+        let is_idle = self.migration.is_idle() && !self.migration.is_fencing(&self.cache);
+        let Some(step) = self.migration.stopping.filter(|_| is_idle) else { return };
         let mut left = self.subtrees_left().peekable();
         if left.peek().is_some() {
             let next = left.find(|root| !self.migration.stay.contains_key(root));

@@ -160,6 +160,7 @@ impl Loader {
             | Need::Remote(..)
             | Need::Thaw(_)
             | Need::Together { .. }
+            | Need::Fence
             | Need::Sought(_)
             | Need::Promised
             | Need::Earlier(_) => unreachable!("these are not loads"),

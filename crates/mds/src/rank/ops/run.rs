@@ -290,6 +290,7 @@ fn fetch(
             // Each change of the partition wakes them.
             Need::Thaw(_) => {}
             Need::Together { here, there } => env.due(Due::Together { here, there }),
+            Need::Fence => env.due(Due::Fence),
             Need::Sought(ino) => env.due(Due::Seek(ino.ino)),
             Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) => {
                 let Some(inode) = cache.inodes.get_mut(&ino) else { continue };

@@ -1,0 +1,259 @@
+//! The fence around changes of the table of snapshots. Rank 0 changes it, and has all that is below the
+//! directory. But of files with several names all snapshots count, wherever they are: before rank 0 makes or
+//! removes one, the other ranks take back what lets clients change such files, and let nobody at them until
+//! they have read the new table.
+//!
+//! ```text
+//! rank 0   Asked     twice, until all wait: a subtree that was on its way may have brought something to a
+//!                    rank that had answered before
+//!          Up        snapshots are made and removed, for a moment
+//!          Storing   the table is being stored; then the others read it, and the fence is down
+//! ```
+//!
+//! Who starts anew waits until rank 0 says how new the table is. No subtree begins to leave meanwhile.
+
+use super::{ASKED_AGAIN_AFTER, Rank};
+use crate::cache::{Cache, Inode, Revocation};
+use crate::cap::STRONG;
+use crate::io::{IoWhy, ObjOp};
+use crate::rank::effect::Effect;
+use crate::rank::migration::{FencePhase as Phase, Read, own};
+use crate::rank::replay::SNAPS_PER_READ;
+use crate::rank::snaps;
+use crate::types::{Need, OpId, RankPeer};
+use fsfmt::{InodeKey, Realm, names};
+use maps::MdsRank;
+use node::Level;
+use peer::{MdsFence, MdsFenceDown, MdsFenced};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::Instant;
+
+/// The operation for which the fence revokes bits: no client's has this number.
+const FENCE_OP: OpId = OpId(0);
+/// The time for which snapshots are made once all wait: one that was asked for meanwhile may need a moment.
+const UP_FOR: Duration = Duration::from_millis(20);
+/// Time after which a rank that waits says so again.
+const SAID_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+impl Rank {
+    /// Another rank that becomes active waits for word of the table of snapshots.
+    pub(in crate::rank) fn begin_fenced(&mut self) {
+        let is_first = own(&self.env) == MdsRank(0);
+        self.cache.snaps.set_fenced(!is_first);
+        self.migration.fence.version = self.cache.snaps.version();
+        self.migration.look_at = self.env.now();
+    }
+
+    /// An operation here is to change the table of snapshots.
+    pub(in crate::rank) fn want_fence(&mut self) {
+        self.migration.fence.is_wanted = true;
+        self.migration.look_at = self.migration.look_at.min(self.env.now());
+    }
+
+    /// Goes on with the fence; true if operations may run that waited for it.
+    pub(super) fn advance_fence(&mut self) -> bool {
+        if own(&self.env) != MdsRank(0) {
+            self.wait_in_fence();
+            return false;
+        }
+        let now = self.env.now();
+        let Self { env, cache, migration, ops, write_back, .. } = self;
+        let is_served = migration.ranks.values().all(|rank| rank.is_active);
+        let waits = |rank| migration.fence.waiting.get(rank);
+        let all_wait = migration.ranks.iter().all(|(rank, status)| waits(rank) == Some(&status.incarnation));
+        let all_wait = all_wait && migration.exports.is_empty();
+        let fence = &mut migration.fence;
+        match fence.phase {
+            Phase::Down if fence.is_wanted && is_served => fence.ask(now, 1),
+            Phase::Down => return false,
+            // Nobody is to wait for a rank that is being replaced.
+            Phase::Asked(_) if !is_served => fence.phase = Phase::Storing,
+            Phase::Asked(1) if all_wait => fence.ask(now, 2),
+            Phase::Asked(_) if all_wait => {
+                (fence.phase, fence.is_wanted) = (Phase::Up(now), false);
+                cache.snaps.set_fenced(true);
+                ops.wake_for(&Need::Fence);
+                return true;
+            }
+            Phase::Asked(_) => {}
+            Phase::Up(since) if now.since(since) >= UP_FOR => {
+                cache.snaps.set_fenced(false);
+                fence.phase = Phase::Storing;
+            }
+            Phase::Up(_) => {}
+            Phase::Storing if cache.snaps.first_needed().is_none() => return self.take_fence_down(),
+            Phase::Storing => write_back.expire_to(env, env.journal().current()),
+        }
+        self.ask_to_wait(now);
+        false
+    }
+
+    /// Asks the ranks that do not wait yet.
+    fn ask_to_wait(&mut self, now: Instant) {
+        let fence = &mut self.migration.fence;
+        if !matches!(fence.phase, Phase::Asked(_)) || now < fence.next {
+            return;
+        }
+        fence.next = now + ASKED_AGAIN_AFTER;
+        let m = MdsFence { round: fence.round };
+        for rank in self.migration.ranks.keys().filter(|rank| !fence.waiting.contains_key(*rank)) {
+            self.env.effect(Effect::SendRank(*rank, m.clone().into()));
+        }
+    }
+
+    fn take_fence_down(&mut self) -> bool {
+        self.migration.fence.phase = Phase::Down;
+        for rank in self.migration.ranks.keys().copied().collect::<Vec<_>>() {
+            self.tell_fence_down(rank);
+        }
+        // Subtrees may move again.
+        self.partition_changed(false);
+        true
+    }
+
+    fn tell_fence_down(&mut self, rank: MdsRank) {
+        let (round, version) = (self.migration.fence.round, self.cache.snaps.version());
+        self.env.effect(Effect::SendRank(rank, MdsFenceDown { round, version }.into()));
+    }
+
+    /// A rank waits, or asks whether it has to.
+    pub(super) fn fenced(&mut self, from: RankPeer, m: &MdsFenced) {
+        let fence = &mut self.migration.fence;
+        match fence.phase {
+            Phase::Asked(_) if m.round == fence.round => {
+                fence.waiting.insert(from.rank, from.incarnation);
+            }
+            Phase::Asked(_) | Phase::Up(_) | Phase::Storing => {}
+            Phase::Down if own(&self.env) != MdsRank(0) => {}
+            Phase::Down if self.cache.snaps.first_needed().is_none() => self.tell_fence_down(from.rank),
+            Phase::Down => fence.phase = Phase::Storing,
+        }
+        self.migration.look_at = self.env.now();
+    }
+
+    /// Rank 0 is about to change the table.
+    pub(super) fn fence_asked(&mut self, from: RankPeer, m: &MdsFence) {
+        if from.rank != MdsRank(0) || own(&self.env) == MdsRank(0) {
+            return;
+        }
+        let fence = &mut self.migration.fence;
+        fence.asked = (from.incarnation, m.round);
+        fence.next = self.env.now();
+        if !self.cache.snaps.is_fenced() {
+            self.cache.snaps.set_fenced(true);
+            fence.version = self.cache.snaps.version();
+        }
+        // Subtrees may have come since it waits.
+        fence.is_closed = false;
+        self.migration.look_at = self.env.now();
+    }
+
+    /// Takes from clients what lets them change files with several names, and says so when that is done.
+    fn wait_in_fence(&mut self) {
+        let now = self.env.now();
+        if !self.cache.snaps.is_fenced() || now < self.migration.fence.next {
+            return;
+        }
+        let is_still = self.migration.exports.is_empty() && self.migration.imports.is_empty();
+        let is_ready = is_still && !self.has_absent_clients() && self.close_files();
+        let fence = &mut self.migration.fence;
+        if !is_ready && now < fence.said + SAID_AGAIN_AFTER {
+            fence.next = now + super::LOOK_INTERVAL;
+            return;
+        }
+        // One that can't say that it waits asks whether it still has to.
+        let round = if is_ready { fence.asked.1 } else { 0 };
+        (fence.said, fence.next) =
+            (now, now + if is_ready { SAID_AGAIN_AFTER } else { super::LOOK_INTERVAL });
+        self.env.effect(Effect::SendRank(MdsRank(0), MdsFenced { round }.into()));
+    }
+
+    /// True once nobody can change a file with several names, and their data are where snapshots find them.
+    /// Walks over all inodes are rare: what the first one found has to become ready before the next.
+    fn close_files(&mut self) -> bool {
+        if self.migration.fence.is_closed {
+            return true;
+        }
+        let Self { env, cache, sessions, caps, migration, strays, .. } = self;
+        let fence = &mut migration.fence;
+        fence.open.retain(|ino| is_open(cache, *ino));
+        if !fence.open.is_empty() {
+            return false;
+        }
+        let is_meant = |ino: &InodeKey, inode: &Inode| ino.is_head() && inode.data.realm == Realm::GLOBAL;
+        let meant = cache.inodes.iter().filter(|(ino, inode)| is_meant(ino, inode)).map(|(ino, _)| *ino);
+        let meant: Vec<InodeKey> = meant.filter(|ino| !cache.is_fixed(*ino)).collect();
+        fence.open = meant.iter().copied().filter(|ino| is_open(cache, *ino)).collect();
+        fence.is_closed = fence.open.is_empty();
+        for ino in meant {
+            if fence.revoked.insert(ino) {
+                let from_all = Revocation { except: None, mask: STRONG };
+                caps.revoke_for(env, cache, sessions, FENCE_OP, (ino, from_all));
+            }
+            if cache.unstored.contains(ino) {
+                strays.hurry(ino, &cache.inodes[&ino].data);
+            }
+        }
+        fence.is_closed
+    }
+
+    /// The table does not change any more.
+    pub(super) fn fence_down(&mut self, from: RankPeer, m: &MdsFenceDown) {
+        let is_late = (from.incarnation, m.round) < self.migration.fence.asked;
+        if from.rank != MdsRank(0) || !self.cache.snaps.is_fenced() || is_late {
+            return;
+        }
+        match m.version > self.cache.snaps.version() {
+            true => self.read_table(m.version, BTreeMap::new()),
+            false => self.leave_fence(),
+        }
+    }
+
+    /// Reads the table of snapshots on.
+    fn read_table(&mut self, version: u64, known: BTreeMap<Vec<u8>, Vec<u8>>) {
+        let after = known.keys().next_back().cloned().unwrap_or_default();
+        let ops = vec![ObjOp::OmapList { after, max: SNAPS_PER_READ }];
+        let id = self.env.start_metadata_io(names::snap_table(), ops, IoWhy::PartitionRead);
+        let asked = self.migration.fence.asked;
+        self.migration.reads.insert(id, Read::Table { version, asked, known });
+    }
+
+    /// A part of the table was read.
+    pub(super) fn table_read(
+        &mut self,
+        (version, asked): (u64, (i32, u64)),
+        known: BTreeMap<Vec<u8>, Vec<u8>>,
+        has_more: bool,
+    ) {
+        if has_more {
+            return self.read_table(version, known);
+        }
+        if let Err(e) = self.cache.snaps.renew(&known) {
+            let text = format!("the table of snapshots (mds_snaptable) can't be read: {e}");
+            return self.env.log(Level::Warn, "damaged_snap_table_seen", text);
+        }
+        if self.cache.snaps.version() >= version && self.migration.fence.asked == asked {
+            self.leave_fence();
+        }
+    }
+
+    /// Files with several names may be changed again, once clients know which snapshots count.
+    fn leave_fence(&mut self) {
+        let Self { env, cache, sessions, caps, migration, .. } = self;
+        cache.snaps.set_fenced(false);
+        if migration.fence.version != cache.snaps.version() {
+            snaps::tell_of_all(env, cache, sessions);
+        }
+        migration.fence.open.clear();
+        let revoked = std::mem::take(&mut migration.fence.revoked);
+        caps.end_revocations(env, cache, sessions, FENCE_OP, revoked);
+        self.partition_changed(false);
+    }
+}
+
+/// True if a client can change a file, or its data are not where snapshots find them.
+fn is_open(cache: &Cache, ino: InodeKey) -> bool {
+    let held = cache.inodes.get(&ino).map_or(0, |inode| inode.held_by_others(None));
+    cache.unstored.contains(ino) || held & STRONG != 0
+}
