@@ -124,6 +124,27 @@ fn directories_beside_the_one_of_a_snapshot_stay_where_they_are() {
     }
 }
 
+/// What changes the table of snapshots while a subtree is on its way does not concern it, and may not be
+/// stored yet.
+#[test]
+fn a_subtree_arrives_while_the_table_of_snapshots_changes() {
+    for seed in 0..20 {
+        let mut r = Ranks::of(seed, 2);
+        for made in [mkdir("top"), mkdir("beside"), create("beside/f", 2)] {
+            r.ok(0, made);
+        }
+        assert_eq!(r.moves(0, request(MdsOp::MKSNAP, "top//one")).result, 0);
+        r.export(0, "/beside", 1);
+        for _ in 0..seed {
+            r.step();
+        }
+        assert_eq!(r.moves(0, two(MdsOp::RENAMESNAP, "top//two", "top//one")).result, 0);
+        r.settle();
+        assert_eq!(r.authorities("/beside"), [1], "seed {seed}");
+        assert_eq!(r.moves(0, request(MdsOp::MKSNAP, "top//three")).result, 0, "seed {seed}");
+    }
+}
+
 /// Of a file with several names all snapshots count, also where another rank has it.
 #[test]
 fn a_snapshot_keeps_a_file_of_another_rank_that_has_a_name_in_it() {

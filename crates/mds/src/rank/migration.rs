@@ -156,8 +156,8 @@ pub(super) enum FencePhase {
     Asked(u8),
     /// All have waited since then.
     Up(Instant),
-    /// The table is being stored.
-    Storing,
+    /// The table is being stored: the journal expires up to this event.
+    Storing(Lsn),
 }
 
 /// The fence around changes of the table of snapshots.

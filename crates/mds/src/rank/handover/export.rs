@@ -353,7 +353,8 @@ impl Rank {
         let subtrees = cache.subtrees.below(root).filter_map(below).collect();
         let inside = cache.subtree(root);
         let popularity = self.balance.popularity.of(inside.iter().map(|ino| ino.ino));
-        let snap_table = cache.snaps.version();
+        // What it has to know was stored before operations waited.
+        let snap_table = cache.snaps.stored_version();
         let mut m = MdsHandOver {
             root: root.0,
             record,

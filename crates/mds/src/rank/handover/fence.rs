@@ -68,7 +68,7 @@ impl Rank {
             Phase::Down if fence.is_wanted && is_served => fence.ask(now, 1),
             Phase::Down => return false,
             // Nobody is to wait for a rank that is being replaced.
-            Phase::Asked(_) if !is_served => fence.phase = Phase::Storing,
+            Phase::Asked(_) if !is_served => fence.phase = Phase::Storing(env.journal().last()),
             Phase::Asked(1) if all_wait => fence.ask(now, 2),
             Phase::Asked(_) if all_wait => {
                 (fence.phase, fence.is_wanted) = (Phase::Up(now), false);
@@ -79,11 +79,11 @@ impl Rank {
             Phase::Asked(_) => {}
             Phase::Up(since) if now.since(since) >= UP_FOR => {
                 cache.snaps.set_fenced(false);
-                fence.phase = Phase::Storing;
+                fence.phase = Phase::Storing(env.journal().last());
             }
             Phase::Up(_) => {}
-            Phase::Storing if cache.snaps.first_needed().is_none() => return self.take_fence_down(),
-            Phase::Storing => write_back.expire_to(env, env.journal().current()),
+            Phase::Storing(last) if write_back.has_expired(env, last) => return self.take_fence_down(),
+            Phase::Storing(_) => {}
         }
         self.ask_to_wait(now);
         false
@@ -113,7 +113,7 @@ impl Rank {
     }
 
     fn tell_fence_down(&mut self, rank: MdsRank) {
-        let (round, version) = (self.migration.fence.round, self.cache.snaps.version());
+        let (round, version) = (self.migration.fence.round, self.cache.snaps.stored_version());
         self.env.effect(Effect::SendRank(rank, MdsFenceDown { round, version }.into()));
     }
 
@@ -124,10 +124,10 @@ impl Rank {
             Phase::Asked(_) if m.round == fence.round => {
                 fence.waiting.insert(from.rank, from.incarnation);
             }
-            Phase::Asked(_) | Phase::Up(_) | Phase::Storing => {}
+            Phase::Asked(_) | Phase::Up(_) | Phase::Storing(_) => {}
             Phase::Down if own(&self.env) != MdsRank(0) => {}
             Phase::Down if self.cache.snaps.first_needed().is_none() => self.tell_fence_down(from.rank),
-            Phase::Down => fence.phase = Phase::Storing,
+            Phase::Down => fence.phase = Phase::Storing(self.env.journal().last()),
         }
         self.migration.look_at = self.env.now();
     }
