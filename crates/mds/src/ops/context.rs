@@ -298,7 +298,8 @@ impl<'a> Cx<'a> {
     /// A file with several names waits while rank 0 may change the table of snapshots. What a client repeats
     /// was done before that.
     pub fn stay_outside_fence(&self, realm: Ino) -> Result<(), Stop> {
-        let is_closed = self.cfg.rank != 0 && self.cache.snaps.is_fenced() && !self.is_replay();
+        let is_repeated = self.is_replay() || self.async_work.is_repeating;
+        let is_closed = self.cfg.rank != 0 && self.cache.snaps.is_fenced() && !is_repeated;
         match is_closed && realm == Realm::GLOBAL {
             true => Err(Need::Thaw(Realm::GLOBAL).into()),
             false => Ok(()),

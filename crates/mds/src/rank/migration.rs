@@ -170,10 +170,16 @@ pub(super) struct Fence {
     pub round: u64,
     /// Rank 0: who waits since that question, with the incarnation.
     pub waiting: BTreeMap<MdsRank, i32>,
+    /// Rank 0: the same of the first time.
+    pub waited: BTreeMap<MdsRank, i32>,
+    /// Rank 0: the time of the first question.
+    pub began: Instant,
     /// Others: the incarnation of rank 0 that has asked last, and its number.
     pub asked: (i32, u64),
     /// Others: no client can change a file with several names.
     pub is_closed: bool,
+    /// Others: the last event at that time.
+    pub closed_at: Lsn,
     /// Others: files that clients can still change.
     pub open: BTreeSet<InodeKey>,
     /// Others: files of which bits are revoked.
@@ -191,7 +197,10 @@ impl Fence {
     pub fn ask(&mut self, now: Instant, time: u8) {
         self.phase = FencePhase::Asked(time);
         self.round += 1;
-        self.waiting.clear();
+        self.waited = std::mem::take(&mut self.waiting);
+        if time == 1 {
+            self.began = now;
+        }
         self.next = now;
     }
 }

@@ -33,6 +33,12 @@ use stdx::Instant;
 const FENCE_OP: OpId = OpId(0);
 /// The time for which snapshots are made once all wait: one that was asked for meanwhile may need a moment.
 const UP_FOR: Duration = Duration::from_millis(20);
+/// The same while operations are about to make or remove one: clients give something back first.
+const UP_AT_MOST: Duration = Duration::from_secs(1);
+/// The time after which nobody waits any more because some rank can't: a client of its is absent, say.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The least time between two fences, in which subtrees may move.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Time after which a rank that waits says so again.
 const SAID_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -43,6 +49,10 @@ impl Rank {
         self.cache.snaps.set_fenced(!is_first);
         self.migration.fence.version = self.cache.snaps.version();
         self.migration.look_at = self.env.now();
+        if !is_first {
+            // Clients that have come back are given nothing before that.
+            self.close_files();
+        }
     }
 
     /// An operation here is to change the table of snapshots.
@@ -65,11 +75,15 @@ impl Rank {
         let all_wait = all_wait && migration.exports.is_empty();
         let fence = &mut migration.fence;
         match fence.phase {
-            Phase::Down if fence.is_wanted && is_served => fence.ask(now, 1),
+            Phase::Down if fence.is_wanted && is_served && now >= fence.next => fence.ask(now, 1),
             Phase::Down => return false,
             // Nobody is to wait for a rank that is being replaced.
-            Phase::Asked(_) if !is_served => fence.phase = Phase::Storing(env.journal().last()),
+            Phase::Asked(_) if !is_served || now.since(fence.began) > PATIENCE => {
+                fence.phase = Phase::Storing(env.journal().last());
+            }
             Phase::Asked(1) if all_wait => fence.ask(now, 2),
+            // One has started again since the first time.
+            Phase::Asked(_) if all_wait && fence.waiting != fence.waited => fence.ask(now, 1),
             Phase::Asked(_) if all_wait => {
                 (fence.phase, fence.is_wanted) = (Phase::Up(now), false);
                 cache.snaps.set_fenced(true);
@@ -77,6 +91,7 @@ impl Rank {
                 return true;
             }
             Phase::Asked(_) => {}
+            Phase::Up(since) if now.since(since) < UP_AT_MOST && ops.change_snapshots() => {}
             Phase::Up(since) if now.since(since) >= UP_FOR => {
                 cache.snaps.set_fenced(false);
                 fence.phase = Phase::Storing(env.journal().last());
@@ -97,13 +112,18 @@ impl Rank {
         }
         fence.next = now + ASKED_AGAIN_AFTER;
         let m = MdsFence { round: fence.round };
-        for rank in self.migration.ranks.keys().filter(|rank| !fence.waiting.contains_key(*rank)) {
+        let waits = |rank| fence.waiting.get(rank);
+        let others = self.migration.ranks.iter();
+        for (rank, _) in others.filter(|(rank, status)| waits(*rank) != Some(&status.incarnation)) {
             self.env.effect(Effect::SendRank(*rank, m.clone().into()));
         }
     }
 
     fn take_fence_down(&mut self) -> bool {
+        let now = self.env.now();
         self.migration.fence.phase = Phase::Down;
+        self.migration.fence.next = now + PAUSE;
+        self.migration.recalls.values_mut().for_each(|recall| recall.next = now);
         for rank in self.migration.ranks.keys().copied().collect::<Vec<_>>() {
             self.tell_fence_down(rank);
         }
@@ -138,14 +158,20 @@ impl Rank {
             return;
         }
         let fence = &mut self.migration.fence;
-        fence.asked = (from.incarnation, m.round);
-        fence.next = self.env.now();
+        let asked = (from.incarnation, m.round);
+        if asked < fence.asked {
+            return;
+        }
+        if !self.cache.snaps.is_fenced() || asked != fence.asked {
+            // Subtrees may have come since it waits.
+            fence.is_closed = false;
+        }
         if !self.cache.snaps.is_fenced() {
             self.cache.snaps.set_fenced(true);
             fence.version = self.cache.snaps.version();
         }
-        // Subtrees may have come since it waits.
-        fence.is_closed = false;
+        fence.asked = asked;
+        fence.next = self.env.now();
         self.migration.look_at = self.env.now();
     }
 
@@ -156,7 +182,9 @@ impl Rank {
             return;
         }
         let is_still = self.migration.exports.is_empty() && self.migration.imports.is_empty();
-        let is_ready = is_still && !self.has_absent_clients() && self.close_files();
+        let is_closed = is_still && !self.has_absent_clients() && self.close_files();
+        // What was changed before must not be lost and then repeated after the snapshot.
+        let is_ready = is_closed && self.env.journal().durable() >= self.migration.fence.closed_at;
         let fence = &mut self.migration.fence;
         if !is_ready && now < fence.said + SAID_AGAIN_AFTER {
             fence.next = now + super::LOOK_INTERVAL;
@@ -195,6 +223,10 @@ impl Rank {
                 strays.hurry(ino, &cache.inodes[&ino].data);
             }
         }
+        if fence.is_closed {
+            fence.closed_at = env.journal().last();
+            env.want_durable(fence.closed_at);
+        }
         fence.is_closed
     }
 
@@ -226,6 +258,10 @@ impl Rank {
         known: BTreeMap<Vec<u8>, Vec<u8>>,
         has_more: bool,
     ) {
+        if self.migration.fence.asked != asked {
+            // It may have changed while it was read.
+            return;
+        }
         if has_more {
             return self.read_table(version, known);
         }
@@ -233,7 +269,7 @@ impl Rank {
             let text = format!("the table of snapshots (mds_snaptable) can't be read: {e}");
             return self.env.log(Level::Warn, "damaged_snap_table_seen", text);
         }
-        if self.cache.snaps.version() >= version && self.migration.fence.asked == asked {
+        if self.cache.snaps.version() >= version {
             self.leave_fence();
         }
     }

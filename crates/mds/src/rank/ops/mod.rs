@@ -19,7 +19,7 @@ use crate::cap::Cap;
 use crate::types::{ClientId, Need, OpId};
 use counters::Counters;
 use fsfmt::InodeKey;
-use msgs::ClientRequest;
+use msgs::{ClientRequest, MdsOp};
 use op::Op;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -202,6 +202,11 @@ impl Ops {
     /// The first run on whose loads an operation relies.
     pub fn oldest_run(&self) -> Option<u64> {
         self.ops.values().filter(|op| op.waits_for_loads()).map(Op::needs_since).min()
+    }
+
+    /// True if operations are to make or remove snapshots.
+    pub fn change_snapshots(&self) -> bool {
+        self.ops.values().any(|op| matches!(op.request.op, MdsOp::MKSNAP | MdsOp::RMSNAP))
     }
 
     /// True if no operation is under way.
