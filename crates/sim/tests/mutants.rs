@@ -102,9 +102,5 @@ mutants! {
     mds_grants_before_data_are_stored in Files within 200 by "files_linearizable" | "snapshots_constant";
     mds_forgets_data_of_the_journal in Files within 60 by "files_linearizable" | "snapshots_constant";
     client_reads_past_the_journal in Files within 200 by "files_linearizable" | "snapshots_constant";
-    // The rank that forgets what it has changed notices it itself.
-    mds_hands_over_what_is_not_stored in Ranks within 20 from 90 by "no_panic";
-    mds_hands_over_no_capabilities in Ranks within 50
-        by "unexpected_event" | "namespace_linearizable" | "files_linearizable";
     client_believes_old_names in Any within 400 by "namespace_linearizable" | "files_linearizable";
 }

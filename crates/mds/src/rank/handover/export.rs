@@ -278,7 +278,7 @@ impl Rank {
         if unready.is_some() {
             return unready;
         }
-        if !is_expired && !stdx::mutants::is_active("mds_hands_over_what_is_not_stored") {
+        if !is_expired {
             return Some(EXPIRES);
         }
         if self.cache.has_unstored_names(root) {
@@ -369,9 +369,6 @@ impl Rank {
             let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);
             if ino.ino != root && (is_used || inode.data.is_dir()) {
                 m.entries.extend(entry_of(cache, inode));
-            }
-            if stdx::mutants::is_active("mds_hands_over_no_capabilities") {
-                continue;
             }
             for client in inode.caps.clients() {
                 let cap = inode.caps.get(client).expect("one of its capabilities");
