@@ -5,13 +5,7 @@ mod support;
 use maps::{MdsRank, MdsState, OsdId};
 use node::Output;
 use std::time::Duration;
-use support::{Rig, boot, osdmap, report_clean, three_osds};
-
-const FS: [&str; 3] = [
-    r#"{"prefix":"osd pool create","pool":"meta","pg_num":8}"#,
-    r#"{"prefix":"osd pool create","pool":"data","pg_num":8}"#,
-    r#"{"prefix":"fs new","fs_name":"cephfs","metadata":"meta","data":"data"}"#,
-];
+use support::{FS, Rig, boot, osdmap, report_clean, three_osds};
 
 fn failure(reporter: i32, target: i32, nonce: u32, refused: bool) -> peer::OsdFailure {
     peer::OsdFailure {

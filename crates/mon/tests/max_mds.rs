@@ -5,13 +5,7 @@ mod support;
 use maps::MdsState;
 use node::ConnId;
 use std::time::Duration;
-use support::{Rig, three_osds};
-
-const FS: [&str; 3] = [
-    r#"{"prefix":"osd pool create","pool":"meta","pg_num":8}"#,
-    r#"{"prefix":"osd pool create","pool":"data","pg_num":8}"#,
-    r#"{"prefix":"fs new","fs_name":"cephfs","metadata":"meta","data":"data"}"#,
-];
+use support::{FS, Rig, three_osds};
 
 /// Metadata servers whose beacons a test sends.
 struct Servers {

@@ -6,13 +6,7 @@ use maps::MdsState;
 use node::{CloseReason, ConnId, Input, Output};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use support::{Rig, osdmap, report_clean, three_osds};
-
-const FS: [&str; 3] = [
-    r#"{"prefix":"osd pool create","pool":"meta","pg_num":8}"#,
-    r#"{"prefix":"osd pool create","pool":"data","pg_num":8}"#,
-    r#"{"prefix":"fs new","fs_name":"cephfs","metadata":"meta","data":"data"}"#,
-];
+use support::{FS, Rig, osdmap, report_clean, three_osds};
 
 /// A cluster whose file system is served by mds.a (7001); its OSDs' and its server's sessions.
 fn served() -> (Rig, Vec<ConnId>, ConnId) {

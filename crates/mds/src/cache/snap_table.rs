@@ -26,8 +26,10 @@ pub struct Snaps {
     lsn: Lsn,
     dirty: DirtyIndex<SnapId>,
     committing: DirtyIndex<SnapId>,
-    /// The version that is stored, and the one that is being stored.
-    stored: (u64, u64),
+    /// The version that is stored.
+    stored: u64,
+    /// The version that is being stored.
+    storing: u64,
     is_fenced: bool,
 }
 
@@ -44,7 +46,7 @@ impl Snaps {
 
     /// The version that others can read. It has all changes of which the events have expired.
     pub fn stored_version(&self) -> u64 {
-        self.stored.0
+        self.stored
     }
 
     /// The first snapshot that contains what is made now; 0 before the first snapshot.
@@ -110,7 +112,7 @@ impl Snaps {
         for (key, value) in entries {
             if key == HEAD_KEY {
                 self.head = Reader::new(value).get()?;
-                self.stored.0 = self.head.version;
+                self.stored = self.head.version;
             } else if let Some(snap) =
                 std::str::from_utf8(key).ok().and_then(|k| u64::from_str_radix(k, 16).ok())
             {
@@ -154,7 +156,7 @@ impl Snaps {
     pub fn begin_commit(&mut self) -> TableChanges {
         assert!(self.committing.is_empty(), "one write-back of the table at a time");
         self.committing = std::mem::take(&mut self.dirty);
-        self.stored.1 = self.head.version;
+        self.storing = self.head.version;
         let (mut set, mut remove) = (BTreeMap::new(), Vec::new());
         for snap in self.committing.keys() {
             match self.records.get(snap) {
@@ -169,6 +171,6 @@ impl Snaps {
     /// Ends a write-back.
     pub fn end_commit(&mut self) {
         self.committing.clear();
-        self.stored.0 = self.stored.1;
+        self.stored = self.storing;
     }
 }

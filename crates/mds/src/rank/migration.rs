@@ -19,11 +19,16 @@ pub(super) const JOINS: &str = "subtree joins";
 pub(super) const BUSY: &str = "another one is on its way";
 /// Another reason.
 pub(super) const FENCED: &str = "a snapshot is being made or removed";
-/// Another reason. All pass.
+/// Another reason.
 pub(super) const TRIMS: &str = "a removed snapshot is being trimmed, by rank 0 alone";
 
 /// The time for which a subtree stays at most while others are needed with it.
 const GATHERED_IN: Duration = Duration::from_secs(55);
+
+/// True for a reason that passes by itself.
+pub(super) fn passes(why: &str) -> bool {
+    [BUSY, FENCED, TRIMS].contains(&why)
+}
 
 /// Another rank of the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,10 +76,17 @@ pub(super) enum Read {
     Root(Ino, Ino),
     /// Because another rank hands a subtree over.
     Check(Offer),
-    /// The table of snapshots, for a subtree that comes with this record: what was read so far.
-    Snaps(Offer, Option<SubtreeRecord>, BTreeMap<Vec<u8>, Vec<u8>>),
-    /// The table of snapshots, which has this version or a newer one since rank 0 asked so.
-    Table { version: u64, asked: (i32, u64), known: BTreeMap<Vec<u8>, Vec<u8>> },
+    /// The table of snapshots, with what was read so far.
+    Snaps(ForTable, BTreeMap<Vec<u8>, Vec<u8>>),
+}
+
+/// What the table of snapshots is read for.
+#[derive(Debug)]
+pub(super) enum ForTable {
+    /// A subtree that comes, with its record.
+    Offer(Offer, Option<SubtreeRecord>),
+    /// The end of the fence: rank 0 has stored this version, unless it asks anew meanwhile.
+    Fence { version: u64, asked: (i32, u64) },
 }
 
 /// A subtree that another rank hands over to this one.
@@ -279,7 +291,7 @@ impl Migration {
     /// Subtrees that are handed over to this rank, and of which something is being read first.
     fn offers(&self) -> impl Iterator<Item = &Offer> {
         let checks = self.reads.values().filter_map(|read| match read {
-            Read::Check(offer) | Read::Snaps(offer, ..) => Some(offer),
+            Read::Check(offer) | Read::Snaps(ForTable::Offer(offer, _), _) => Some(offer),
             _ => None,
         });
         let waiting = self.waiting.values().filter_map(|(_, waiting)| match waiting {
@@ -299,17 +311,28 @@ impl Migration {
         self.fence.phase != FencePhase::Down || cache.snaps.is_fenced()
     }
 
-    /// Forgets which subtrees stayed.
-    pub fn drop_stays(&mut self, now: Instant) {
-        let gone: BTreeSet<Ino> = self.stay.keys().copied().filter(|root| !self.stays(*root, now)).collect();
-        self.stay.retain(|root, _| !gone.contains(root));
+    /// The time for which subtrees stay longer than they would: one that is needed together with others
+    /// stays until these have come, or many could never all be here.
+    fn gathers_for(&self) -> Duration {
+        if self.recalls.is_empty() { Duration::ZERO } else { GATHERED_IN }
     }
 
-    /// True for a subtree that operations needed here lately. One that is needed together with others stays
-    /// until these have come, within a minute: else many could never all be here.
+    /// Forgets which subtrees stayed.
+    pub fn drop_stays(&mut self, now: Instant) {
+        let longer = self.gathers_for();
+        self.stay.retain(|_, until| now < *until + longer);
+    }
+
+    /// True for a subtree that operations needed here lately.
     pub fn stays(&self, root: Ino, now: Instant) -> bool {
-        let is_gathering = !self.recalls.is_empty();
-        self.stay.get(&root).is_some_and(|until| now < *until || is_gathering && now < *until + GATHERED_IN)
+        self.stay.get(&root).is_some_and(|until| now < *until + self.gathers_for())
+    }
+
+    /// Rank 0: the others that do not wait yet.
+    pub fn not_waiting(&self) -> impl Iterator<Item = MdsRank> {
+        let others = self.ranks.iter().map(|(rank, status)| (rank, &status.incarnation));
+        let waits = |(rank, incarnation)| self.fence.waiting.get(rank) == Some(incarnation);
+        others.filter(move |other| !waits(*other)).map(|(rank, _)| *rank)
     }
 
     /// True if a rank serves clients.

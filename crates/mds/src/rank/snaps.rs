@@ -22,10 +22,8 @@ pub(super) fn tell(env: &mut Env, cache: &Cache, sessions: &mut Sessions, lsn: L
             RealmChange::Split(realm) => split(cache, sessions, client, *realm),
         };
         sessions.send(env, client, lsn, 0, message);
-        // All snapshots count for files with several names.
-        let of_all = split(cache, sessions, client, Realm::GLOBAL);
-        if !of_all.split_inos.is_empty() && change != RealmChange::Split(Realm::GLOBAL) {
-            sessions.send(env, client, lsn, 0, of_all);
+        if change != RealmChange::Split(Realm::GLOBAL) {
+            tell_client_of_all(env, cache, sessions, lsn, client);
         }
     }
 }
@@ -34,10 +32,15 @@ pub(super) fn tell(env: &mut Env, cache: &Cache, sessions: &mut Sessions, lsn: L
 pub(super) fn tell_of_all(env: &mut Env, cache: &Cache, sessions: &mut Sessions) {
     let lsn = env.journal().last();
     for client in sessions.iter().map(|(client, _)| client).collect::<Vec<_>>() {
-        let of_all = split(cache, sessions, client, Realm::GLOBAL);
-        if !of_all.split_inos.is_empty() {
-            sessions.send(env, client, lsn, 0, of_all);
-        }
+        tell_client_of_all(env, cache, sessions, lsn, client);
+    }
+}
+
+/// All snapshots count for files with several names.
+fn tell_client_of_all(env: &mut Env, cache: &Cache, sessions: &mut Sessions, lsn: Lsn, client: ClientId) {
+    let of_all = split(cache, sessions, client, Realm::GLOBAL);
+    if !of_all.split_inos.is_empty() {
+        sessions.send(env, client, lsn, 0, of_all);
     }
 }
 

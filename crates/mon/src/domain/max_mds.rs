@@ -80,7 +80,7 @@ fn wish(edit: &Edit<'_>, fs: &MdsMap) -> Option<Wish> {
     if fs.flags & MdsMap::MAX_MDS_AUTO == 0 || !is_steady {
         return None;
     }
-    let busy: u32 = fs.up.values().map(|gid| edit.view.mds.busy(*gid)).sum();
+    let busy: u32 = fs.up.values().map(|gid| edit.view.mds.load(*gid).busy).sum();
     let count = fs.up.len() as u32;
     if busy >= BUSY * count && ranks < MOST && has_room(edit, fs) {
         return Some(Wish::More);
@@ -92,5 +92,5 @@ fn wish(edit: &Edit<'_>, fs: &MdsMap) -> Option<Wish> {
 fn has_room(edit: &Edit<'_>, fs: &MdsMap) -> bool {
     let idle = edit.fsmap_now().standby_daemons.keys().filter(|gid| edit.view.is_mds_alive(**gid));
     let spare = idle.clone().count() > usize::try_from(fs.standby_count_wanted).unwrap_or(0);
-    spare && idle.clone().any(|gid| edit.view.mds.idle(*gid) >= ROOM)
+    spare && idle.clone().any(|gid| edit.view.mds.load(*gid).idle >= ROOM)
 }

@@ -331,7 +331,7 @@ fn next_assignment(edit: &Edit<'_>) -> Option<(Fscid, MdsRank, MdsState, Gid)> {
 /// for this file system, and then one on the host that has most processors idle.
 fn best_standby(edit: &Edit<'_>, fscid: Fscid) -> Option<Gid> {
     let fits = |info: &MdsInfo| info.join_fscid == fscid;
-    let cores = |gid| edit.view.mds.idle(gid) / 1000;
+    let cores = |gid| edit.view.mds.load(gid).idle / 1000;
     let best =
         |info: &&MdsInfo| (edit.view.is_mds_alive(info.gid), fits(info), cores(info.gid), Reverse(info.gid));
     edit.fsmap_now().standby_daemons.values().max_by_key(best).map(|info| info.gid)

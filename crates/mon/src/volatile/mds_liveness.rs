@@ -1,7 +1,7 @@
 //! Signs of life of metadata servers: their beacons, the end of their sessions, refused connections.
 
 use maps::{Fscid, Gid};
-use node::ConnId;
+use node::{ConnId, Load};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::Instant;
@@ -33,15 +33,20 @@ struct Heard {
     is_dead: bool,
     /// Its last beacon says that it has found damaged metadata.
     has_damage: bool,
-    /// Processor time that it uses and that its host has left, in thousandths of a core, by its last beacon.
-    load: (u32, u32),
+    /// How busy it and its host are, by its last beacon.
+    load: Load,
 }
 
 impl MdsLiveness {
     /// Notes a beacon.
     pub fn heard(&mut self, now: Instant, conn: ConnId, m: &peer::MdsBeacon) {
         let has_damage = m.health.contains_key(decl::health::Code::MdsDamage.name());
-        let heard = Heard { conn: Some(conn), has_damage, load: (m.busy, m.idle), ..Heard::unheard(now) };
+        let heard = Heard {
+            conn: Some(conn),
+            has_damage,
+            load: Load { busy: m.busy, idle: m.idle },
+            ..Heard::unheard(now)
+        };
         self.by_gid.insert(m.gid, heard);
     }
 
@@ -112,14 +117,9 @@ impl MdsLiveness {
         self.by_gid.get(&gid).is_some_and(|heard| heard.has_damage)
     }
 
-    /// Processor time that an MDS uses, in thousandths of a core; 0 as long as it has not said.
-    pub fn busy(&self, gid: Gid) -> u32 {
-        self.by_gid.get(&gid).map_or(0, |heard| heard.load.0)
-    }
-
-    /// Processor time that an MDS's host has left, in thousandths of a core; 0 as long as it has not said.
-    pub fn idle(&self, gid: Gid) -> u32 {
-        self.by_gid.get(&gid).map_or(0, |heard| heard.load.1)
+    /// How busy an MDS and its host are; nothing is used and nothing left as long as it has not said.
+    pub fn load(&self, gid: Gid) -> Load {
+        self.by_gid.get(&gid).map_or_else(Load::default, |heard| heard.load)
     }
 
     /// True if an MDS has a session and sent a beacon within the grace: as a standby it can take a rank.
@@ -132,7 +132,7 @@ impl MdsLiveness {
 impl Heard {
     /// One that is in the map and has said nothing yet.
     fn unheard(now: Instant) -> Self {
-        Self { at: now, conn: None, probe_at: now, is_dead: false, has_damage: false, load: (0, 0) }
+        Self { at: now, conn: None, probe_at: now, is_dead: false, has_damage: false, load: Load::default() }
     }
 
     fn awaits_probe(&self) -> bool {

@@ -33,6 +33,13 @@ pub struct Rig {
     pub mds_load: (u32, u32),
 }
 
+/// Makes a file system with its pools.
+pub const FS: [&str; 3] = [
+    r#"{"prefix":"osd pool create","pool":"meta","pg_num":8}"#,
+    r#"{"prefix":"osd pool create","pool":"data","pg_num":8}"#,
+    r#"{"prefix":"fs new","fs_name":"cephfs","metadata":"meta","data":"data"}"#,
+];
+
 /// What a command answered.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Answer {

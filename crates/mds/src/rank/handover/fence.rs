@@ -15,15 +15,12 @@
 use super::{ASKED_AGAIN_AFTER, Rank};
 use crate::cache::{Cache, Inode, Revocation};
 use crate::cap::STRONG;
-use crate::io::{IoWhy, ObjOp};
 use crate::rank::effect::Effect;
-use crate::rank::migration::{FencePhase as Phase, Read, own};
-use crate::rank::replay::SNAPS_PER_READ;
+use crate::rank::migration::{FencePhase as Phase, ForTable, own};
 use crate::rank::snaps;
 use crate::types::{Need, OpId, RankPeer};
-use fsfmt::{InodeKey, Realm, names};
+use fsfmt::{InodeKey, Realm};
 use maps::MdsRank;
-use node::Level;
 use peer::{MdsFence, MdsFenceDown, MdsFenced};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -70,9 +67,7 @@ impl Rank {
         let now = self.env.now();
         let Self { env, cache, migration, ops, write_back, .. } = self;
         let is_served = migration.ranks.values().all(|rank| rank.is_active);
-        let waits = |rank| migration.fence.waiting.get(rank);
-        let all_wait = migration.ranks.iter().all(|(rank, status)| waits(rank) == Some(&status.incarnation));
-        let all_wait = all_wait && migration.exports.is_empty();
+        let all_wait = migration.not_waiting().next().is_none() && migration.exports.is_empty();
         let fence = &mut migration.fence;
         match fence.phase {
             Phase::Down if fence.is_wanted && is_served && now >= fence.next => fence.ask(now, 1),
@@ -112,10 +107,8 @@ impl Rank {
         }
         fence.next = now + ASKED_AGAIN_AFTER;
         let m = MdsFence { round: fence.round };
-        let waits = |rank| fence.waiting.get(rank);
-        let others = self.migration.ranks.iter();
-        for (rank, _) in others.filter(|(rank, status)| waits(*rank) != Some(&status.incarnation)) {
-            self.env.effect(Effect::SendRank(*rank, m.clone().into()));
+        for rank in self.migration.not_waiting() {
+            self.env.effect(Effect::SendRank(rank, m.clone().into()));
         }
     }
 
@@ -139,13 +132,15 @@ impl Rank {
 
     /// A rank waits, or asks whether it has to.
     pub(super) fn fenced(&mut self, from: RankPeer, m: &MdsFenced) {
+        if own(&self.env) != MdsRank(0) {
+            return;
+        }
         let fence = &mut self.migration.fence;
         match fence.phase {
             Phase::Asked(_) if m.round == fence.round => {
                 fence.waiting.insert(from.rank, from.incarnation);
             }
             Phase::Asked(_) | Phase::Up(_) | Phase::Storing(_) => {}
-            Phase::Down if own(&self.env) != MdsRank(0) => {}
             Phase::Down if self.cache.snaps.first_needed().is_none() => self.tell_fence_down(from.rank),
             Phase::Down => fence.phase = Phase::Storing(self.env.journal().last()),
         }
@@ -237,45 +232,16 @@ impl Rank {
             return;
         }
         match m.version > self.cache.snaps.version() {
-            true => self.read_table(m.version, BTreeMap::new()),
+            true => {
+                let (version, asked) = (m.version, self.migration.fence.asked);
+                self.read_table(ForTable::Fence { version, asked }, BTreeMap::new());
+            }
             false => self.leave_fence(),
         }
     }
 
-    /// Reads the table of snapshots on.
-    fn read_table(&mut self, version: u64, known: BTreeMap<Vec<u8>, Vec<u8>>) {
-        let after = known.keys().next_back().cloned().unwrap_or_default();
-        let ops = vec![ObjOp::OmapList { after, max: SNAPS_PER_READ }];
-        let id = self.env.start_metadata_io(names::snap_table(), ops, IoWhy::PartitionRead);
-        let asked = self.migration.fence.asked;
-        self.migration.reads.insert(id, Read::Table { version, asked, known });
-    }
-
-    /// A part of the table was read.
-    pub(super) fn table_read(
-        &mut self,
-        (version, asked): (u64, (i32, u64)),
-        known: BTreeMap<Vec<u8>, Vec<u8>>,
-        has_more: bool,
-    ) {
-        if self.migration.fence.asked != asked {
-            // It may have changed while it was read.
-            return;
-        }
-        if has_more {
-            return self.read_table(version, known);
-        }
-        if let Err(e) = self.cache.snaps.renew(&known) {
-            let text = format!("the table of snapshots (mds_snaptable) can't be read: {e}");
-            return self.env.log(Level::Warn, "damaged_snap_table_seen", text);
-        }
-        if self.cache.snaps.version() >= version {
-            self.leave_fence();
-        }
-    }
-
     /// Files with several names may be changed again, once clients know which snapshots count.
-    fn leave_fence(&mut self) {
+    pub(super) fn leave_fence(&mut self) {
         let Self { env, cache, sessions, caps, migration, .. } = self;
         cache.snaps.set_fenced(false);
         if migration.fence.version != cache.snaps.version() {

@@ -9,8 +9,7 @@ use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
-use crate::rank::migration::{Import, ImportStep as Step, JOINS, Offer, Read, Waiting, Write, own};
-use crate::rank::replay::SNAPS_PER_READ;
+use crate::rank::migration::{ForTable, Import, ImportStep as Step, JOINS, Offer, Read, Waiting, Write, own};
 use crate::rank::sessions::Sessions;
 use crate::rank::stat;
 use crate::types::{ClientId, Lsn};
@@ -120,7 +119,7 @@ impl Rank {
             return self.load_for(root, missing, Waiting::Offer(offer, record.cloned()));
         }
         if matches!(claim, Claim::New) && offer.message.snap_table > self.cache.snaps.version() {
-            return self.read_snaps(offer, record.cloned(), BTreeMap::new());
+            return self.read_table(ForTable::Offer(offer, record.cloned()), BTreeMap::new());
         }
         match claim {
             Claim::Older(is_merged) => self.take_again(root, from, &content, &offer.message.caps, is_merged),
@@ -132,34 +131,6 @@ impl Rank {
             // It is handed over once more. Something below it has come or gone meanwhile, or what is above it
             // can't be read.
             Claim::New | Claim::NotYet => {}
-        }
-    }
-
-    /// Reads the table of snapshots on: rank 0 has changed it since this rank had something.
-    fn read_snaps(&mut self, offer: Offer, record: Option<SubtreeRecord>, known: BTreeMap<Vec<u8>, Vec<u8>>) {
-        let after = known.keys().next_back().cloned().unwrap_or_default();
-        let ops = vec![ObjOp::OmapList { after, max: SNAPS_PER_READ }];
-        let id = self.env.start_metadata_io(names::snap_table(), ops, IoWhy::PartitionRead);
-        self.migration.reads.insert(id, Read::Snaps(offer, record, known));
-    }
-
-    /// A part of the table of snapshots was read.
-    pub(super) fn snaps_read(
-        &mut self,
-        offer: Offer,
-        record: Option<SubtreeRecord>,
-        known: BTreeMap<Vec<u8>, Vec<u8>>,
-        has_more: bool,
-    ) {
-        if has_more {
-            return self.read_snaps(offer, record, known);
-        }
-        if let Err(e) = self.cache.snaps.renew(&known) {
-            let text = format!("the table of snapshots (mds_snaptable) can't be read: {e}");
-            return self.env.log(Level::Warn, "damaged_snap_table_seen", text);
-        }
-        if self.cache.snaps.version() >= offer.message.snap_table {
-            self.checked(offer, record.as_ref());
         }
     }
 

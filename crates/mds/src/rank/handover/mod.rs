@@ -26,6 +26,7 @@ mod held;
 mod import;
 mod seek;
 mod stop;
+mod table;
 mod together;
 
 use super::Rank;
@@ -154,15 +155,9 @@ impl Rank {
             return self.foreign_root_read(root, ino, data);
         }
         let Some(ObjReply::Omap(mut entries, has_more)) = reply else { return };
-        if let Read::Snaps(offer, record, known) = read {
+        if let Read::Snaps(why, known) = read {
             entries.extend(known);
-            self.snaps_read(offer, record, entries, has_more);
-            self.run();
-            return;
-        }
-        if let Read::Table { version, asked, known } = read {
-            entries.extend(known);
-            self.table_read((version, asked), entries, has_more);
+            self.table_read(why, entries, has_more);
             self.run();
             return;
         }
@@ -172,7 +167,7 @@ impl Rank {
                 let record = records.get(&Ino(offer.message.root));
                 self.checked(offer, record);
             }
-            (Ok(_), Read::Root(..) | Read::Snaps(..) | Read::Table { .. }) => {}
+            (Ok(_), Read::Root(..) | Read::Snaps(..)) => {}
             (Err(e), _) => {
                 let text = format!("the partition (mds_partition) can't be read: {e}");
                 self.env.log(Level::Warn, "damaged_partition_seen", text);

@@ -6,7 +6,7 @@ use crate::authority::{Auth, Hold};
 use crate::pins::Pinned;
 use crate::rank::effect::Effect;
 use crate::rank::env::Due;
-use crate::rank::migration::{BUSY, FENCED, Recall, TRIMS, Write, own};
+use crate::rank::migration::{BUSY, Recall, Write, own, passes};
 use crate::types::Need;
 use fsfmt::{DirFrag, Ino};
 use maps::MdsRank;
@@ -37,7 +37,7 @@ impl Rank {
         if !is_ours {
             // If it can't be now, the operation asks again when something has changed.
             if let Err(why) = self.start_export(here, holder)
-                && ![BUSY, FENCED, TRIMS].contains(&why)
+                && !passes(why)
             {
                 let text = format!("subtree {here} is needed at rank {holder} with {there}: {why}");
                 self.env.log(Level::Info, "export_refused", text);
@@ -77,7 +77,7 @@ impl Rank {
             Some(Hold::Settling | Hold::Leaving | Hold::Arriving) => {}
             hold if hold == Some(Hold::Own) || hold.is_none() && root == self.own_strays() => {
                 if let Err(why) = self.start_export(root, from)
-                    && ![BUSY, FENCED, TRIMS].contains(&why)
+                    && !passes(why)
                 {
                     let text = format!("rank {from} needs subtree {root}, which can't be handed over: {why}");
                     self.env.log(Level::Info, "recall_refused", text);
