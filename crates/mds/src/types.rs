@@ -14,6 +14,12 @@ stdx::ids! {
     pub struct IoId(u64) = "io{}";
 }
 
+impl OpId {
+    /// The fence around changes of the table of snapshots, which revokes bits as operations do: no client's
+    /// operation has this number.
+    pub const FENCE: Self = Self(0);
+}
+
 /// Another rank of the file system, as a message of it comes in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RankPeer {

@@ -125,7 +125,11 @@ fn a_standby_that_has_followed_takes_over_with_few_reads() {
         assert!(w.io_step(), "it reads on");
     }
     let read = w.io_count - before;
-    assert_eq!(read, 4 + 4, "header, partition, the last object, the missing one after it, four behind that");
+    assert_eq!(
+        read,
+        5 + 4,
+        "header, partition, snapshots, the last object, the missing one after it, four behind that"
+    );
     w.until_active(&[A]);
     assert_eq!(w.call(A, getattr("d/last", 0)).result, 0);
     assert_eq!(w.call(A, getattr("d/f1234", 0)).result, 0);

@@ -9,6 +9,7 @@ use wire::Errno;
 use world::client::{create, getattr, mkdir, open, readdir, request, setattr_mode, two};
 use world::pair::ino;
 use world::ranks::{A, Ranks};
+use world::standby::Standby;
 
 /// The names that a listing in a snapshot shows, and subtrees move for it.
 fn list(r: &mut Ranks, rank: usize, path: &str) -> BTreeSet<String> {
@@ -96,6 +97,37 @@ fn a_directory_shows_snapshots_of_those_above_it_at_another_rank() {
     hand_over(&mut r, 0, "/top/d", 1);
     r.ok(1, create("top/d/later", 1));
     assert_eq!(list(&mut r, 1, "top/d//two"), ["sub"].map(str::to_owned).into());
+}
+
+/// A standby began to follow before there was the snapshot.
+#[test]
+fn a_standby_keeps_what_is_in_snapshots_that_are_newer_than_itself() {
+    let mut r = Ranks::of(12, 2);
+    for made in [mkdir("top"), mkdir("top/d"), create("top/d/f", 2)] {
+        r.ok(0, made);
+    }
+    hand_over(&mut r, 0, "/top/d", 1);
+    let mut standby = r.with(1, |w| {
+        let cfg = w.cfg.clone();
+        let mut standby = Standby::new(w, cfg);
+        while standby.step(w) {}
+        standby
+    });
+    r.with(1, |w| w.start(A, request(MdsOp::MKSNAP, "top/d//one")));
+    r.settle();
+    assert_eq!(r.moves(0, request(MdsOp::MKSNAP, "top/d//one")).result, 0);
+    // As the partition says, nothing has changed since.
+    hand_over(&mut r, 0, "/top/d", 1);
+    r.with(1, |w| {
+        w.end_in_flight();
+        standby.rank.take_over(w.cfg.clone(), w.now);
+        w.rank = standby.rank;
+        w.connect_all();
+        w.until_active(&[A]);
+    });
+    r.tell_ranks();
+    r.ok(1, setattr_mode("top/d/f", 0o600));
+    assert_eq!((mode(&mut r, 1, "top/d//one/f"), mode(&mut r, 1, "top/d/f")), (0o644, 0o600));
 }
 
 /// A snapshot of one directory moves nothing that is elsewhere.

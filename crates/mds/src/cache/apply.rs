@@ -3,7 +3,7 @@
 use super::size::{extra_of_inode, extra_of_name};
 use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::types::{LastChange, Origin, Place};
-use fsfmt::{Dentry, DirFrag, Event, InodeData, InodeKey, Link, Update};
+use fsfmt::{Dentry, DirFrag, Event, InodeData, InodeKey, Link, Realm, Update};
 use maps::SnapId;
 
 /// Changes of an event that concern owners other than the cache.
@@ -115,7 +115,7 @@ impl Cache {
     fn put_inode(&mut self, mut data: InodeData, place: Option<&Place>, origin: Origin) {
         self.note_kind(&data);
         data.layout.unite(&mut self.last_layout);
-        self.unstored.note(key_of(&data, place), &data);
+        self.note_inode(key_of(&data, place), &data);
         match self.inodes.get_mut(&key_of(&data, place)) {
             Some(inode) => {
                 let is_moved = inode.place.as_ref() != place || inode.data.layout != data.layout;
@@ -134,6 +134,15 @@ impl Cache {
         }
     }
 
+    /// Notes what is to be found again without a walk over all inodes.
+    fn note_inode(&mut self, key: InodeKey, data: &InodeData) {
+        match key.is_head() && data.realm == Realm::GLOBAL {
+            true => self.global.insert(key),
+            false => self.global.remove(&key),
+        };
+        self.unstored.note(key, data);
+    }
+
     pub(super) fn note_kind(&mut self, data: &InodeData) {
         self.may_have_ephemeral_pins |= data.pin.is_distributed || data.pin.random_ppm > 0;
         self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
@@ -146,13 +155,14 @@ impl Cache {
         self.note_kind(&data);
         data.layout.unite(&mut self.last_layout);
         self.size.add(extra_of_inode(&data));
-        self.unstored.note(key_of(&data, place.as_ref()), &data);
+        self.note_inode(key_of(&data, place.as_ref()), &data);
         self.inodes.insert(key_of(&data, place.as_ref()), Box::new(Inode::new(data, place, change)));
     }
 
     pub(super) fn remove_inode(&mut self, key: InodeKey) {
         if let Some(inode) = self.inodes.remove(&key) {
             self.size.remove(extra_of_inode(&inode.data));
+            self.global.remove(&key);
             self.unstored.remove(key);
         }
     }

@@ -4,7 +4,7 @@
 use super::size::{extra_of_inode, extra_of_name};
 use super::{Cache, Commit, Dir, IndexChange, Inode, SlotLink};
 use crate::types::{Lsn, Origin, Place, Segment};
-use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey};
+use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, Realm};
 use std::collections::BTreeSet;
 
 /// The changed entries of a fragment, as its write-back begins.
@@ -236,6 +236,10 @@ impl Cache {
         self.size.check(of_inodes + of_names);
         let packed = self.inodes.values().filter_map(|inode| inode.data.packed.as_ref());
         self.unstored.check(packed.map(|packed| packed.inline.len() as u64).sum());
+        let live = self.inodes.iter().filter(|(ino, _)| ino.is_head());
+        let global = live.filter(|(_, inode)| inode.data.realm == Realm::GLOBAL).map(|(ino, _)| *ino);
+        let global: BTreeSet<InodeKey> = global.collect();
+        assert_eq!(self.global, global, "files with several names");
         self.dirty_dirs.check();
         self.dirty_bases.check();
         self.dirty_index.check();

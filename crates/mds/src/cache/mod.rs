@@ -36,7 +36,7 @@ use fsfmt::{BackPointer, DirFrag, Ino, InodeKey};
 use maps::{FileLayout, MdsRank};
 use queue::Queue;
 use size::Size;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::{FastMap, Shared};
 
 /// A change of the inode index that is not written back.
@@ -70,6 +70,8 @@ pub struct Cache {
     pub layouts_changed: LastChange,
     /// Inodes by number and snapshot. Boxed: a table that grows moves what is in it.
     pub inodes: FastMap<InodeKey, Box<Inode>>,
+    /// Files that have, or had, several names: all snapshots count for them ([`fsfmt::Realm::GLOBAL`]).
+    pub global: BTreeSet<InodeKey>,
     /// Files whose data are in the journal only.
     pub unstored: Unstored,
     /// The layout that came last: inodes with the same one share it.
@@ -109,6 +111,7 @@ impl Cache {
             may_have_layouts: false,
             layouts_changed: LastChange::default(),
             inodes: FastMap::default(),
+            global: BTreeSet::new(),
             unstored: Unstored::default(),
             last_layout: Shared::default(),
             dirs: BTreeMap::new(),

@@ -30,6 +30,7 @@ pub struct Snaps {
     stored: u64,
     /// The version that is being stored.
     storing: u64,
+    others_wait: bool,
     is_fenced: bool,
 }
 
@@ -122,6 +123,14 @@ impl Snaps {
         Ok(entries.keys().next_back().cloned())
     }
 
+    /// Takes in which version is stored: somebody else has served this rank, rank 0.
+    pub fn note_stored_version(&mut self, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<(), DecodeError> {
+        if let Some(head) = entries.get(HEAD_KEY) {
+            self.stored = Reader::new(head).get::<SnapTable>()?.version;
+        }
+        Ok(())
+    }
+
     /// Takes in the stored table again: rank 0 has changed it.
     pub fn renew(&mut self, entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<(), DecodeError> {
         assert!(self.first_needed().is_none(), "only rank 0 changes the table");
@@ -131,13 +140,23 @@ impl Snaps {
         Ok(())
     }
 
-    /// True while rank 0 may change the table: this rank is rank 0, and the others wait; or this is another
-    /// one, and files with several names wait, of which all snapshots count.
+    /// True while rank 0, this rank, may change the table, because all others wait.
+    pub fn others_wait(&self) -> bool {
+        self.others_wait
+    }
+
+    /// Says whether all other ranks wait.
+    pub fn set_others_wait(&mut self, others_wait: bool) {
+        self.others_wait = others_wait;
+    }
+
+    /// True while rank 0, another rank, may change the table. Files with several names wait, of which all
+    /// snapshots count.
     pub fn is_fenced(&self) -> bool {
         self.is_fenced
     }
 
-    /// Says whether the table may be changed.
+    /// Says whether rank 0, another rank, may change the table.
     pub fn set_fenced(&mut self, is_fenced: bool) {
         self.is_fenced = is_fenced;
     }

@@ -289,7 +289,7 @@ impl<'a> Cx<'a> {
     /// Requires that the other ranks wait for a change of the table of snapshots: files with several names,
     /// of which all snapshots count, may be theirs.
     pub fn fence(&self) -> Result<(), Stop> {
-        match self.cache.snaps.is_fenced() || self.cache.subtrees.has_no_others() {
+        match self.cache.snaps.others_wait() || self.cache.subtrees.has_no_others() {
             true => Ok(()),
             false => Err(Need::Fence.into()),
         }
@@ -299,7 +299,7 @@ impl<'a> Cx<'a> {
     /// was done before that.
     pub fn stay_outside_fence(&self, realm: Ino) -> Result<(), Stop> {
         let is_repeated = self.is_replay() || self.async_work.is_repeating;
-        let is_closed = self.cfg.rank != 0 && self.cache.snaps.is_fenced() && !is_repeated;
+        let is_closed = self.cache.snaps.is_fenced() && !is_repeated;
         match is_closed && realm == Realm::GLOBAL {
             true => Err(Need::Thaw(Realm::GLOBAL).into()),
             false => Ok(()),

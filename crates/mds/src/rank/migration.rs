@@ -194,8 +194,8 @@ pub(super) struct Fence {
     pub closed_at: Lsn,
     /// Others: files that clients can still change.
     pub open: BTreeSet<InodeKey>,
-    /// Others: files of which bits are revoked.
-    pub revoked: BTreeSet<InodeKey>,
+    /// Others: rank 0 knows of this incarnation, and asks it when the table is to change.
+    pub is_known: bool,
     /// Others: the table's version when this rank began to wait.
     pub version: u64,
     /// Others: the time of the last message.

@@ -153,7 +153,15 @@ impl Caps {
         ino: InodeKey,
         skip: Option<ClientId>,
     ) {
-        let Some(inode) = cache.inodes.get(&ino).filter(|_| !cache.is_fixed(ino)) else { return };
+        if cache.is_fixed(ino) {
+            return;
+        }
+        let is_fenced = cache.snaps.is_fenced() && cache.global.contains(&ino);
+        let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        if is_fenced && !inode.caps.is_empty() {
+            let from_all = vec![Revocation { except: None, mask: STRONG }];
+            inode.under_way.edit(|at| at.revocations.insert(OpId::FENCE, from_all));
+        }
         let clients: Vec<ClientId> = inode.caps.clients().collect();
         let mut holders = Holders::of(inode);
         for client in &clients {

@@ -13,21 +13,19 @@
 //! Who starts anew waits until rank 0 says how new the table is. No subtree begins to leave meanwhile.
 
 use super::{ASKED_AGAIN_AFTER, Rank};
-use crate::cache::{Cache, Inode, Revocation};
+use crate::cache::Cache;
 use crate::cap::STRONG;
 use crate::rank::effect::Effect;
 use crate::rank::migration::{FencePhase as Phase, ForTable, own};
 use crate::rank::snaps;
 use crate::types::{Need, OpId, RankPeer};
-use fsfmt::{InodeKey, Realm};
+use fsfmt::InodeKey;
 use maps::MdsRank;
 use peer::{MdsFence, MdsFenceDown, MdsFenced};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::Instant;
 
-/// The operation for which the fence revokes bits: no client's has this number.
-const FENCE_OP: OpId = OpId(0);
 /// The time for which snapshots are made once all wait: one that was asked for meanwhile may need a moment.
 const UP_FOR: Duration = Duration::from_millis(20);
 /// The same while operations are about to make or remove one: clients give something back first.
@@ -81,14 +79,14 @@ impl Rank {
             Phase::Asked(_) if all_wait && fence.waiting != fence.waited => fence.ask(now, 1),
             Phase::Asked(_) if all_wait => {
                 (fence.phase, fence.is_wanted) = (Phase::Up(now), false);
-                cache.snaps.set_fenced(true);
+                cache.snaps.set_others_wait(true);
                 ops.wake_for(&Need::Fence);
                 return true;
             }
             Phase::Asked(_) => {}
             Phase::Up(since) if now.since(since) < UP_AT_MOST && ops.change_snapshots() => {}
             Phase::Up(since) if now.since(since) >= UP_FOR => {
-                cache.snaps.set_fenced(false);
+                cache.snaps.set_others_wait(false);
                 fence.phase = Phase::Storing(env.journal().last());
             }
             Phase::Up(_) => {}
@@ -132,7 +130,9 @@ impl Rank {
 
     /// A rank waits, or asks whether it has to.
     pub(super) fn fenced(&mut self, from: RankPeer, m: &MdsFenced) {
-        if own(&self.env) != MdsRank(0) {
+        let known = self.migration.ranks.get(&from.rank).map(|status| status.incarnation);
+        if own(&self.env) != MdsRank(0) || known != Some(from.incarnation) {
+            // It repeats that. Until then it waits: rank 0 would not ask it.
             return;
         }
         let fence = &mut self.migration.fence;
@@ -165,12 +165,13 @@ impl Rank {
             self.cache.snaps.set_fenced(true);
             fence.version = self.cache.snaps.version();
         }
-        fence.asked = asked;
+        (fence.asked, fence.is_known) = (asked, true);
         fence.next = self.env.now();
         self.migration.look_at = self.env.now();
     }
 
     /// Takes from clients what lets them change files with several names, and says so when that is done.
+    /// What clients claim after it would be missed: nobody is absent any more then.
     fn wait_in_fence(&mut self) {
         let now = self.env.now();
         if !self.cache.snaps.is_fenced() || now < self.migration.fence.next {
@@ -193,7 +194,7 @@ impl Rank {
     }
 
     /// True once nobody can change a file with several names, and their data are where snapshots find them.
-    /// Walks over all inodes are rare: what the first one found has to become ready before the next.
+    /// Looks at all of them are rare: what the first one found has to become ready before the next.
     fn close_files(&mut self) -> bool {
         if self.migration.fence.is_closed {
             return true;
@@ -204,16 +205,11 @@ impl Rank {
         if !fence.open.is_empty() {
             return false;
         }
-        let is_meant = |ino: &InodeKey, inode: &Inode| ino.is_head() && inode.data.realm == Realm::GLOBAL;
-        let meant = cache.inodes.iter().filter(|(ino, inode)| is_meant(ino, inode)).map(|(ino, _)| *ino);
-        let meant: Vec<InodeKey> = meant.filter(|ino| !cache.is_fixed(*ino)).collect();
+        let meant: Vec<InodeKey> = cache.global.iter().copied().filter(|ino| !cache.is_fixed(*ino)).collect();
         fence.open = meant.iter().copied().filter(|ino| is_open(cache, *ino)).collect();
         fence.is_closed = fence.open.is_empty();
         for ino in meant {
-            if fence.revoked.insert(ino) {
-                let from_all = Revocation { except: None, mask: STRONG };
-                caps.revoke_for(env, cache, sessions, FENCE_OP, (ino, from_all));
-            }
+            caps.eval(env, cache, sessions, ino, None);
             if cache.unstored.contains(ino) {
                 strays.hurry(ino, &cache.inodes[&ino].data);
             }
@@ -231,7 +227,9 @@ impl Rank {
         if from.rank != MdsRank(0) || !self.cache.snaps.is_fenced() || is_late {
             return;
         }
-        match m.version > self.cache.snaps.version() {
+        // The first time it may have changed while it was read.
+        let is_first = !self.migration.fence.is_known && m.version > 0;
+        match is_first || m.version > self.cache.snaps.version() {
             true => {
                 let (version, asked) = (m.version, self.migration.fence.asked);
                 self.read_table(ForTable::Fence { version, asked }, BTreeMap::new());
@@ -244,12 +242,13 @@ impl Rank {
     pub(super) fn leave_fence(&mut self) {
         let Self { env, cache, sessions, caps, migration, .. } = self;
         cache.snaps.set_fenced(false);
+        migration.fence.is_known = true;
         if migration.fence.version != cache.snaps.version() {
             snaps::tell_of_all(env, cache, sessions);
         }
         migration.fence.open.clear();
-        let revoked = std::mem::take(&mut migration.fence.revoked);
-        caps.end_revocations(env, cache, sessions, FENCE_OP, revoked);
+        let waited = cache.global.clone();
+        caps.end_revocations(env, cache, sessions, OpId::FENCE, waited);
         self.partition_changed(false);
     }
 }

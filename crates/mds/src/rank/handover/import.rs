@@ -162,7 +162,9 @@ impl Rank {
         // What settles may stay. Then this would be a root of its own in a subtree of the same rank.
         let may_stay = content.record.prefix.iter().any(|e| hold(e.inode.ino) == Some(Hold::Settling));
         let others_come = self.migration.imports.keys().chain(self.migration.merges.keys()).any(is_near);
-        match around_leaves || may_stay || others_come || self.passes_on() {
+        // Rank 0 would not ask this one to wait, but may change the table of snapshots.
+        let is_unknown = self.cache.snaps.is_fenced() && !self.migration.fence.is_known;
+        match around_leaves || may_stay || others_come || is_unknown || self.passes_on() {
             true => Claim::NotYet,
             false => Claim::New,
         }

@@ -54,6 +54,8 @@ enum Read {
     Look,
     Sessions,
     Snaps,
+    /// The table of snapshots, once more, with what was read so far.
+    SnapsAgain(BTreeMap<Vec<u8>, Vec<u8>>),
     Partition,
     /// The partition, once more.
     PartitionAgain,
@@ -143,7 +145,7 @@ impl Replay {
             replay.read(env, names::base_object(ino), whole.clone(), Read::Base);
         }
         replay.read_sessions(env, Vec::new());
-        replay.read_snaps(env, Vec::new());
+        replay.read_snaps(env, Vec::new(), Read::Snaps);
         replay.read_partition(env, Vec::new(), Read::Partition);
         replay
     }
@@ -185,8 +187,8 @@ impl Replay {
         self.read(env, names::session_table(env.cfg().rank), op, Read::Sessions);
     }
 
-    fn read_snaps(&mut self, env: &mut Env, after: Vec<u8>) {
-        self.read(env, names::snap_table(), ObjOp::OmapList { after, max: SNAPS_PER_READ }, Read::Snaps);
+    fn read_snaps(&mut self, env: &mut Env, after: Vec<u8>, read: Read) {
+        self.read(env, names::snap_table(), ObjOp::OmapList { after, max: SNAPS_PER_READ }, read);
     }
 
     fn read_partition(&mut self, env: &mut Env, after: Vec<u8>, read: Read) {
@@ -273,7 +275,18 @@ impl Replay {
                 if let Some(ObjReply::Omap(entries, more)) = &reply
                     && let (Some(last), true) = (cache.snaps.load(entries)?, *more)
                 {
-                    self.read_snaps(env, last);
+                    self.read_snaps(env, last, Read::Snaps);
+                }
+            }
+            Read::SnapsAgain(known) => {
+                let Some(ObjReply::Omap(entries, more)) = reply else { return Ok(()) };
+                let mut known = known.clone();
+                known.extend(entries);
+                match known.keys().next_back().filter(|_| more).cloned() {
+                    Some(last) => self.read_snaps(env, last, Read::SnapsAgain(known)),
+                    // Its changes are in the journal of rank 0.
+                    None if env.cfg().rank == 0 => cache.snaps.note_stored_version(&known)?,
+                    None => cache.snaps.renew(&known)?,
                 }
             }
             Read::Partition => {
@@ -375,8 +388,9 @@ impl Replay {
         if self.is_at_end && is_due && self.reads.is_empty() {
             if self.mode == Mode::LookDue {
                 self.mode = Mode::LastLook;
-                // It was read when this began to follow.
+                // They were read when this began to follow.
                 self.read_partition(env, Vec::new(), Read::PartitionAgain);
+                self.read_snaps(env, Vec::new(), Read::SnapsAgain(BTreeMap::new()));
             }
             // Until the header is here, nothing else is read.
             let name = names::journal_object(env.cfg().rank, 0);
