@@ -31,6 +31,8 @@ use wire::Errno;
 /// Names that are kept for each inode that is kept: they are smaller, and to know all names of a directory
 /// saves a request for each name that is not in it.
 const NAMES_PER_INODE: usize = 3;
+/// The same of names of which hashes are kept, of 10 bytes or so. It is then not known what they lead to.
+const FORGOTTEN_PER_INODE: usize = 32;
 
 /// The inodes and names that the client knows.
 ///
@@ -88,7 +90,7 @@ impl Cache {
             inodes: Inodes::default(),
             references: References::default(),
             numbers: Numbers::default(),
-            names: Names::default(),
+            names: Names::new(FORGOTTEN_PER_INODE * unused_limit),
             partition: Partition::default(),
             buffer: BufferTotal::new(buffer_limit),
             realms: Realms::default(),
@@ -116,6 +118,11 @@ impl Cache {
     #[cfg(test)]
     pub(crate) fn limit_unused_inodes(&mut self, limit: usize) {
         self.unused_limit = limit;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn forget_at_most(&mut self, names: usize) {
+        self.names.forget_at_most(names);
     }
 
     pub(crate) fn inode(&self, key: InodeKey) -> Option<&Inode> {
@@ -334,11 +341,12 @@ impl Cache {
         self.names.last_known(dir, name)
     }
 
-    /// Forgets a name that may exist: not all names of the directory are known any more.
+    /// Forgets a name that may exist.
     pub(crate) fn forget_name(&mut self, dir: InodeKey, name: &[u8]) {
-        self.names.remove(dir, name);
-        if let Some(parent) = self.inodes.get_mut(&dir) {
-            parent.forget_name();
+        match self.inodes.get_mut(&dir) {
+            Some(parent) if self.names.forget(parent, name) => {}
+            Some(parent) => parent.forget_name(),
+            None => self.names.remove(dir, name),
         }
     }
 

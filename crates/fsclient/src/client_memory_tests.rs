@@ -2,7 +2,7 @@
 //! for them.
 
 use super::names_tests::rig_with_all_names;
-use super::tests::{DIR_CAPS, Rig, answers, asked_mds, released, requests};
+use super::tests::{DIR, DIR_CAPS, Rig, answers, asked_mds, released, requests};
 use super::*;
 use crate::key::InodeKey;
 use maps::MdsRank;
@@ -50,6 +50,33 @@ fn inodes_that_the_kernel_refers_to_are_dropped_when_there_are_too_many() {
     assert!(rig.client.cache.inode(key).is_some_and(|inode| !inode.is_idle()));
     rig.ask(FsRequest::Forget { ino: file(1), count: 1 });
     assert!(rig.client.cache.inode(key).is_none_or(crate::inode::Inode::is_idle));
+}
+
+/// Names that nobody refers to are forgotten with their inodes. Others are known not to exist all the same.
+#[test]
+fn what_was_never_in_a_directory_is_known_after_most_of_its_names_were_forgotten() {
+    let mut rig = rig_with_all_names();
+    rig.client.cache.limit_unused_inodes(10);
+    for n in 0..100 {
+        rig.ask(FsRequest::Forget { ino: 0x200_0000_0000 + n, count: 1 });
+    }
+    assert!(rig.client.cache.len() < 20, "{} inodes", rig.client.cache.len());
+    assert_eq!(asked_mds(&rig.lookup(b"unknown")), []);
+    assert_eq!(asked_mds(&rig.lookup(b"f1")), [MdsOp::LOOKUP], "it may be there");
+    assert_eq!(asked_mds(&rig.ask(FsRequest::Rmdir { parent: 1, name: b"d".to_vec() })), [MdsOp::RMDIR]);
+}
+
+#[test]
+fn when_too_many_names_were_forgotten_each_is_asked_for() {
+    let mut rig = rig_with_all_names();
+    rig.client.cache.forget_at_most(3);
+    for n in 0..3 {
+        rig.client.cache.forget_name(InodeKey::head(DIR), format!("f{n}").as_bytes());
+    }
+    assert_eq!(asked_mds(&rig.lookup(b"unknown")), []);
+    rig.client.cache.forget_name(InodeKey::head(DIR), b"f3");
+    assert_eq!(asked_mds(&rig.lookup(b"unknown")), [MdsOp::LOOKUP]);
+    assert_eq!(asked_mds(&rig.lookup(b"f0")), [MdsOp::LOOKUP]);
 }
 
 #[test]
