@@ -257,6 +257,19 @@ impl Cluster {
         }
     }
 
+    /// Fails if a daemon of a separate cluster has panicked, or met what it calls an error.
+    pub fn check_logs(&self) -> Result<(), String> {
+        let entries = std::fs::read_dir(self.dir().join("log")).expect("the logs are there").flatten();
+        let mut bad = Vec::new();
+        for entry in entries {
+            let (name, text) = (entry.file_name(), std::fs::read_to_string(entry.path()).unwrap_or_default());
+            let lines = text.lines().filter(|line| line.contains("panicked") || line.contains(" ERROR "));
+            bad.extend(lines.take(10).map(|line| format!("{}: {line}", name.display())));
+        }
+        bad.sort();
+        if bad.is_empty() { Ok(()) } else { Err(bad.join("\n")) }
+    }
+
     /// The process id of a daemon of a separate cluster.
     pub fn pid(&self, name: &str) -> i32 {
         let path = self.dir().join("run").join(format!("{name}.pid"));

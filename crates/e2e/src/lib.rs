@@ -16,6 +16,8 @@ pub mod recorded;
 mod run;
 mod small_host;
 mod thrash;
+mod thrash_files;
+mod workload;
 
 pub use cluster::{Cluster, Daemon, Net, Options};
 pub use failover::{FailOver, fail_over};
@@ -24,3 +26,4 @@ pub use mount::{Mount, Program, names};
 pub use run::{Ran, has, nacre, nacre_bin, run};
 pub use small_host::SmallHost;
 pub use thrash::{Done, Plan, thrash};
+pub use thrash_files::{FilesDone, FilesPlan, thrash_files};

@@ -69,7 +69,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Inject faults into a cluster of real processes while clients verify what they write.
+    /// Inject faults into a cluster of real processes while clients verify what they write (`--files`: on
+    /// mounts, while ranks are killed and change in number).
     ///
     /// Its findings are in docs/thrash-log.md.
     Thrash {

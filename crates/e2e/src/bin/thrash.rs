@@ -10,16 +10,27 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "thrash [--minutes N] [--seed S] [--mons N] [--osds N] [--splits] [--flips]
+thrash --files [--minutes N] [--seed S] [--ranks N] [--pause SECONDS]
   NACRE_THRASH_KEEP=DIR keeps the cluster's directory where a run fails";
 
 fn main() -> ExitCode {
     let mut plan = e2e::Plan { time: Duration::from_secs(300), ..e2e::Plan::default() };
+    let (mut files, mut is_of_files) = (e2e::FilesPlan::default(), false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut number = || args.next().and_then(|n| n.parse::<u64>().ok());
         let taken = match arg.as_str() {
-            "--minutes" => number().map(|n| plan.time = Duration::from_secs(n * 60)),
-            "--seed" => number().map(|n| plan.seed = n),
+            "--minutes" => number().map(|n| {
+                plan.time = Duration::from_secs(n * 60);
+                files.time = plan.time;
+            }),
+            "--seed" => number().map(|n| (plan.seed, files.seed) = (n, n)),
+            "--ranks" => number().map(|n| files.ranks = n as u32),
+            "--pause" => number().map(|n| files.pause = Duration::from_secs(n)),
+            "--files" => {
+                is_of_files = true;
+                Some(())
+            }
             "--mons" => number().map(|n| plan.mons = n as u32),
             "--osds" => number().map(|n| plan.osds = n as u32),
             "--splits" | "--flips" => {
@@ -34,9 +45,13 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    match e2e::thrash(plan) {
-        Ok(done) => {
-            println!("{}", done.line());
+    let line = match is_of_files {
+        true => e2e::thrash_files(files).map(|done| done.line()),
+        false => e2e::thrash(plan).map(|done| done.line()),
+    };
+    match line {
+        Ok(line) => {
+            println!("{line}");
             ExitCode::SUCCESS
         }
         Err(why) => {

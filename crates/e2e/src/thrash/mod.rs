@@ -17,7 +17,7 @@ pub use plan::{Done, Plan};
 use crate::cluster::{Cluster, Options};
 use hosts::Hosts;
 use hurt::Hurt;
-use load::{Bench, Writers};
+use load::{Bench, start_writers};
 use rustix::process::Signal;
 use serde_json::Value;
 use state::{POOLS, Thrasher, Wound};
@@ -81,7 +81,7 @@ impl Thrasher {
 
     fn run(&mut self) -> Result<(), String> {
         self.wait_until_clean()?;
-        self.writers = Some(Writers::start(&self.cluster, POOLS[0], self.plan.seed));
+        self.writers = Some(start_writers(&self.cluster, POOLS[0], self.plan.seed));
         while self.began.elapsed() < self.plan.time {
             self.mend_what_is_due()?;
             self.step()?;
@@ -97,7 +97,7 @@ impl Thrasher {
         self.done.benches = self.bench.runs();
         self.wait_until_healthy()?;
         self.check_stores()?;
-        self.check_logs()
+        self.cluster.check_logs()
     }
 
     /// Lets time pass; an error of a client ends the run.
@@ -186,28 +186,6 @@ impl Thrasher {
             }
         }
         Ok(())
-    }
-
-    /// No daemon may have panicked or met what it calls an error.
-    fn check_logs(&self) -> Result<(), String> {
-        let mut bad = String::new();
-        for (name, text) in self.logs() {
-            let lines = text.lines().filter(|l| l.contains("panicked") || l.contains(" ERROR "));
-            for line in lines.take(10) {
-                let _ = writeln!(bad, "{name}: {line}");
-            }
-        }
-        if bad.is_empty() { Ok(()) } else { Err(bad) }
-    }
-
-    fn logs(&self) -> Vec<(String, String)> {
-        let entries = std::fs::read_dir(self.cluster.dir().join("log")).into_iter().flatten().flatten();
-        let mut out: Vec<(String, String)> = entries
-            .map(|e| (e.file_name().to_string_lossy().into_owned(), e.path()))
-            .map(|(name, path)| (name, std::fs::read_to_string(path).unwrap_or_default()))
-            .collect();
-        out.sort();
-        out
     }
 
     /// Starts a daemon on its host.

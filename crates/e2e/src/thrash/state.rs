@@ -2,9 +2,10 @@
 
 use super::hosts::Hosts;
 use super::hurt::Hurt;
-use super::load::{Bench, Writers};
+use super::load::Bench;
 use super::plan::{Done, Plan};
 use crate::cluster::{Cluster, Daemon};
+use crate::workload::Workload;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use stdx::Rng;
@@ -28,7 +29,7 @@ pub(super) struct Thrasher {
     pub(super) cluster: Cluster,
     pub(super) hosts: Option<Hosts>,
     pub(super) wounds: Vec<Wound>,
-    pub(super) writers: Option<Writers>,
+    pub(super) writers: Option<Workload>,
     pub(super) bench: Bench,
     pub(super) done: Done,
 }
