@@ -65,15 +65,17 @@ impl Message for ClientReconnect {
     fn decode_parts(raw: &RawMsg) -> Result<Self, DecodeError> {
         let bytes = raw.data.to_buf();
         let r = &mut Reader::new(&bytes);
-        if raw.version == 3 {
-            // Linux, if all fits into one message: realms without a count or headers.
-            let (caps, mut realms) = (r.get()?, Vec::new());
+        if matches!(raw.version, 2 | 3) {
+            // Linux, if all fits into one message: realms without a count or headers. 2, with claims without
+            // headers too, if it has not heard from the predecessor yet that its session is open.
+            let caps = if raw.version == 3 { r.get()? } else { old_caps(r)? };
+            let mut realms = Vec::new();
             while !r.is_empty() {
                 realms.push(SnapRealmReconnect { ino: r.get()?, seq: r.get()?, parent: r.get()? });
             }
             return Ok(Self { caps, realms, more: false });
         }
-        if raw.version < 3 {
+        if raw.version < 2 {
             return Err(
                 r.error(format!("client_reconnect version {}: clients older than Nautilus", raw.version))
             );
@@ -82,6 +84,26 @@ impl Message for ClientReconnect {
         let more = raw.version >= 5 && r.get()?;
         Ok(Self { caps, realms, more })
     }
+}
+
+/// Claims in the form of version 2.
+fn old_caps(r: &mut Reader) -> Result<BTreeMap<u64, CapReconnect>, DecodeError> {
+    let (count, mut caps) = (r.get::<u32>()?, BTreeMap::new());
+    for _ in 0..count {
+        let ino = r.get()?;
+        let claim = CapReconnect {
+            path: r.get()?,
+            cap_id: r.get()?,
+            wanted: r.get()?,
+            issued: r.get()?,
+            snaprealm: r.get()?,
+            pathbase: r.get()?,
+            flock: r.get()?,
+            snap_follows: SnapId::default(),
+        };
+        caps.insert(ino, claim);
+    }
+    Ok(caps)
 }
 
 impl Sample for ClientReconnect {
@@ -94,21 +116,37 @@ impl Sample for ClientReconnect {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_short_form_of_linux_is_read() {
-        let cap = CapReconnect { cap_id: 7, issued: 0x155, pathbase: 1, ..CapReconnect::default() };
-        let caps = BTreeMap::from([(0x100_0000_0000u64, cap)]);
-        let mut w = Writer::new();
-        w.put(&caps);
-        [1u64, 2, 0].iter().for_each(|n| w.put(n));
-        let raw = RawMsg {
-            kind: ClientReconnect::KIND,
-            version: 3,
-            data: w.into_vec().into(),
-            ..RawMsg::default()
+    /// One claim and one realm in a form of Linux, of which `put` writes the claim's header.
+    fn read_as(version: u16, put: impl FnOnce(&mut Writer, &CapReconnect)) {
+        let cap = CapReconnect {
+            path: b"name".to_vec(),
+            cap_id: 7,
+            issued: 0x155,
+            pathbase: 1,
+            flock: vec![0; 8],
+            ..CapReconnect::default()
         };
+        let mut w = Writer::new();
+        w.put(&1u32);
+        w.put(&0x100_0000_0000u64);
+        put(&mut w, &cap);
+        [1u64, 2, 0].iter().for_each(|n| w.put(n));
+        let data = w.into_vec().into();
+        let raw = RawMsg { kind: ClientReconnect::KIND, version, data, ..RawMsg::default() };
         let m = ClientReconnect::from_raw(&raw).expect("readable");
-        assert_eq!(m.caps, caps);
+        assert_eq!(m.caps, BTreeMap::from([(0x100_0000_0000u64, cap)]));
         assert_eq!(m.realms, vec![SnapRealmReconnect { ino: 1, seq: SnapId(2), parent: 0 }]);
+    }
+
+    #[test]
+    fn the_short_forms_of_linux_are_read() {
+        read_as(3, |w, cap| w.put(cap));
+        read_as(2, |w, cap| {
+            w.put(&cap.path);
+            w.put(&cap.cap_id);
+            w.put(&(cap.wanted, cap.issued));
+            w.put(&(cap.snaprealm, cap.pathbase));
+            w.put(&cap.flock);
+        });
     }
 }

@@ -271,17 +271,20 @@ impl Message for ClientRequest {
 
     fn decode_parts(raw: &RawMsg) -> Result<Self, DecodeError> {
         let r = &mut Reader::new(&raw.front);
-        if raw.version < 4 {
+        if raw.version < 3 {
             return Err(
                 r.error(format!("client_request version {}: clients older than Nautilus", raw.version))
             );
         }
-        let (mut out, num_releases) = Self::decode_head(r)?;
+        // 3: Linux, where its session is not open yet. It repeats what another rank has told it to ask here.
+        let (mut out, num_releases) = Self::decode_head(r, raw.version == 3)?;
         out.path = r.get()?;
         out.path2 = r.get()?;
         out.releases = (0..num_releases).map(|_| r.get()).collect::<Result<_, _>>()?;
         out.stamp = r.get()?;
-        out.gid_list = r.get()?;
+        if raw.version >= 4 {
+            out.gid_list = r.get()?;
+        }
         if raw.version >= 5 {
             out.alternate_name = r.get()?;
         }
@@ -320,10 +323,10 @@ impl ClientRequest {
         }
     }
 
-    /// The head, and the number of releases that it announces.
-    fn decode_head(r: &mut Reader<'_>) -> Result<(Self, u16), DecodeError> {
+    /// The head, which may have no version, and the number of releases that it announces.
+    fn decode_head(r: &mut Reader<'_>, is_old: bool) -> Result<(Self, u16), DecodeError> {
         let start = r.position();
-        let head_version: u16 = r.get()?;
+        let head_version: u16 = if is_old { 1 } else { r.get()? };
         let (oldest_client_tid, mdsmap_epoch, flags) = (r.get()?, r.get()?, r.get()?);
         let (retry, fwd): (u8, u8) = r.get()?;
         let num_releases: u16 = r.get()?;
@@ -387,5 +390,29 @@ impl Sample for ClientRequest {
             fscrypt_file: Sample::sample(rng),
             data: Sample::sample(rng),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_old_form_of_linux_is_read() {
+        let request = ClientRequest {
+            head_version: 1,
+            op: MdsOp::MKDIR,
+            oldest_client_tid: 9,
+            path: FilePath { ino: 1, path: b"d".to_vec() },
+            ..ClientRequest::default()
+        };
+        let mut raw = RawMsg { kind: ClientRequest::KIND, ..RawMsg::default() };
+        request.encode_parts(&mut raw);
+        // Without the head's version, the groups and the long name.
+        let (groups, name) = (4, 4);
+        let end = raw.front.len() - groups - name;
+        raw.front = raw.front[2..end].to_vec();
+        raw.version = 3;
+        assert_eq!(ClientRequest::from_raw(&raw).expect("readable"), request);
     }
 }
