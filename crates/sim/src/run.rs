@@ -413,7 +413,8 @@ impl Scenario {
         }
         if fs && self.locks {
             let rng = Rng::from_seed(self.rng.clone().u64() ^ 3);
-            self.loads.push(Box::new(LockLoad::new(rng, &clients, self.calls, now)));
+            let load = LockLoad::new(rng, &clients, self.calls, now);
+            self.loads.push(Box::new(load.in_directory(self.profile == Profile::Ranks)));
         }
         if fs {
             let (snapshots, limits) = self.trees;

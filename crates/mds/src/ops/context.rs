@@ -221,6 +221,7 @@ impl<'a> Cx<'a> {
                 }
                 _ => return Err(Need::Thaw(root).into()),
             },
+            Auth::Rank(_) if stdx::mutants::is_active("mds_answers_from_copies") => return Ok(()),
             Auth::Rank(rank) => rank,
         };
         match self.here.get() {
@@ -265,6 +266,7 @@ impl<'a> Cx<'a> {
     /// which such a subtree relies.
     pub fn gather_below(&self, dir: InodeKey) -> Result<(), Stop> {
         match self.cache.subtrees.below(dir.ino).next() {
+            Some(_) if stdx::mutants::is_active("mds_works_without_what_is_below") => Ok(()),
             Some((there, _)) => Err(Need::Together { here: self.cache.root_of(dir.ino)?, there }.into()),
             None => Ok(()),
         }

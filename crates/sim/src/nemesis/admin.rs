@@ -65,7 +65,7 @@ pub static SUBTREE_EXPORTED: Fault = Fault {
     also_in: &[],
     inject: |nemesis, _, cluster| {
         let to = nemesis.rng.below(u64::from(cluster.spec.standbys) + 1);
-        let mut paths = ["/x", "/y", "/x/x", "/x/y", "/y/x", "/y/y"];
+        let mut paths = ["/x", "/y", "/x/x", "/x/y", "/y/x", "/y/y", "/locked"];
         nemesis.rng.shuffle(&mut paths);
         // Who does not have it refuses.
         paths.into_iter().find_map(|path| {

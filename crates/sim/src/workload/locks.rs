@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Instant, Rng};
 
-/// The name of the file, which no other load uses.
+/// The name of the file, which no other load uses; or of a directory with it.
 pub const FILE: &str = "locked";
 const THINK: Duration = Duration::from_millis(800);
 /// Who waits is interrupted after this time at the latest: two that wait for flock and for fcntl locks of
@@ -35,6 +35,8 @@ const F_UNLCK: u32 = 2;
 pub struct LockLoad {
     rng: Rng,
     actors: Vec<Actor>,
+    /// The file is in a directory, which may be handed over to another rank.
+    has_directory: bool,
     pending: BTreeMap<RequestId, usize>,
     left: usize,
     finishing: bool,
@@ -47,6 +49,10 @@ pub struct LockLoad {
 struct Actor {
     host: HostId,
     owner: u64,
+    /// The directory of the file, once it is known.
+    dir: Option<u64>,
+    /// That was not found.
+    makes_dir: bool,
     /// The open file: its handle and its inode.
     file: Option<(Fh, u64)>,
     held: BTreeMap<u64, Held>,
@@ -68,6 +74,8 @@ struct Held {
 
 #[derive(Clone, Copy, Debug)]
 enum Doing {
+    LookingUp,
+    Making,
     Opening,
     Locking { cell: u64, exclusive: bool, token: u64, interrupt_at: Option<Instant> },
     Unlocking,
@@ -82,6 +90,7 @@ impl LockLoad {
         Self {
             rng,
             actors: clients.iter().flat_map(owners).collect(),
+            has_directory: false,
             pending: BTreeMap::new(),
             left: calls,
             finishing: false,
@@ -89,6 +98,13 @@ impl LockLoad {
             answered: 0,
             wrong: None,
         }
+    }
+
+    /// The file is in a directory.
+    pub fn in_directory(mut self, has_directory: bool) -> Self {
+        self.has_directory = has_directory;
+        self.actors.iter_mut().for_each(|actor| actor.dir = (!has_directory).then_some(ROOT));
+        self
     }
 
     fn ask(&mut self, world: &mut ClientWorld, actor: usize, doing: Doing, request: FsRequest) {
@@ -105,11 +121,19 @@ impl LockLoad {
                 return;
             }
             let name = FILE.as_bytes().to_vec();
-            let create = FsRequest::Create { parent: ROOT, name, mode: 0o600, flags: O_RDWR_CREAT };
+            let Some(parent) = this.dir else {
+                let (doing, request) = match std::mem::take(&mut this.makes_dir) {
+                    true => (Doing::Making, FsRequest::Mkdir { parent: ROOT, name, mode: 0o700 }),
+                    false => (Doing::LookingUp, FsRequest::Lookup { parent: ROOT, name }),
+                };
+                return self.ask(world, actor, doing, request);
+            };
+            let create = FsRequest::Create { parent, name, mode: 0o600, flags: O_RDWR_CREAT };
             return self.ask(world, actor, Doing::Opening, create);
         };
         if this.has_lost || self.finishing && this.looked == CELLS && this.held.is_empty() {
             this.file = None;
+            this.dir = this.dir.filter(|dir| *dir == ROOT);
             this.held.clear();
             let release = FsRequest::Release { fh, lock_owner: this.owner };
             return self.ask(world, actor, Doing::Closing, release);
@@ -184,8 +208,12 @@ impl LockLoad {
                 this.file = Some((*fh, entry.attr.ino));
                 this.has_lost = false;
             }
+            (Doing::LookingUp, Ok(Answer::Entry(entry))) => this.dir = Some(entry.attr.ino),
+            (Doing::LookingUp, _) => this.makes_dir = true,
             // A limit of the root may forbid the file for good. It is not looked whether the file exists.
-            (Doing::Opening, Err(Errno::EDQUOT)) if self.finishing => this.looked = CELLS,
+            (Doing::Opening | Doing::Making, Err(Errno::EDQUOT)) if self.finishing => this.looked = CELLS,
+            // The directory was made, but that was lost.
+            (Doing::Opening, Err(Errno::ESTALE | Errno::ENOENT)) if this.dir != Some(ROOT) => this.dir = None,
             (Doing::Locking { cell, exclusive, .. }, Ok(_)) => self.grant(actor, cell, exclusive),
             (Doing::Locking { .. }, Err(Errno::EAGAIN | Errno::EINTR | Errno::EDEADLK)) => {}
             // The file was made, but that was lost.
@@ -211,8 +239,18 @@ impl LockLoad {
 
 impl Actor {
     fn new(host: HostId, owner: u64, now: Instant) -> Self {
-        let held = BTreeMap::new();
-        Self { host, owner, file: None, held, doing: None, next_at: now, has_lost: false, looked: 0 }
+        Self {
+            host,
+            owner,
+            dir: Some(ROOT),
+            makes_dir: false,
+            file: None,
+            held: BTreeMap::new(),
+            doing: None,
+            next_at: now,
+            has_lost: false,
+            looked: 0,
+        }
     }
 
     fn name(&self) -> String {
@@ -281,7 +319,8 @@ impl Load for LockLoad {
         self.pending.retain(|_, actor| actors[*actor].host != host);
         for actor in self.actors.iter_mut().filter(|actor| actor.host == host) {
             let looked = actor.looked;
-            *actor = Actor { looked, ..Actor::new(host, actor.owner, now) };
+            let dir = actor.dir.filter(|_| !self.has_directory);
+            *actor = Actor { looked, dir, ..Actor::new(host, actor.owner, now) };
         }
     }
 

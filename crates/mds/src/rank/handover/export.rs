@@ -16,6 +16,7 @@ use node::Level;
 use peer::{FragId, HandedCap, HandedEntry, HandedLocks, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use stdx::mutants::is_active;
 use wire::{Errno, Writer};
 
 /// What an event is called by which snapshots keep the state of a subtree's root before it leaves.
@@ -93,6 +94,7 @@ impl Rank {
     /// After a restart: goes on with what the predecessor was about to hand over.
     pub(in crate::rank) fn resume_migrations(&mut self) {
         let leaving = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Leaving);
+        let leaving = leaving.filter(|_| !is_active("mds_forgets_what_it_hands_over"));
         let leaving: Vec<(Ino, MdsRank)> = leaving.filter_map(|(root, _, r)| Some((root, r?.rank))).collect();
         let now = self.env.now();
         for (root, to) in leaving {
@@ -191,7 +193,8 @@ impl Rank {
         let Self { env, cache, sessions, migration, .. } = self;
         let is_alone = |ino: &InodeKey| {
             let inode = cache.inodes.get(ino).filter(|inode| inode.data.is_dir());
-            inode.is_some_and(|inode| inode.held_by_others(None) & cap::FILE_EXCL != 0)
+            let is_held = inode.is_some_and(|inode| inode.held_by_others(None) & cap::FILE_EXCL != 0);
+            is_held && !is_active("mds_takes_no_directories_back")
         };
         migration.unready.retain(is_alone);
         if !migration.unready.is_empty() {
@@ -278,6 +281,9 @@ impl Rank {
         if unready.is_some() {
             return unready;
         }
+        if is_active("mds_hands_over_what_is_not_stored") {
+            return None;
+        }
         if !is_expired {
             return Some(EXPIRES);
         }
@@ -297,7 +303,9 @@ impl Rank {
         let Some(record) = cache.new_record(root, own(env), export.to) else { return };
         export.step = Step::Record;
         self.write_record(root, Some(&record), Write::Leave);
-        self.cache.subtrees.set_with(root, Hold::Leaving, Some(record));
+        if !is_active("mds_serves_what_it_hands_over") {
+            self.cache.subtrees.set_with(root, Hold::Leaving, Some(record));
+        }
     }
 
     /// The record is stored.
@@ -370,7 +378,7 @@ impl Rank {
             if ino.ino != root && (is_used || inode.data.is_dir()) {
                 m.entries.extend(entry_of(cache, inode));
             }
-            for client in inode.caps.clients() {
+            for client in inode.caps.clients().filter(|_| !is_active("mds_hands_over_no_capabilities")) {
                 let cap = inode.caps.get(client).expect("one of its capabilities");
                 let is_untold = inode.under_way.untold.contains(&client.into());
                 m.caps.push(handed(ino.ino, client, cap, is_untold));
@@ -379,6 +387,9 @@ impl Rank {
                 }
             }
             for (client, [posix, flock]) in cache.locks.of_file(ino) {
+                if is_active("mds_hands_over_no_locks") {
+                    continue;
+                }
                 let mut w = Writer::new();
                 w.put(&posix);
                 w.put(&flock);

@@ -21,6 +21,7 @@ use msgs::{CapPeer, ClientCaps, FileLock, cap_op};
 use node::Level;
 use peer::{HandedCap, MdsAuthority, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::mutants::is_active;
 use wire::{DecodeError, Reader, Writer};
 
 /// The flag of a capability whose sender had the authority.
@@ -249,12 +250,16 @@ impl Rank {
         let Self { env, cache, sessions, caps, .. } = self;
         let Content { record, root: mut inode, sessions: records, entries, locks, .. } = content;
         inode.version += 1;
-        cache.drop_copies();
+        if !is_active("mds_keeps_old_copies") {
+            cache.drop_copies();
+        }
         cache.subtrees.set_with(root, Hold::Arriving, Some(record.clone()));
         cache.put_prefix(&record);
         cache.put_root(inode, &record);
         entries.into_iter().for_each(|(dir, key, dentry)| cache.put_entry((dir, key), dentry));
-        sessions.adopt(env, cache, records, ino_next);
+        if !is_active("mds_takes_no_sessions") {
+            sessions.adopt(env, cache, records, ino_next);
+        }
         let mut taken = Vec::new();
         for handed in &handed {
             let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
@@ -382,7 +387,7 @@ impl Rank {
         }
         let former: BTreeMap<(u64, u64), &HandedCap> =
             import.caps.iter().map(|cap| ((cap.ino, cap.client), cap)).collect();
-        for taken in &import.taken {
+        for taken in import.taken.iter().filter(|_| !is_active("mds_tells_no_client_of_imports")) {
             send_import(env, cache, sessions, import.from, (former[&(taken.ino, taken.client)], taken.id));
         }
         if migration.recalls.remove(&root).is_some() {
