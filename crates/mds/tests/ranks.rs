@@ -7,7 +7,7 @@ use mds::MdsOptions;
 use msgs::{ClientCaps, ClientRequest, cap, cap_op};
 use std::collections::{BTreeMap, BTreeSet};
 use world::World;
-use world::client::{create, getattr, lookup, mkdir, request};
+use world::client::{asynchronous, create, getattr, lookup, mkdir, request};
 use world::pair::ino;
 use world::ranks::{A, Ranks};
 
@@ -304,5 +304,33 @@ fn operations_do_the_same_with_several_ranks_as_with_one() {
                 assert_eq!(r.names(path), Ok(inside), "seed {seed}: {path}");
             }
         }
+    }
+}
+
+/// A client gives a directory that it has alone up only when what it has done in it asynchronously is
+/// answered: what that needs comes to the directory, also from a lower rank.
+#[test]
+fn a_directory_is_removed_where_its_client_has_promised_that() {
+    for seed in 0..10 {
+        let mut r = Ranks::of(seed, 2);
+        let moves = |r: &mut Ranks, from: usize, path: &str, to: usize| {
+            r.export(from, path, to as i32);
+            r.settle();
+            assert_eq!(r.authorities(path), [to]);
+        };
+        r.ok(0, mkdir("d"));
+        moves(&mut r, 0, "/d", 1);
+        r.ok(1, mkdir("d/sub"));
+        moves(&mut r, 1, "/d/sub", 0);
+        let d = ino(&r.ok(1, getattr("d", 0)));
+        let tid = r.with(1, |w| {
+            w.want_alone(A, d);
+            w.clients.get_mut(&A).expect("a").keeps = Some(d);
+            w.start(A, asynchronous(request(msgs::MdsOp::RMDIR, "d/sub")))
+        });
+        assert_ne!(r.held(1)[&d] & cap::FILE_EXCL, 0, "it has the directory alone");
+        r.settle();
+        assert_eq!(r.with(1, |w| w.reply(A, tid)).result, 0, "seed {seed}");
+        assert_ne!(r.held(1)[&d] & cap::FILE_EXCL, 0, "and it has given nothing up");
     }
 }

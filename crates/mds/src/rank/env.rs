@@ -55,6 +55,9 @@ pub(super) enum Due {
         here: Ino,
         /// Root of the other.
         there: Ino,
+        /// The client has told its caller that the operation succeeds. Until it is answered it gives its
+        /// directory in the first one not up, so that this one can't leave.
+        is_promised: bool,
     },
     /// An inode is not found: other ranks may have it in their journals.
     Seek(Ino),

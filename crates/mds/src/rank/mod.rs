@@ -328,7 +328,7 @@ impl Rank {
                 self.client_replay.ended(env, cache, sessions, client, (tid, errno));
             }
             Due::HeldElsewhere(ino) => self.pass_on(ino),
-            Due::Together { here, there } => self.bring_together(here, there),
+            Due::Together { here, there, is_promised } => self.bring_together(here, there, is_promised),
             Due::Seek(ino) => self.seek(ino),
             Due::Fence => self.want_fence(),
             Due::Used(ino, weight) => self.balance.popularity.note(cache, ino, weight),

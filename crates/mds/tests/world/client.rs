@@ -63,6 +63,8 @@ pub struct Client {
     pub flushing: BTreeMap<u64, ClientCaps>,
     /// Gives nothing back.
     pub stubborn: bool,
+    /// An inode of which it gives nothing back.
+    pub keeps: Option<u64>,
     /// What a stubborn one was to give up.
     pub unconfirmed: std::collections::BTreeSet<u64>,
     /// Says that it is Linux's.
@@ -281,10 +283,11 @@ impl Client {
                     h.size = m.file().size;
                 }
                 assert_eq!(m.op == cap_op::REVOKE, revoked != 0, "a revocation takes something");
-                if revoked != 0 && self.stubborn {
+                let keeps = self.stubborn || self.keeps == Some(m.ino);
+                if revoked != 0 && keeps {
                     self.unconfirmed.insert(m.ino);
                 }
-                if revoked == 0 || self.stubborn {
+                if revoked == 0 || keeps {
                     return Vec::new();
                 }
                 self.revokes_seen += 1;

@@ -33,7 +33,7 @@ impl Rank {
         let Some(step) = self.migration.stopping.filter(|_| is_idle) else { return };
         let mut left = self.subtrees_left().peekable();
         if left.peek().is_some() && !stdx::mutants::is_active("mds_stops_with_what_it_has") {
-            let next = left.find(|root| !self.migration.stay.contains_key(root));
+            let next = left.find(|root| !self.migration.stays(*root, self.env.now()));
             drop(left);
             self.migration.stopping = Some(Stopping::HandOver);
             return next.into_iter().for_each(|root| self.leave(root));

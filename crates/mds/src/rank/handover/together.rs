@@ -22,8 +22,9 @@ const MOST_LOADED: usize = 16;
 
 impl Rank {
     /// An operation needs two subtrees under one authority. Of two ranks the lower one gets both, so that two
-    /// that need the same do not take them from one another without end.
-    pub(in crate::rank) fn bring_together(&mut self, here: Ino, there: Ino) {
+    /// that need the same do not take them from one another without end. Where the first can't leave because
+    /// of a promise, the other comes.
+    pub(in crate::rank) fn bring_together(&mut self, here: Ino, there: Ino, is_promised: bool) {
         let holder = match self.cache.subtrees.hold(there) {
             Some(Hold::Own) => return self.start_merge(there),
             Some(Hold::Foreign(rank)) => rank,
@@ -33,7 +34,7 @@ impl Rank {
         let own = own(&self.env);
         // Each rank needs its own directory of strays, which another may have since it stopped, or needed it.
         let is_ours = own < holder && self.migration.stopping.is_none();
-        let is_ours = is_ours || there == self.own_strays();
+        let is_ours = is_ours || is_promised || there == self.own_strays();
         if !is_ours {
             // If it can't be now, the operation asks again when something has changed.
             if let Err(why) = self.start_export(here, holder)
@@ -99,7 +100,7 @@ impl Rank {
             Ok(Auth::Here) => {}
             Ok(Auth::Rank(_)) => {
                 if let Ok(around) = self.cache.root_of(dir) {
-                    self.bring_together(root, around);
+                    self.bring_together(root, around, false);
                 }
                 return;
             }

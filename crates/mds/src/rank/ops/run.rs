@@ -84,8 +84,9 @@ impl Ops {
             }
             Err(Stop::Need(needs)) => {
                 note_lock_wait(cache, &op, &needs);
+                let is_promised = ops::is_async(&op.request);
                 let (id, wants) = self.wait(op, needs);
-                fetch(env, cache, sessions, caps, id, wants);
+                fetch(env, cache, sessions, caps, (id, is_promised), wants);
             }
         }
         true
@@ -274,7 +275,7 @@ fn fetch(
     cache: &mut Cache,
     sessions: &mut Sessions,
     caps: &mut Caps,
-    id: OpId,
+    (id, is_promised): (OpId, bool),
     needs: Vec<Need>,
 ) {
     for need in needs {
@@ -289,7 +290,7 @@ fn fetch(
             Need::Remote(_) => unreachable!("such a request is forwarded"),
             // Each change of the partition wakes them.
             Need::Thaw(_) => {}
-            Need::Together { here, there } => env.due(Due::Together { here, there }),
+            Need::Together { here, there } => env.due(Due::Together { here, there, is_promised }),
             Need::Fence => env.due(Due::Fence),
             Need::Sought(ino) => env.due(Due::Seek(ino.ino)),
             Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) => {
