@@ -541,7 +541,13 @@ fn a_directory_is_removed_before_the_removals_in_it_are_answered() {
         |out: &Outs| cap_messages(out).iter().filter(|m| m.ino == FIRST).all(|m| m.caps.has(cap::DIR_ASYNC));
     let revoke = ClientCaps { op: cap_op::REVOKE, ino: FIRST, cap_id: 78, seq: 2, ..Default::default() };
     let revoke = ClientCaps { caps: Caps(DIR_CAPS), mode: S_IFDIR | 0o750, ..revoke };
-    assert!(keeps(&rig.mds_says(0, revoke)), "others may not make names there");
+    assert!(keeps(&rig.mds_says(0, revoke.clone())), "others may not make names there");
+    // For the removal its MDS needs `Ls`, and may have given it back with what crossed the request.
+    let caps = Caps(DIR_CAPS & !cap::LINK_SHARED);
+    let out = rig.mds_says(0, ClientCaps { caps, seq: 3, ..revoke });
+    let told = cap_messages(&out).into_iter().find(|m| m.ino == FIRST).expect("it is given up at once");
+    assert_eq!((told.seq, told.caps.0 & cap::LINK_SHARED), (3, 0));
+    assert!(told.caps.has(cap::DIR_ASYNC));
     let done = |op| ClientReply { op, safe: true, ..ClientReply::default() };
     let out = rig.mds_says(unlinked, done(MdsOp::UNLINK));
     assert!(keeps(&out), "nor before the directory is gone");

@@ -136,6 +136,8 @@ pub(crate) struct Capability {
 pub(crate) struct Due {
     pub(super) wanted: Caps,
     pub(super) gives_back: bool,
+    /// Revoked bits that are not given back yet.
+    pub(super) keeps: Caps,
     pub(super) flushes: Caps,
     pub(super) asks_size: bool,
 }
@@ -151,6 +153,8 @@ pub(super) struct Needs {
     pub(super) hurries: bool,
     /// Somebody waits for the flush, or nobody writes any more.
     pub(super) flush: bool,
+    /// The inode's last name was removed, as far as its caller knows.
+    pub(super) is_removed: bool,
 }
 
 impl Capability {
@@ -442,9 +446,15 @@ impl Capability {
         let ready = if may_follow { self.dirty.0 } else { self.dirty.0 & cap::AUTH_EXCL };
         let flushes = if revoked || may_follow && needs.flush { ready } else { 0 };
         let unflushed = self.dirty.0 & !flushes;
-        // A revocation is confirmed as a whole.
-        let gives_back = (revoked || cap.owes_answer)
-            && cap.implemented.0 & (needs.in_use.0 | unflushed) & !cap.issued.0 == 0;
+        // A revocation is confirmed as a whole. But the MDS may need `Ls` to carry out the removal for which
+        // the rest waits.
+        let taken = cap.implemented.0 & !cap.issued.0;
+        let keeps = match taken & (needs.in_use.0 | unflushed) {
+            0 => 0,
+            _ if needs.is_removed => taken & !cap::LINK_SHARED,
+            _ => taken,
+        };
+        let gives_back = (revoked || cap.owes_answer) && (keeps == 0 || keeps != taken);
         let asks = wanted != Caps::NONE && wanted.0 & !cap.wanted.0 != 0;
         let wants_less =
             wanted == Caps::NONE && cap.wanted.has_any(cap::ANY_FILE_WR | cap::FILE_RD | cap::FILE_CACHE);
@@ -457,6 +467,7 @@ impl Capability {
         (gives_back || asks || wants_less || flushes != 0 || asks_size).then_some(Due {
             wanted,
             gives_back,
+            keeps: Caps(keeps),
             flushes: Caps(flushes),
             asks_size,
         })
@@ -466,7 +477,7 @@ impl Capability {
     pub(super) fn sent(&mut self, due: &Due) -> ClientCaps {
         let cap = self.cap.as_mut().expect("a message is due only about a capability");
         if due.gives_back {
-            cap.implemented = cap.issued;
+            cap.implemented = cap.issued | due.keeps;
             cap.owes_answer = false;
         }
         cap.wanted = due.wanted;

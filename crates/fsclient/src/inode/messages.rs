@@ -251,6 +251,7 @@ impl Inode {
             clean: self.data.dirty().is_empty(),
             hurries: (self.is_synced_by_caller() || is_leaving) && self.data.dirty().waiting_bytes() == 0,
             flush: self.data.is_sync_wanted() || is_leaving || !self.usage.access().writes,
+            is_removed: self.promised.is_unlinked(),
         };
         let revoked = self.caps.is_revoked();
         let due = self.caps.due(needs)?;
