@@ -111,7 +111,7 @@ impl Rank {
         let is_settled = offer.below.is_some() && offer.below == self.settled_below(root);
         let claim = self.claim_on(root, from, &content, record);
         let missing = match claim {
-            Claim::New => self.cache.missing_above(&content.record).into_iter().collect(),
+            Claim::New => self.missing_around(root, &content.record),
             Claim::Older(_) => self.missing_of(&offer.message.caps),
             Claim::Gone | Claim::NotYet => BTreeSet::new(),
         };
@@ -133,6 +133,14 @@ impl Rank {
             // can't be read.
             Claim::New | Claim::NotYet => {}
         }
+    }
+
+    /// What is not cached of the directories above a subtree that comes, and of the roots of this rank's own
+    /// below it, which become part of it.
+    fn missing_around(&self, root: Ino, record: &SubtreeRecord) -> BTreeSet<InodeKey> {
+        let own = self.cache.subtrees.below(root).filter(|(_, hold)| *hold == Hold::Own);
+        let own = own.map(|(other, _)| other.head()).filter(|ino| self.cache.inode(*ino).is_err());
+        self.cache.missing_above(record).into_iter().chain(own).collect()
     }
 
     /// The inodes of capabilities that are not cached. The others stay while these are loaded.
