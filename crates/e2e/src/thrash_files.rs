@@ -132,7 +132,7 @@ impl Thrasher {
     }
 
     fn start_workers(&self) -> Workload {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/thrash_files/checked_files.py");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/workloads/checked_files.py");
         let mut command = self.cluster.command("python3");
         command.arg(source).args([self.plan.seed.to_string(), self.plan.ranks.to_string()]);
         command.args(self.mounts.iter().map(Mount::point));

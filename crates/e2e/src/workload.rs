@@ -57,7 +57,9 @@ pub(crate) struct Workload {
 
 impl Workload {
     /// Starts it.
-    pub fn start(command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
+        // The programs import one of the source tree.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         Self { program: Piped::start(command), waits_ms: 0, operations: 0 }
     }
 

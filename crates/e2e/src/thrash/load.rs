@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Starts writers of known content on a pool.
 pub(super) fn start_writers(cluster: &Cluster, pool: &str, seed: u64) -> Workload {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/thrash/checked_writes.py");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/workloads/checked_writes.py");
     let mut command = cluster.command("python3");
     command.arg(source).arg(cluster.conf()).args([pool, &seed.to_string()]);
     Workload::start(command)

@@ -3,25 +3,19 @@ mount and read it through all.
 
     checked_files.py SEED RANKS MOUNT [MOUNT]...
 
-Prints `ready`, then a line a second: operations so far and the time that the one under way longest has taken, in milliseconds. Meanwhile
-directories are pinned to ranks 0 to RANKS - 1 at random, and set free. With the first line on its standard input it ends: every
-directory is compared through every mount, every snapshot with what it is of, and a line of JSON says what was done. Any error, and
-anything that differs, is told on standard error and ends it with 1.
+Meanwhile directories are pinned to ranks 0 to RANKS - 1 at random, and set free. It ends as `driver.py` says: every directory is
+compared through every mount, and every snapshot with what it is of.
 """
 import errno
-import json
 import os
 import random
 import sys
-import threading
 import time
+
+from driver import Worker, Wrong, drive
 
 WORKERS, DEPTH, SNAPS, NAMES = 6, 5, 3, "abcdefghijklmnop"
 SIZES = (1, 100, 5000, 70000)
-
-
-class Wrong(Exception):
-    pass
 
 
 def join(directory, name):
@@ -32,13 +26,13 @@ def is_below(path, directory):
     return not directory or path.startswith(directory + "/")
 
 
-class Worker:
+class Files(Worker):
     def __init__(self, number, seed, mounts):
+        super().__init__()
         self.rng, self.number, self.mounts = random.Random(f"{seed}.{number}"), number, mounts
         self.mount, self.top = mounts[number % len(mounts)], f"w{number}"
         self.files, self.dirs, self.snaps, self.taken = {}, {""}, {}, 0
-        self.done, self.longest, self.checked, self.stale = 0, 0.0, 0, 0
-        self.error, self.began, self.what = None, None, ""
+        self.stale, self.what = 0, ""
         os.mkdir(self.at(""))
 
     def at(self, path, mount=None):
@@ -203,19 +197,8 @@ class Worker:
         kinds = (self.write, self.append, self.read, self.mkdir, self.unlink, self.rmdir, self.rename, self.list, self.snap)
         self.rng.choices(kinds, (30, 8, 12, 10, 12, 4, 12, 5, 3))[0]()
 
-    def run(self, stop):
-        try:
-            while not stop.is_set():
-                self.began = time.monotonic()
-                self.step()
-                self.longest = max(self.longest, time.monotonic() - self.began)
-                self.done += 1
-            self.began = time.monotonic()
-            self.verify_all()
-        except Exception as error:
-            self.error = f"worker {self.number} on {self.mount}, {self.done} operations, {self.what}: {error!r}"
-        finally:
-            self.began = None
+    def __str__(self):
+        return f"worker {self.number} on {self.mount}, {self.what},"
 
 
 class Pins:
@@ -239,31 +222,13 @@ class Pins:
 
 def main():
     seed, ranks, mounts = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-    workers = [Worker(n, seed, mounts) for n in range(WORKERS)]
-    pins, stop, began = Pins(workers, seed, ranks), threading.Event(), time.monotonic()
-    threads = [threading.Thread(target=w.run, args=(stop,), daemon=True) for w in [*workers, pins]]
-    for t in threads:
-        t.start()
-    threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
-    print("ready", flush=True)
-    while any(t.is_alive() for t in threads):
-        for t in threads:
-            t.join(1.0 / len(threads))
-        errors = [w.error for w in workers if w.error]
-        if errors:
-            print("\n".join(errors), file=sys.stderr, flush=True)
-            sys.exit(1)
-        waits = [time.monotonic() - b for b in (w.began for w in workers) if b]
-        print(sum(w.done for w in workers), round(max(waits, default=0) * 1000), flush=True)
-    print(json.dumps({
-        "operations": sum(w.done for w in workers),
-        "verified": sum(w.checked for w in workers),
-        "longest_ms": round(max(w.longest for w in workers) * 1000),
+    workers = [Files(n, seed, mounts) for n in range(WORKERS)]
+    pins = Pins(workers, seed, ranks)
+    drive(workers, [pins], lambda: {
         "snapshots": sum(w.taken for w in workers),
         "stale": sum(w.stale for w in workers),
         "pins": pins.done,
-        "seconds": round(time.monotonic() - began),
-    }), flush=True)
+    })
 
 
 main()

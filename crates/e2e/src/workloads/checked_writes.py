@@ -2,17 +2,14 @@
 
     checked_writes.py CONF POOL SEED [WRITERS]
 
-Prints `ready`, then a line a second: operations so far and the longest of them in milliseconds. With the first line on its
-standard input it ends: every object, in every state that a snapshot keeps, is compared with what was written, and a line of JSON says
-what was done. Any error that librados gives, and any content that differs, is told on standard error and ends it with 1.
+It ends as `driver.py` says: every object is compared with what was written, in every state that a snapshot keeps.
 """
 import ctypes as C
 import errno
-import json
 import random
 import sys
-import threading
-import time
+
+from driver import Worker, Wrong, drive
 
 L = C.CDLL("librados.so.2")
 for name in ("rados_create_write_op", "rados_create_read_op"):
@@ -20,10 +17,6 @@ for name in ("rados_create_write_op", "rados_create_read_op"):
 u64, size_t, ptr = C.c_uint64, C.c_size_t, C.c_void_p
 OBJECTS, LARGEST, SNAPS = 24, 384 << 10, 2
 HEAD = (1 << 64) - 2
-
-
-class Wrong(Exception):
-    pass
 
 
 def check(what, result, wanted=0):
@@ -46,13 +39,12 @@ class State:
         return new
 
 
-class Writer:
+class Writer(Worker):
     def __init__(self, cluster, pool, number, seed):
+        super().__init__()
         self.io, self.rng, self.number = ptr(), random.Random(f"{seed}.{number}"), number
         check("pool", L.rados_ioctx_create(cluster, pool, C.byref(self.io)))
         self.now, self.snaps = {f"w{number}-{i}": State() for i in range(OBJECTS)}, []
-        self.done, self.longest, self.error, self.began = 0, 0.0, None, None
-        self.checked = 0
 
     # What changes objects.
 
@@ -210,18 +202,8 @@ class Writer:
             change = self.rng.choices(kinds, (25, 15, 12, 6, 6, 6, 15, 8))[0]
             self.now[o] = change(o, self.now[o])
 
-    def run(self, stop):
-        try:
-            while not stop.is_set():
-                self.began = time.monotonic()
-                self.step()
-                self.longest = max(self.longest, time.monotonic() - self.began)
-                self.done += 1
-            self.verify_all()
-        except Exception as error:
-            self.error = f"writer {self.number} after {self.done} operations, {time.monotonic() - self.began:.1f} s: {error}"
-        finally:
-            self.began = None
+    def __str__(self):
+        return f"writer {self.number}"
 
 
 def connect(conf):
@@ -236,27 +218,7 @@ def main():
     conf, pool, seed = sys.argv[1:4]
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 6
     writers = [Writer(connect(conf), pool.encode(), n, seed) for n in range(count)]
-    stop, began = threading.Event(), time.monotonic()
-    threads = [threading.Thread(target=w.run, args=(stop,), daemon=True) for w in writers]
-    for t in threads:
-        t.start()
-    threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
-    print("ready", flush=True)
-    while any(t.is_alive() for t in threads):
-        for t in threads:
-            t.join(1.0 / len(threads))
-        errors = [w.error for w in writers if w.error]
-        if errors:
-            print("\n".join(errors), file=sys.stderr, flush=True)
-            sys.exit(1)
-        waits = [time.monotonic() - b for b in (w.began for w in writers) if b]
-        print(sum(w.done for w in writers), round(max(waits, default=0) * 1000), flush=True)
-    print(json.dumps({
-        "operations": sum(w.done for w in writers),
-        "verified": sum(w.checked for w in writers),
-        "longest_ms": round(max(w.longest for w in writers) * 1000),
-        "seconds": round(time.monotonic() - began),
-    }), flush=True)
+    drive(writers)
 
 
 main()
