@@ -175,7 +175,7 @@ impl Thrasher {
 
     fn set_ranks(&self, ranks: u32) {
         let ranks = ranks.to_string();
-        let set = ["fs", "set", "cephfs", "max_mds", &ranks, "--yes-i-really-mean-it"];
+        let set = ["fs", "set", "cephfs", "max_mds", &ranks];
         self.cluster.client("ceph", &set).ok();
     }
 

@@ -259,7 +259,7 @@ impl MdsMap {
     pub const MAX_MDS_AUTO: u32 = 1 << 31;
     /// Flags of a new file system: snapshots, the former flag of several ranks, and what balances them. That
     /// is off in Ceph.
-    pub const FLAGS_DEFAULT: u32 = Self::ALLOW_SNAPS | 1 << 4 | Self::BALANCE_AUTOMATE;
+    pub const FLAGS_DEFAULT: u32 = Self::ALLOW_SNAPS | 1 << 4 | Self::BALANCE_AUTOMATE | Self::MAX_MDS_AUTO;
 
     /// The MDS that holds `rank`.
     pub fn holder(&self, rank: MdsRank) -> Option<&MdsInfo> {

@@ -142,7 +142,7 @@ fn mistakes_are_told_in_one_sentence() {
         (r#"{"prefix":"osd pool set","pool":"data","var":"size","val":"1"}"#, -1, "--yes-i-really-mean-it"),
         (r#"{"prefix":"osd pool rm","pool":"data"}"#, -1, "name twice"),
         (r#"{"prefix":"fs new","fs_name":"b","metadata":"meta","data":"data"}"#, -22, "already in use"),
-        (r#"{"prefix":"fs set","fs_name":"cephfs","var":"max_mds","val":"2"}"#, -1, "hardly tested"),
+        (r#"{"prefix":"fs set","fs_name":"cephfs","var":"max_mds","val":"0"}"#, -22, "at least one"),
         (r#"{"prefix":"auth get-or-create","entity":"client.t","caps":["mon","alow r"]}"#, -22, "alow r"),
         (r#"{"prefix":"auth get-or-create","entity":"client.t","caps":["mon"]}"#, -22, "pairs"),
         (r#"{"prefix":"auth get-or-create","entity":"t"}"#, -22, "TYPE.ID"),

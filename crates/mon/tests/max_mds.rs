@@ -63,7 +63,7 @@ impl Servers {
 
 fn set(rig: &mut Rig, ranks: &str) {
     let set = serde_json::json!({
-        "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": ranks, "yes_i_really_mean_it": true,
+        "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": ranks,
     });
     rig.ok(&set.to_string());
 }

@@ -224,7 +224,7 @@ fn each_rank_names_the_others_as_those_that_it_may_hand_something_over_to() {
     for (name, gid) in [("b", 7002), ("c", 7003)] {
         rig.boot_mds(name, gid);
     }
-    rig.ok(r#"{"prefix":"fs set","fs_name":"cephfs","var":"max_mds","val":"3","yes_i_really_mean_it":true}"#);
+    rig.ok(r#"{"prefix":"fs set","fs_name":"cephfs","var":"max_mds","val":"3"}"#);
     assert_eq!(targets(&mut rig), [[1, 2], [0, 2], [0, 1]].map(|others| serde_json::json!(others)));
 }
 
@@ -235,7 +235,6 @@ fn ranks_beyond_max_mds_stop_one_after_the_other_and_start_again() {
     let set = |rig: &mut Rig, most: u32| {
         let json = serde_json::json!({
             "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": most.to_string(),
-            "yes_i_really_mean_it": true,
         });
         rig.ok(&json.to_string());
     };

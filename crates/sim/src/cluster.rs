@@ -39,10 +39,7 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType, Errno, Uuid};
 pub const SNAPSHOTS: &str = "snaps";
 /// The command that sets the number of ranks, or `auto`.
 pub(crate) fn max_mds(most: &str) -> Value {
-    json!({
-        "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": most,
-        "yes_i_really_mean_it": true,
-    })
+    json!({"prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": most})
 }
 
 /// The longest time until a cluster's pools exist, in simulated time.

@@ -71,6 +71,9 @@ pub(crate) struct Daemons {
     loops: Vec<EventLoop>,
     notices: Sender<Notice>,
     next_loop: usize,
+    /// Threads of metadata servers, each with its own: how busy it is says whether there should be more ranks
+    /// (ADR 0022).
+    mds_loops: BTreeMap<EntityName, EventLoop>,
     /// The managers beside metadata servers. They go on when their server begins anew.
     managers: BTreeMap<EntityName, Handle<mgr::Request, mgr::Notice>>,
 }
@@ -94,15 +97,22 @@ impl Daemons {
             loops: loops.context("cannot start threads")?,
             notices,
             next_loop: 0,
+            mds_loops: BTreeMap::new(),
             managers: BTreeMap::new(),
         })
     }
 
     /// Starts a daemon.
     pub(crate) fn start(&mut self, daemon: &Daemon) -> Result<Handle<Never, Never>> {
-        let at = self.next_loop % self.loops.len();
-        self.next_loop += 1;
-        let (event_loop, notices) = (&self.loops[at], self.notices.clone());
+        if daemon.name.ty == EntityType::MDS && !self.mds_loops.contains_key(&daemon.name) {
+            let own = EventLoop::start(&daemon.name.to_string()).context("cannot start a thread")?;
+            self.mds_loops.insert(daemon.name.clone(), own);
+        }
+        let event_loop = self.mds_loops.get(&daemon.name).unwrap_or_else(|| {
+            self.next_loop += 1;
+            &self.loops[self.next_loop % self.loops.len()]
+        });
+        let notices = self.notices.clone();
         // Each daemon has threads of its own: a device that hangs holds only these.
         let pool = DiskPool::new(DISK_THREADS);
         match daemon.name.ty {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use auth::{Key, Keyring, KeyringEntry};
 use decl::Conf;
 use std::net::{IpAddr, SocketAddr};
+use std::thread::available_parallelism;
 use wire::{EntityName, EntityType, Uuid};
 
 /// The options of `nacre dev`; `None` if an option was not given.
@@ -44,8 +45,8 @@ pub(crate) struct Cluster {
 }
 
 const DEFAULT_OSDS: u32 = 3;
-/// One serves, one stands by.
-const DEFAULT_MDS: u32 = 2;
+/// The most metadata servers of a new cluster that was not told a number.
+const MOST_MDS: usize = 9;
 const DEFAULT_PORT: u16 = 3300;
 
 /// Opens the cluster in `layout`, or makes one. An existing cluster keeps its address, port, authentication
@@ -109,12 +110,19 @@ fn osds(layout: &Layout, wanted: &Wanted) -> Result<Vec<u32>> {
     Ok(osds)
 }
 
+/// One that serves, one that stands by, and one more for each further core: they become active when the load
+/// asks for it (`max_mds auto`).
+pub(super) fn default_mds() -> usize {
+    let cores = available_parallelism().map_or(1, usize::from);
+    (cores + 1).min(MOST_MDS)
+}
+
 /// The number of metadata servers that there are to be. They store nothing, so some may be left out or added.
 fn metadata_servers(layout: &Layout, wanted: &Wanted, is_new: bool) -> usize {
     let found = ('a'..='z').take_while(|id| layout.daemon(&format!("mds.{id}")).is_dir()).count();
     match wanted.mds {
         Some(count) => count as usize,
-        None if is_new => DEFAULT_MDS as usize,
+        None if is_new => default_mds(),
         None => found.max(1),
     }
 }

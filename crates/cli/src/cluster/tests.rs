@@ -1,5 +1,6 @@
 //! A cluster's files in a temporary directory.
 
+use super::setup::default_mds;
 use super::{Layout, Wanted, open_or_create};
 use client::Options;
 use std::os::unix::fs::PermissionsExt;
@@ -51,14 +52,14 @@ fn what_contradicts_the_cluster_is_refused_with_what_it_is() {
 }
 
 #[test]
-fn a_new_cluster_has_a_standby_and_metadata_servers_may_be_left_out_and_added() {
+fn a_new_cluster_has_servers_for_its_cores_and_some_may_be_left_out_and_added() {
     let (_dir, layout) = layout();
     let count = |wanted: Wanted| open_or_create(&layout, &wanted).expect("opens").mds;
-    assert_eq!(count(NOTHING), 2);
+    assert_eq!(count(NOTHING), default_mds());
     assert_eq!(count(Wanted { mds: Some(1), ..NOTHING }), 1);
-    assert_eq!(count(NOTHING), 2, "it continues with those that it has");
-    assert_eq!(count(Wanted { mds: Some(3), ..NOTHING }), 3);
-    assert_eq!(count(NOTHING), 3);
+    assert_eq!(count(NOTHING), default_mds(), "it continues with those that it has");
+    assert_eq!(count(Wanted { mds: Some(12), ..NOTHING }), 12);
+    assert_eq!(count(NOTHING), 12);
 }
 
 #[test]

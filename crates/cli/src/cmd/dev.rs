@@ -32,7 +32,8 @@ pub(crate) struct DevArgs {
     /// Number of monitors [default: 1, or as many as there are].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
     mons: Option<u32>,
-    /// Number of metadata servers; one serves, the others stand by [default: 2, or as many as there are].
+    /// Number of metadata servers; as many serve as the load asks for, the rest stands by [default: one more
+    /// than there are cores, at most 9; or as many as there are].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
     mds: Option<u32>,
     /// The address that all daemons listen on [default: 127.0.0.1].

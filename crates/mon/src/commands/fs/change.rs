@@ -159,19 +159,11 @@ pub fn fail(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
 /// The ranks that a file system may have.
 const MAX_RANKS: u64 = 256;
 
-fn max_mds(most: u64, is_sure: bool) -> Result<i32, Failure> {
+fn max_mds(most: u64) -> Result<i32, Failure> {
     match most {
         0 => invalid("You must specify at least one MDS"),
-        1 => Ok(1),
         n if n > MAX_RANKS => invalid(format!("may not have more than {MAX_RANKS} MDS ranks")),
-        n if is_sure => Ok(n as i32),
-        n => {
-            let text = format!(
-                "max_mds {n}: several active metadata servers are new and hardly tested; on a file system that \
-                 may be lost, add --yes-i-really-mean-it"
-            );
-            Err(Failure::new(Errno::EPERM, text))
-        }
+        n => Ok(n as i32),
     }
 }
 
@@ -187,7 +179,7 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     match var {
         "max_mds" if val.trim() == "auto" => set_flag(edit, id, MdsMap::MAX_MDS_AUTO, true),
         "max_mds" => {
-            let most = max_mds(number()?, args.flag("yes_i_really_mean_it"))?;
+            let most = max_mds(number()?)?;
             set_flag(edit, id, MdsMap::MAX_MDS_AUTO, false);
             edit.filesystem(id).max_mds = most;
             mds_ranks::stop_surplus(edit, id);
