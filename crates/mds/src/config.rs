@@ -76,6 +76,8 @@ pub struct MdsOptions {
     /// Time for which the journal gathers events that nobody waits for. A crash of the server loses none of
     /// them as long as the clients live, since they repeat their requests.
     pub journal_delay: Duration,
+    /// Inodes of a subtree about which something is sent at once when it moves to another rank.
+    pub handover_part: usize,
 }
 
 /// The least memory for the cache: an operation needs a few entries at once.
@@ -103,6 +105,7 @@ impl MdsOptions {
                 .map_or(default.balance_interval, Duration::from_secs),
             balance_least: number("mds_bal_min_start").unwrap_or(default.balance_least),
             journal_delay: default.journal_delay,
+            handover_part: default.handover_part,
         }
     }
 
@@ -128,6 +131,7 @@ impl Default for MdsOptions {
             balance_interval: Duration::from_secs(5),
             balance_least: 100,
             journal_delay: Duration::from_millis(20),
+            handover_part: 500,
         }
     }
 }

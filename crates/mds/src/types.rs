@@ -184,6 +184,8 @@ pub enum Need {
     Remote(MdsRank),
     /// The subtree of this root must have been handed over.
     Thaw(Ino),
+    /// Clients must know that what they hold of an inode has come to this rank.
+    Announced(InodeKey),
     /// The operation needs all of two subtrees, of which this rank has one: they must be together.
     Together {
         /// The root of the one that this rank has.

@@ -4,7 +4,7 @@ mod world;
 
 use maps::MdsRank;
 use mds::MdsOptions;
-use msgs::{ClientCaps, ClientRequest, cap, cap_op};
+use msgs::{ClientCaps, ClientRequest, MdsOp, cap, cap_op};
 use std::collections::{BTreeMap, BTreeSet};
 use world::World;
 use world::client::{asynchronous, create, getattr, lookup, mkdir, request};
@@ -69,6 +69,63 @@ fn a_subtree_that_comes_back_is_part_of_the_one_around_it() {
     assert!(!r.worlds.iter().any(left), "nor is its root stored alone");
 }
 
+fn rename(from: &str, to: &str) -> ClientRequest {
+    ClientRequest { path2: world::client::at_root(from), ..request(MdsOp::RENAME, to) }
+}
+
+/// Files that change, come and go while others go ahead are handed over as they are in the end.
+#[test]
+fn most_of_a_large_subtree_goes_ahead_of_it() {
+    let mut r = Ranks::with_options(4, 2, &MdsOptions { handover_part: 3, ..MdsOptions::default() });
+    for path in ["d", "d/sub", "e"] {
+        r.ok(0, mkdir(path));
+    }
+    let files: Vec<u64> = (0..60).map(|n| ino(&r.ok(0, create(&format!("d/{n}"), READ_WRITE)))).collect();
+    r.export(0, "/d", 1);
+    let mut parts = Vec::new();
+    while parts.len() < 4 {
+        r.step();
+        let goes_ahead = r.worlds[0].to_ranks.iter().filter_map(|(_, body)| match body {
+            peer::Body::MdsHandAhead(m) => Some((m.part, m.entries.len())),
+            _ => None,
+        });
+        let news = goes_ahead.filter(|one| !parts.contains(one)).collect::<Vec<_>>();
+        parts.extend(news);
+    }
+    assert_eq!(parts, [(0, 3), (1, 3), (2, 3), (3, 3)]);
+    let before = r.held(0);
+    for change in [
+        request(MdsOp::UNLINK, "d/0"),
+        rename("d/1", "e/1"),
+        rename("d/2", "d/sub/2"),
+        rename("d/3", "d/4"),
+        world::client::setattr_mode("d/5", 0o600),
+        create("d/new", READ_WRITE),
+    ] {
+        assert_eq!(r.ask(0, change), 0);
+    }
+    assert_eq!(r.authorities("/d"), [0], "it has not left yet");
+    r.settle();
+    assert_eq!(r.authorities("/d"), [1]);
+    let (left, here) = (r.held(0), r.held(1));
+    assert!(left.contains_key(&files[1]), "it is in another directory");
+    let inside: Vec<u64> = [2, 3].into_iter().chain(5..60).map(|n| files[n]).collect();
+    for file in inside {
+        assert_eq!(here.get(&file), before.get(&file), "{file:x} comes with what its client holds");
+        assert!(!left.contains_key(&file));
+    }
+    assert!(!here.contains_key(&files[1]));
+    let new = ino(&r.ok(1, getattr("d/new", 0)));
+    assert!(here.contains_key(&new) && !left.contains_key(&new));
+    assert_eq!(ino(&r.ok(1, getattr("d/4", 0))), files[3]);
+    let mode = r.ok(1, getattr("d/5", 0)).trace.target.expect("the file").mode;
+    assert_eq!(mode & 0o777, 0o600);
+    let names: BTreeSet<String> =
+        (4..60).map(|n| n.to_string()).chain(["new".into(), "sub".into()]).collect();
+    assert_eq!((r.names("d"), r.names("d/sub")), (Ok(names), Ok(BTreeSet::from(["2".to_owned()]))));
+    assert_eq!(r.with(1, |w| w.call(A, request(MdsOp::LOOKUP, "d/0"))).result, -2);
+}
+
 #[test]
 fn operations_bring_together_what_they_need() {
     let mut r = Ranks::new(3);
@@ -81,7 +138,7 @@ fn operations_bring_together_what_they_need() {
     // From the other rank, and then the directory above a subtree.
     let rename = |from: &str, to: &str| ClientRequest {
         path2: world::client::at_root(from),
-        ..request(msgs::MdsOp::RENAME, to)
+        ..request(MdsOp::RENAME, to)
     };
     for (from, to) in [("d/sub/f", "e/f"), ("d", "e/d")] {
         assert_eq!(r.moves(0, rename(from, to)).result, 0, "{from} -> {to}");
@@ -198,7 +255,6 @@ fn is_in(path: &str, dir: &str) -> bool {
 
 /// One random operation, which has to do what it would with one rank.
 fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
-    use msgs::MdsOp;
     let rank = r.any();
     let rank = if r.is_stopping && rank == r.last() { 0 } else { rank };
     let (dir, any) = (r.pick(model, true), r.pick(model, false));

@@ -23,6 +23,7 @@ const TIGHT: MdsOptions = MdsOptions {
     balance_interval: Duration::from_secs(5),
     balance_least: 100,
     journal_delay: Duration::ZERO,
+    handover_part: 500,
 };
 const EVERYTHING: ScrubOptions = ScrubOptions { recursive: true, repair: false, force: false };
 

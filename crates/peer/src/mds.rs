@@ -74,7 +74,7 @@ wire::wire_structs! {
 wire::messages! {
     /// Hands over a subtree whose record names the receiver, with what clients hold in it. It is repeated
     /// until [`MdsTaken`] answers it.
-    pub struct MdsHandOver = 0xe306 "mds_hand_over" [v 3/1] {
+    pub struct MdsHandOver = 0xe306 "mds_hand_over" [v 4/4] {
         /// Inode number of its root.
         pub root: u64,
         /// Its encoded record.
@@ -95,6 +95,26 @@ wire::messages! {
         pub popularity: BTreeMap<u64, u64> = since 2,
         /// The version of the table of snapshots that the sender knows: the receiver has to know this one.
         pub snap_table: u64 = since 3,
+        /// The number of the [`MdsHandAhead`]s that came before; 0 if there were none.
+        pub ahead: u64 = since 4,
+        /// How many of these there were.
+        pub parts: u32 = since 4,
+        /// The inodes of which these do not hold any more: what is said of them here is all.
+        pub changed: Vec<u64> = since 4,
+    }
+
+    /// Files of a subtree that is about to be handed over. [`MdsHandOver`] says what has changed since.
+    pub struct MdsHandAhead = 0xe312 "mds_hand_ahead" [v 1/1] {
+        /// Inode number of its root.
+        pub root: u64,
+        /// Chosen by the sender, never 0: which of its attempts to hand something over this is.
+        pub ahead: u64,
+        /// The number of earlier parts.
+        pub part: u32,
+        /// Files that somebody holds.
+        pub entries: Vec<HandedEntry>,
+        /// Capabilities on them.
+        pub caps: Vec<HandedCap>,
     }
 
     /// Answers [`MdsHandOver`]: the sender has the authority, and the record says so.

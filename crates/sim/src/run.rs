@@ -240,6 +240,7 @@ fn mds_options(seed: u64, rng: &mut Rng) -> mds::MdsOptions {
         journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
         balance_interval: Duration::from_secs(1),
         balance_least: 1,
+        handover_part: [1, 3, 500][(seed / 9 % 3) as usize],
         ..mds::MdsOptions::default()
     }
 }

@@ -89,6 +89,10 @@ mutants! {
         by "files_linearizable" | "namespace_linearizable";
     mds_tells_no_client_of_imports in Ranks within 20 from 680000
         by "answers_everything" | "locks_exclude";
+    mds_keeps_what_went_ahead in Ranks within 40 from 680000
+        by "no_panic" | "files_linearizable" | "namespace_linearizable" | "unexpected_event";
+    mds_announces_directories_only in Ranks within 20 from 680000
+        by "ranks_stop" | "answers_everything";
     mds_works_without_what_is_below in Ranks within 20 from 680025
         by "files_linearizable" | "namespace_linearizable" | "snapshots_constant";
     mds_stops_with_what_it_has in Ranks within 20 from 680000 by "ranks_stop";

@@ -72,6 +72,9 @@ pub struct Cache {
     pub inodes: FastMap<InodeKey, Box<Inode>>,
     /// Files that have, or had, several names: all snapshots count for them ([`fsfmt::Realm::GLOBAL`]).
     pub global: BTreeSet<InodeKey>,
+    /// Inodes that have come from another rank, and of which clients have not been told yet: what they hold
+    /// of them does not change before.
+    pub unannounced: BTreeSet<InodeKey>,
     /// Files whose data are in the journal only.
     pub unstored: Unstored,
     /// The layout that came last: inodes with the same one share it.
@@ -112,6 +115,7 @@ impl Cache {
             layouts_changed: LastChange::default(),
             inodes: FastMap::default(),
             global: BTreeSet::new(),
+            unannounced: BTreeSet::new(),
             unstored: Unstored::default(),
             last_layout: Shared::default(),
             dirs: BTreeMap::new(),

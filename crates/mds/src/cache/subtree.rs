@@ -61,7 +61,7 @@ impl Cache {
     }
 
     /// The first snapshot that a cached entry is in.
-    fn first_of(&self, (dir, key): &Place) -> SnapId {
+    pub fn first_of(&self, (dir, key): &Place) -> SnapId {
         self.slot(*dir, key).map_or(SnapId(0), Slot::first)
     }
 

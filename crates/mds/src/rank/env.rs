@@ -49,6 +49,8 @@ pub(super) enum Due {
     JournalHasSpace,
     /// A client claims a capability on an inode that another rank has by now.
     HeldElsewhere(InodeKey),
+    /// An operation needs that clients know what has come to this rank.
+    Announce(InodeKey),
     /// An operation needs two subtrees under one authority, of which the first is this rank's.
     Together {
         /// Root of the one.

@@ -176,21 +176,25 @@ impl Rank {
     }
 
     fn dispatch(&mut self, client: ClientId, tid: u64, body: Body) {
-        let Self { env, cache, sessions, caps, .. } = self;
         match body {
             Body::ClientSession(m) => self.client_session(client, &m),
             Body::ClientRequest(m) => self.client_request(client, tid, *m),
             Body::ClientCaps(m) => {
+                self.announce_if_new(Ino(m.ino).head());
                 if let Some(m) = self.hold_flush(client, tid, m) {
                     self.take_caps(client, tid, &m);
                 }
             }
-            Body::ClientCapRelease(m) => caps.client_release(env, cache, sessions, client, &m),
-            Body::ClientReclaim(m) => self.reclaims.ask(env, sessions, client, &m),
+            Body::ClientCapRelease(m) => {
+                m.caps.iter().for_each(|item| self.announce_if_new(Ino(item.ino).head()));
+                let Self { env, cache, sessions, caps, .. } = self;
+                caps.client_release(env, cache, sessions, client, &m);
+            }
+            Body::ClientReclaim(m) => self.reclaims.ask(&mut self.env, &mut self.sessions, client, &m),
             Body::ClientLease(_) | Body::ClientMetrics(_) => {}
             other => {
                 let detail = format!("{client} sends {}", other.name());
-                env.log(Level::Debug, "unexpected_message_seen", detail);
+                self.env.log(Level::Debug, "unexpected_message_seen", detail);
             }
         }
     }
@@ -220,7 +224,7 @@ impl Rank {
 
     fn client_request(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
         self.strays.client_asks(self.env.now());
-        let Self { env, cache, sessions, caps, ops, .. } = self;
+        let Self { env, sessions, .. } = self;
         if sessions.get(client).is_none() {
             let detail = format!("{client} has no session and asks for {}", request.op);
             return env.log(Level::Info, "request_without_session_seen", detail);
@@ -228,6 +232,8 @@ impl Rank {
         if !sessions.begin_request(client, tid, request.oldest_client_tid) {
             return;
         }
+        request.releases.iter().for_each(|r| self.announce_if_new(Ino(r.ino).head()));
+        let Self { env, cache, sessions, caps, ops, .. } = self;
         for r in &request.releases {
             caps.release_embedded(env, cache, sessions, client, r);
         }

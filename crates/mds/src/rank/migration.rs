@@ -1,6 +1,7 @@
 //! The state of migrations: subtrees on their way, other ranks, pins. What is done with it is in `handover/`.
 
 use super::env::Env;
+use super::handover::{Ahead, Content, Sent};
 use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
 use crate::cap::Cap;
@@ -8,13 +9,15 @@ use crate::types::{ClientId, IoId, Lsn, Segment};
 use fsfmt::{Event, Ino, InodeKey, SubtreeRecord, Update};
 use maps::MdsRank;
 use msgs::ClientCaps;
-use peer::{HandedCap, MdsHandOver, TakenCap};
-use std::collections::{BTreeMap, BTreeSet};
+use peer::{HandedCap, TakenCap};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use stdx::Instant;
+use stdx::{FastMap, Instant};
 
 /// What an event is called by which the root of a subtree becomes part of the one around it.
 pub(super) const JOINS: &str = "subtree joins";
+/// What a subtree waits for before operations in it wait.
+pub(super) const ALONE: &str = "clients to give up directories that they have alone";
 /// The reason why a subtree can't be handed over yet.
 pub(super) const BUSY: &str = "another one is on its way";
 /// Another reason.
@@ -93,7 +96,8 @@ pub(super) enum ForTable {
 #[derive(Debug)]
 pub(super) struct Offer {
     pub from: MdsRank,
-    pub message: Box<MdsHandOver>,
+    pub root: Ino,
+    pub content: Box<Content>,
     /// What was known of others below it when it came; none if this rank was handing one of these over.
     pub below: Option<BTreeMap<Ino, Hold>>,
     /// The inodes that it needs were loaded: those that are not cached do not exist.
@@ -124,6 +128,16 @@ pub(super) struct Migration {
     pub unconfirmed: BTreeSet<MdsRank>,
     pub exports: BTreeMap<Ino, Export>,
     pub imports: BTreeMap<Ino, Import>,
+    /// What clients are to be told of inodes that have come to this rank (`Cache::unannounced`).
+    pub imported: BTreeMap<InodeKey, Imported>,
+    /// What clients are to be told of inodes that have left.
+    pub exported: VecDeque<Exported>,
+    /// What has come ahead of subtrees that others are about to hand over to this rank, by root.
+    pub ahead: BTreeMap<Ino, Ahead>,
+    /// What this rank has sent ahead of the subtree that it is about to hand over.
+    pub sent_ahead: Option<SentAhead>,
+    /// The number of the last attempt of that.
+    pub last_ahead: u64,
     /// What waits for loads, by the subtree's root, with the inodes that are being loaded.
     pub waiting: BTreeMap<Ino, (BTreeSet<InodeKey>, Waiting)>,
     /// Subtrees of this rank that become part of the one around them again, with the event that must be
@@ -233,6 +247,12 @@ impl Migration {
             && self.exports.is_empty()
             && self.imports.is_empty()
             && self.merges.is_empty()
+            && !self.is_telling()
+    }
+
+    /// True while clients do not know yet of all that has come or left.
+    pub fn is_telling(&self) -> bool {
+        !self.imported.is_empty() || !self.exported.is_empty()
     }
 
     /// Time of the next look.
@@ -303,7 +323,7 @@ impl Migration {
 
     /// True while something is being read because a subtree is handed over to this rank.
     pub fn is_checking(&self, root: Ino) -> bool {
-        self.offers().any(|offer| offer.message.root == root.0)
+        self.offers().any(|offer| offer.root == root)
     }
 
     /// True while no subtree may begin to leave: files in it may have several names.
@@ -363,6 +383,8 @@ pub(super) enum ExportStep {
     /// The journal expires up to this event, while everything goes on: else operations would have to wait for
     /// that later.
     Store(Lsn),
+    /// Most of what clients hold in a large subtree is sent ahead, in parts.
+    Ahead,
     /// Clients give up directories that they have alone: they could not be made to wait for anything else.
     Quiet,
     /// Operations wait until nothing is revoked, all is stored, and the journal has nothing of it any more.
@@ -423,6 +445,38 @@ pub(super) struct Import {
     pub step: ImportStep,
     pub caps: Vec<HandedCap>,
     pub taken: Vec<TakenCap>,
+}
+
+/// What has been sent ahead of a subtree.
+#[derive(Debug)]
+pub(super) struct SentAhead {
+    pub root: Ino,
+    pub id: u64,
+    pub parts: u32,
+    /// What is to be sent yet.
+    pub left: VecDeque<InodeKey>,
+    /// How often all that was new has been sent.
+    pub rounds: u32,
+    /// What has been sent of each file.
+    pub sent: FastMap<InodeKey, Sent>,
+}
+
+/// Capabilities on an inode that has come from another rank, with the numbers that they have here.
+#[derive(Debug)]
+pub(super) struct Imported {
+    pub from: MdsRank,
+    pub caps: Vec<(HandedCap, u64)>,
+}
+
+/// A capability that has gone to another rank, and what that has made of it.
+#[derive(Debug)]
+pub(super) struct Exported {
+    pub to: MdsRank,
+    pub ino: Ino,
+    pub client: ClientId,
+    pub cap_id: u64,
+    pub migrate_seq: u32,
+    pub taken: Option<TakenCap>,
 }
 
 /// A subtree that operations need here, and which another rank has.

@@ -328,6 +328,7 @@ impl Rank {
                 self.client_replay.ended(env, cache, sessions, client, (tid, errno));
             }
             Due::HeldElsewhere(ino) => self.pass_on(ino),
+            Due::Announce(ino) => self.announce(ino),
             Due::Together { here, there, is_promised } => self.bring_together(here, there, is_promised),
             Due::Seek(ino) => self.seek(ino),
             Due::Fence => self.want_fence(),

@@ -31,6 +31,7 @@ pub const ROOMY: MdsOptions = MdsOptions {
     balance_interval: Duration::from_secs(5),
     balance_least: 100,
     journal_delay: DELAY,
+    handover_part: 500,
 };
 /// Limits that everything reaches.
 pub const TINY: MdsOptions = MdsOptions {
@@ -42,6 +43,7 @@ pub const TINY: MdsOptions = MdsOptions {
     balance_interval: Duration::from_secs(5),
     balance_least: 100,
     journal_delay: DELAY,
+    handover_part: 2,
 };
 
 #[derive(Default, Clone)]

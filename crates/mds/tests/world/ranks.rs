@@ -323,6 +323,7 @@ impl Ranks {
 fn brief(body: &peer::Body) -> String {
     match body {
         peer::Body::MdsHandOver(m) => format!("hands over {:x}", m.root),
+        peer::Body::MdsHandAhead(m) => format!("sends ahead of {:x}: {} files", m.root, m.entries.len()),
         peer::Body::MdsTaken(m) => format!("has taken {:x}, merged: {}", m.root, m.is_merged),
         peer::Body::MdsAuthority(m) => format!("tells of {:x}, merged: {}", m.root, m.record.is_empty()),
         other => format!("{other:?}"),

@@ -1,21 +1,24 @@
 //! A subtree leaves this rank.
 
 use super::Rank;
+use super::content::{entry_of, handed, state_of};
 use crate::authority::{Auth, Hold};
-use crate::cache::{Cache, Inode};
-use crate::cap::Cap;
+use crate::cache::Inode;
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
-use crate::rank::migration::{BUSY, Export, ExportStep as Step, FENCED, TRIMS, Waiting, Write, own};
+use crate::rank::migration::{
+    BUSY, Export, ExportStep as Step, Exported, FENCED, SentAhead, TRIMS, Waiting, Write, own,
+};
 use crate::types::{ClientId, Lsn};
-use fsfmt::{Ino, InodeData, InodeKey, Link, SubtreeRecord};
+use fsfmt::{Ino, InodeData, InodeKey, SubtreeRecord};
 use maps::MdsRank;
-use msgs::{CapBody, CapPeer, ClientCaps, cap, cap_op};
+use msgs::cap;
 use node::Level;
-use peer::{FragId, HandedCap, HandedEntry, HandedLocks, MdsHandOver, MdsTaken, TakenCap};
+use peer::{HandedLocks, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use stdx::FastMap;
 use stdx::mutants::is_active;
 use wire::{Errno, Writer};
 
@@ -24,7 +27,7 @@ const LEAVES: &str = "subtree leaves";
 /// Events that are stored while operations wait: it takes no time.
 const FEW_EVENTS: u64 = 100;
 /// What a subtree waits for before it can leave.
-const ALONE: &str = "clients to give up directories that they have alone";
+const AHEAD: &str = "files to go ahead";
 const EXPIRES: &str = "the journal to expire";
 /// Time after which a subtree that nobody has answered for is handed over again.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
@@ -47,7 +50,7 @@ impl Rank {
         let Self { env, cache, migration, .. } = self;
         let Some(inode) = cache.inodes.get(&root.head()) else { return Err("it is not cached") };
         // One after the other: a client that waits for one may not give up what another waits for.
-        if !migration.exports.is_empty() || migration.merges.contains_key(&root) {
+        if !migration.exports.is_empty() || migration.merges.contains_key(&root) || migration.is_telling() {
             return Err(BUSY);
         }
         match cache.authority(root) {
@@ -72,12 +75,13 @@ impl Rank {
         let journal = env.journal();
         let unstored = (journal.last() + 1).saturating_sub(journal.first_event(journal.oldest()));
         let (step, waits_for) = match unstored {
-            0..FEW_EVENTS => (Step::Quiet, ALONE),
+            0..FEW_EVENTS => (Step::Ahead, AHEAD),
             _ => (Step::Store(journal.last()), EXPIRES),
         };
         let export = Export { to, step, since: env.now(), waits_for };
         migration.exports.insert(root, export);
         migration.unready.clear();
+        migration.sent_ahead = None;
         migration.look_at = env.now();
         Ok(())
     }
@@ -107,6 +111,9 @@ impl Rank {
     /// A client that claims something in another rank's subtree has not heard that it moved: the predecessor
     /// died before it told. The other rank tells what became of it.
     pub(in crate::rank) fn pass_on(&mut self, ino: InodeKey) {
+        if self.cache.unannounced.contains(&ino) {
+            return;
+        }
         let Ok(root) = self.cache.root_of(ino.ino) else { return };
         let to = match self.cache.subtrees.hold(root) {
             Some(Hold::Foreign(rank)) => rank,
@@ -124,7 +131,9 @@ impl Rank {
     /// another, or an inode's name has moved.
     fn pass_on_rest(&mut self) {
         let held = self.cache.inodes.iter().filter(|(_, inode)| !inode.caps.is_empty());
-        let rest = held.map(|(ino, _)| *ino).filter(|ino| self.cache.is_fixed(*ino)).collect::<Vec<_>>();
+        let is_elsewhere =
+            |ino: &InodeKey| self.cache.is_fixed(*ino) && !self.cache.unannounced.contains(ino);
+        let rest = held.map(|(ino, _)| *ino).filter(is_elsewhere).collect::<Vec<_>>();
         rest.into_iter().for_each(|ino| self.pass_on(ino));
     }
 
@@ -135,7 +144,7 @@ impl Rank {
             let patience = if matches!(step, Step::Settle(_)) { SETTLED_WITHIN } else { PATIENCE };
             let is_late = self.env.now().since(since) > patience || self.cache.is_trimming();
             match step {
-                Step::Store(_) | Step::Quiet | Step::Settle(_)
+                Step::Store(_) | Step::Ahead | Step::Quiet | Step::Settle(_)
                     if is_late || !self.migration.takes(to, root) || !self.is_still_there(root) =>
                 {
                     self.give_up(root);
@@ -143,10 +152,11 @@ impl Rank {
                 }
                 Step::Store(last) if self.write_back.has_expired(&mut self.env, last) => {
                     let export = self.migration.exports.get_mut(&root).expect("under way");
-                    (export.step, export.since, export.waits_for) = (Step::Quiet, self.env.now(), ALONE);
-                    has_changed |= self.quiet(root);
+                    (export.step, export.since, export.waits_for) = (Step::Ahead, self.env.now(), AHEAD);
+                    has_changed |= self.send_ahead(root, to);
                 }
                 Step::Store(_) => {}
+                Step::Ahead => has_changed |= self.send_ahead(root, to),
                 Step::Quiet => has_changed |= self.quiet(root),
                 Step::Settle(last) => match self.delay(root, last) {
                     None => self.record(root),
@@ -173,6 +183,7 @@ impl Rank {
     /// The subtree stays.
     fn give_up(&mut self, root: Ino) {
         let Some(export) = self.migration.exports.remove(&root) else { return };
+        self.migration.sent_ahead = None;
         if self.cache.subtrees.hold(root) == Some(Hold::Settling) {
             match self.cache.subtrees.record(root).is_some() {
                 true => self.cache.subtrees.set(root, Hold::Own),
@@ -189,7 +200,7 @@ impl Rank {
     }
 
     /// Takes directories back that clients have alone; once nobody has one, operations in the subtree wait.
-    fn quiet(&mut self, root: Ino) -> bool {
+    pub(super) fn quiet(&mut self, root: Ino) -> bool {
         let Self { env, cache, sessions, migration, .. } = self;
         let is_alone = |ino: &InodeKey| {
             let inode = cache.inodes.get(ino).filter(|inode| inode.data.is_dir());
@@ -339,14 +350,18 @@ impl Rank {
         let export = self.migration.exports.get(&root).filter(|export| export.is_handing());
         if let Some(Export { to, .. }) = export.copied()
             && self.cache.missing_between(root).is_empty()
-            && let Some(m) = self.content_of(root)
         {
-            self.env.effect(Effect::SendRank(to, m.into()));
+            // What is sent again is sent whole.
+            let ahead = self.migration.sent_ahead.take().filter(|ahead| ahead.root == root);
+            if let Some(m) = self.content_of(root, ahead) {
+                self.env.effect(Effect::SendRank(to, m.into()));
+            }
         }
     }
 
-    /// The root, the directories below it, and everything that clients hold.
-    fn content_of(&self, root: Ino) -> Option<MdsHandOver> {
+    /// The root, the directories below it, and everything that clients hold, but for what went ahead as it
+    /// still is.
+    fn content_of(&self, root: Ino, ahead: Option<SentAhead>) -> Option<MdsHandOver> {
         let Self { cache, sessions, .. } = self;
         // What is in no subtree is handed over only if its rank has it already.
         let record = match cache.subtrees.record(root) {
@@ -370,18 +385,28 @@ impl Rank {
             subtrees,
             popularity,
             snap_table,
+            ahead: ahead.as_ref().map_or(0, |ahead| ahead.id),
+            parts: ahead.as_ref().map_or(0, |ahead| ahead.parts),
             ..Default::default()
         };
+        let mut sent = ahead.map_or_else(FastMap::default, |ahead| ahead.sent);
         for ino in inside {
             let Some(inode) = cache.inodes.get(&ino) else { continue };
             let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);
-            if ino.ino != root && (is_used || inode.data.is_dir()) {
+            let went_ahead = sent.remove(&ino);
+            let is_as_sent = went_ahead.as_ref().is_some_and(|sent| *sent == state_of(cache, inode));
+            if went_ahead.is_some() && !is_as_sent {
+                m.changed.push(ino.ino.0);
+            }
+            if ino.ino != root && (is_used && !is_as_sent || inode.data.is_dir()) {
                 m.entries.extend(entry_of(cache, inode));
             }
             for client in inode.caps.clients().filter(|_| !is_active("mds_hands_over_no_capabilities")) {
-                let cap = inode.caps.get(client).expect("one of its capabilities");
-                let is_untold = inode.under_way.untold.contains(&client.into());
-                m.caps.push(handed(ino.ino, client, cap, is_untold));
+                if !is_as_sent {
+                    let cap = inode.caps.get(client).expect("one of its capabilities");
+                    let is_untold = inode.under_way.untold.contains(&client.into());
+                    m.caps.push(handed(ino.ino, client, cap, is_untold));
+                }
                 if let Some(session) = sessions.get(client) {
                     m.sessions.entry(client.0).or_insert_with(|| Writer::encode(session.record()));
                 }
@@ -396,6 +421,8 @@ impl Rank {
                 m.locks.push(HandedLocks { ino: ino.ino.0, client: client.0, locks: w.into_vec() });
             }
         }
+        // The rest is not in it any more.
+        m.changed.extend(sent.into_keys().map(|ino| ino.ino.0));
         Some(m)
     }
 
@@ -456,8 +483,14 @@ impl Rank {
             for client in inode.caps.clients().collect::<Vec<_>>() {
                 let cap = inode.caps.remove(client).expect("one of its capabilities");
                 sessions.release(client, ino);
-                let next = taken.get(&(ino.ino.0, client.0));
-                sessions.send(env, client, 0, 0, export_message(ino.ino, &cap, next, from));
+                migration.exported.push_back(Exported {
+                    to: from,
+                    ino: ino.ino,
+                    client,
+                    cap_id: cap.id,
+                    migrate_seq: cap.migrate_seq,
+                    taken: taken.get(&(ino.ino.0, client.0)).copied(),
+                });
             }
             cache.locks.forget(ino);
         }
@@ -480,48 +513,7 @@ impl Rank {
         if was_passed_on {
             self.pass_on_rest();
         }
+        self.tell_exported();
         self.partition_changed(true);
-    }
-}
-
-fn handed(ino: Ino, client: ClientId, cap: &Cap, is_untold: bool) -> HandedCap {
-    HandedCap {
-        ino: ino.0,
-        client: client.0,
-        id: cap.id,
-        held: cap.held(),
-        wanted: cap.wanted,
-        seq: cap.seq,
-        migrate_seq: cap.migrate_seq,
-        is_untold,
-    }
-}
-
-/// The entry that an inode is in.
-fn entry_of(cache: &Cache, inode: &Inode) -> Option<HandedEntry> {
-    let place @ (dir, key) = inode.place.as_ref()?;
-    let entry = cache.dentry(place, Link::Primary(Box::new(inode.data.clone())));
-    let entry = Writer::encode(&*entry);
-    Some(HandedEntry { dir: FragId { ino: dir.ino.0, frag: dir.frag.raw() }, name: key.name.to_vec(), entry })
-}
-
-/// Tells a client which rank has its capability from now on. If that rank can't tell the capability's number
-/// any more, the client drops it, and asks anew for what it needs.
-fn export_message(ino: Ino, cap: &Cap, taken: Option<&TakenCap>, to: MdsRank) -> ClientCaps {
-    let nowhere = CapPeer { mds: -1, ..CapPeer::default() };
-    let peer = taken.map_or(nowhere, |taken| CapPeer {
-        cap_id: taken.id,
-        issue_seq: taken.seq,
-        mseq: taken.migrate_seq,
-        mds: to.0,
-        flags: 0,
-    });
-    ClientCaps {
-        op: cap_op::EXPORT,
-        ino: ino.0,
-        cap_id: cap.id,
-        migrate_seq: cap.migrate_seq,
-        body: CapBody::Peer(peer),
-        ..ClientCaps::default()
     }
 }

@@ -20,7 +20,8 @@ impl Rank {
         if !self.is_active() {
             return;
         }
-        let has_absent = self.has_absent_clients();
+        self.drop_old_ahead();
+        let has_absent = self.has_absent_clients() || !self.migration.exported.is_empty();
         let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
         let roots: Vec<u64> = own.map(|(root, ..)| root.0).collect();
         let load = self.balance.popularity.total().round() as u64;

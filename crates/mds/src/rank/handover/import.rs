@@ -1,6 +1,7 @@
 //! A subtree comes to this rank.
 
-use super::{Rank, STAY};
+use super::content::{Ahead, Content};
+use super::{Rank, STAY, tell};
 use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Inode};
 use crate::cap::{Cap, conflicts};
@@ -9,61 +10,19 @@ use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
-use crate::rank::migration::{ForTable, Import, ImportStep as Step, JOINS, Offer, Read, Waiting, Write, own};
+use crate::rank::migration::{
+    ForTable, Import, ImportStep as Step, Imported, JOINS, Offer, Read, Waiting, Write, own,
+};
 use crate::rank::sessions::Sessions;
-use crate::rank::stat;
-use crate::types::{ClientId, Lsn};
+use crate::types::{ClientId, Lsn, RankPeer};
 use fsfmt::subtree_key;
-use fsfmt::tables::SessionRecord;
-use fsfmt::{Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, InodeKey, SubtreeRecord, names};
+use fsfmt::{Ino, InodeKey, SubtreeRecord, names};
 use maps::MdsRank;
-use msgs::{CapPeer, ClientCaps, FileLock, cap_op};
 use node::Level;
-use peer::{HandedCap, MdsAuthority, MdsHandOver, MdsTaken, TakenCap};
+use peer::{HandedCap, MdsAuthority, MdsHandAhead, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::mutants::is_active;
 use wire::{DecodeError, Reader, Writer};
-
-/// The flag of a capability whose sender had the authority.
-const AUTH: u8 = 1;
-
-/// What is handed over, decoded.
-struct Content {
-    record: SubtreeRecord,
-    root: InodeData,
-    sessions: Vec<(ClientId, SessionRecord)>,
-    entries: Vec<(DirFrag, DentryKey, Dentry)>,
-    locks: Vec<(InodeKey, ClientId, [Vec<FileLock>; 2])>,
-    subtrees: BTreeMap<Ino, SubtreeRecord>,
-    popularity: BTreeMap<u64, u64>,
-}
-
-impl Content {
-    fn decode(m: &MdsHandOver) -> Result<Self, DecodeError> {
-        let sessions = m.sessions.iter().map(|(client, r)| Ok((ClientId(*client), Reader::new(r).get()?)));
-        let mut entries = Vec::new();
-        for entry in &m.entries {
-            let frag = Frag::from_raw(entry.dir.frag).unwrap_or_default();
-            let dir = DirFrag { ino: Ino(entry.dir.ino), frag };
-            entries.push((dir, DentryKey::new(&entry.name), Reader::new(&entry.entry).get()?));
-        }
-        let mut locks = Vec::new();
-        for of_file in &m.locks {
-            let mut r = Reader::new(&of_file.locks);
-            locks.push((Ino(of_file.ino).head(), ClientId(of_file.client), [r.get()?, r.get()?]));
-        }
-        let subtrees = m.subtrees.iter().map(|(root, r)| Ok((Ino(*root), Reader::new(r).get()?)));
-        Ok(Self {
-            subtrees: subtrees.collect::<Result<_, DecodeError>>()?,
-            record: Reader::new(&m.record).get()?,
-            root: Reader::new(&m.inode).get()?,
-            sessions: sessions.collect::<Result<_, DecodeError>>()?,
-            entries,
-            locks,
-            popularity: m.popularity.clone(),
-        })
-    }
-}
 
 /// What is to be made of a subtree that another rank hands over.
 enum Claim {
@@ -80,13 +39,39 @@ enum Claim {
 
 impl Rank {
     /// Another rank hands a subtree over. It repeats that, so this may be late: the record says what is so.
-    pub(super) fn take_subtree(&mut self, from: MdsRank, m: &MdsHandOver) {
+    pub(super) fn take_subtree(&mut self, from: RankPeer, m: &MdsHandOver) {
         let root = Ino(m.root);
-        let is_known = self.migration.imports.contains_key(&root) || self.migration.is_checking(root);
-        if !is_known {
-            let (message, below) = (Box::new(m.clone()), self.settled_below(root));
-            self.read_records([root], Read::Check(Offer { from, message, below, is_loaded: false }));
+        if self.migration.imports.contains_key(&root) || self.migration.is_checking(root) {
+            return;
         }
+        let ahead = self.migration.ahead.remove(&root).filter(|ahead| ahead.is_of(from, m));
+        if m.ahead != 0 && ahead.is_none() {
+            // This rank, or the connection, is newer than the first of it. All of it is sent again.
+            return;
+        }
+        match Content::decode(m, ahead) {
+            Ok(content) => {
+                let (content, below) = (Box::new(content), self.settled_below(root));
+                let offer = Offer { from: from.rank, root, content, below, is_loaded: false };
+                self.read_records([root], Read::Check(offer));
+            }
+            Err(e) => self.report_bad_offer(from.rank, root, &e),
+        }
+    }
+
+    /// Another rank is about to hand a subtree over, and sends some of it ahead.
+    pub(super) fn take_ahead(&mut self, from: RankPeer, m: &MdsHandAhead) {
+        let root = Ino(m.root);
+        let before = self.migration.ahead.remove(&root);
+        match Ahead::with(before, from, m, self.env.now()) {
+            Ok(ahead) => self.migration.ahead.extend(ahead.map(|ahead| (root, ahead))),
+            Err(e) => self.report_bad_offer(from.rank, root, &e),
+        }
+    }
+
+    fn report_bad_offer(&mut self, from: MdsRank, root: Ino, e: &DecodeError) {
+        let text = format!("rank {from} hands over subtree {root}, but not as it should: {e}");
+        self.env.log(Level::Warn, "bad_message_seen", text);
     }
 
     /// The subtrees below a directory; none while one of them is being handed over by this rank, of which the
@@ -100,34 +85,28 @@ impl Rank {
 
     /// The record of a subtree that another rank hands over was read.
     pub(super) fn checked(&mut self, offer: Offer, record: Option<&SubtreeRecord>) {
-        let (from, root) = (offer.from, Ino(offer.message.root));
-        let content = match Content::decode(&offer.message) {
-            Ok(content) => content,
-            Err(e) => {
-                let text = format!("rank {from} hands over subtree {root}, but not as it should: {e}");
-                return self.env.log(Level::Warn, "bad_message_seen", text);
-            }
-        };
+        let Offer { from, root, content, .. } = &offer;
+        let (from, root) = (*from, *root);
         let is_settled = offer.below.is_some() && offer.below == self.settled_below(root);
-        let claim = self.claim_on(root, from, &content, record);
+        let claim = self.claim_on(root, from, content, record);
         let missing = match claim {
             Claim::New => self.missing_around(root, &content.record),
-            Claim::Older(_) => self.missing_of(&offer.message.caps),
+            Claim::Older(_) => self.missing_of(&content.caps),
             Claim::Gone | Claim::NotYet => BTreeSet::new(),
         };
         if !missing.is_empty() && !offer.is_loaded {
             let offer = Offer { is_loaded: true, ..offer };
             return self.load_for(root, missing, Waiting::Offer(offer, record.cloned()));
         }
-        if matches!(claim, Claim::New) && offer.message.snap_table > self.cache.snaps.version() {
+        if matches!(claim, Claim::New) && content.snap_table > self.cache.snaps.version() {
             return self.read_table(ForTable::Offer(offer, record.cloned()), BTreeMap::new());
         }
         match claim {
-            Claim::Older(is_merged) => self.take_again(root, from, &content, &offer.message.caps, is_merged),
+            Claim::Older(is_merged) => self.take_again(root, from, content, is_merged),
             Claim::Gone => self.answer_taken(root, from, record.is_none(), Vec::new()),
             Claim::New if is_settled && missing.is_empty() => {
                 self.learn_subtrees(root, &content.subtrees);
-                self.take_content(root, from, content, offer.message.caps);
+                self.take_content(root, from, *offer.content);
             }
             // It is handed over once more. Something below it has come or gone meanwhile, or what is above it
             // can't be read.
@@ -173,7 +152,9 @@ impl Rank {
         let others_come = self.migration.imports.keys().chain(self.migration.merges.keys()).any(is_near);
         // Rank 0 would not ask this one to wait, but may change the table of snapshots.
         let is_unknown = self.cache.snaps.is_fenced() && !self.migration.fence.is_known;
-        match around_leaves || may_stay || others_come || is_unknown || self.passes_on() {
+        // A client that is told late of what left may take it for what comes.
+        let is_telling = self.migration.is_telling();
+        match around_leaves || may_stay || others_come || is_unknown || is_telling || self.passes_on() {
             true => Claim::NotYet,
             false => Claim::New,
         }
@@ -207,19 +188,12 @@ impl Rank {
     /// The answer was lost, or this is a successor of whoever took the subtree: clients may not know yet that
     /// it is here, so that none of them has claimed what it holds. What does not contradict what others have
     /// been given since is taken now.
-    fn take_again(
-        &mut self,
-        root: Ino,
-        from: MdsRank,
-        content: &Content,
-        handed: &[HandedCap],
-        is_merged: bool,
-    ) {
+    fn take_again(&mut self, root: Ino, from: MdsRank, content: &Content, is_merged: bool) {
         let ino_next = self.write_back.ino_next();
         let Self { env, cache, sessions, caps, .. } = self;
         sessions.adopt(env, cache, content.sessions.clone(), ino_next);
         let mut taken = Vec::new();
-        for cap in handed {
+        for cap in &content.caps {
             let (ino, client) = (Ino(cap.ino).head(), ClientId(cap.client));
             let has_session = sessions.get(client).is_some();
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
@@ -236,7 +210,7 @@ impl Rank {
             let now = taken_cap(cap, now);
             taken.push(now);
             if is_new {
-                send_import(env, cache, sessions, from, (cap, now.id));
+                tell::send_import(env, cache, sessions, from, (cap, now.id));
                 if cache.is_fixed(ino) {
                     // Its name has moved on to another rank's directory since.
                     env.due(Due::HeldElsewhere(ino));
@@ -251,12 +225,13 @@ impl Rank {
         self.answer_taken(root, from, is_merged, taken);
     }
 
-    fn take_content(&mut self, root: Ino, from: MdsRank, content: Content, handed: Vec<HandedCap>) {
+    fn take_content(&mut self, root: Ino, from: MdsRank, content: Content) {
         let ino_next = self.write_back.ino_next();
         self.balance.popularity.take(&content.popularity);
         self.balance.rest(self.env.now(), root);
         let Self { env, cache, sessions, caps, .. } = self;
-        let Content { record, root: mut inode, sessions: records, entries, locks, .. } = content;
+        let Content { record, root: mut inode, sessions: records, entries, caps: handed_caps, locks, .. } =
+            content;
         inode.version += 1;
         if !is_active("mds_keeps_old_copies") {
             cache.drop_copies();
@@ -269,7 +244,7 @@ impl Rank {
             sessions.adopt(env, cache, records, ino_next);
         }
         let mut taken = Vec::new();
-        for handed in &handed {
+        for handed in &handed_caps {
             let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
             let has_session = sessions.get(client).is_some();
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
@@ -292,7 +267,7 @@ impl Rank {
         }
         let last = self.env.journal().last();
         self.env.want_durable(last);
-        let import = Import { from, is_merged, joins, step: Step::Journal(last), caps: handed, taken };
+        let import = Import { from, is_merged, joins, step: Step::Journal(last), caps: handed_caps, taken };
         self.migration.imports.insert(root, import);
         self.migration.look_at = self.env.now();
     }
@@ -381,7 +356,7 @@ impl Rank {
     /// The record says that the subtree is this rank's: clients hear of it, and operations go on.
     pub(super) fn arrived(&mut self, root: Ino) {
         let Some(import) = self.migration.imports.remove(&root) else { return };
-        let Self { env, cache, sessions, migration, .. } = self;
+        let Self { env, cache, migration, .. } = self;
         match cache.subtrees.record(root).cloned().filter(|_| !import.is_merged) {
             Some(record) => cache.subtrees.set_with(root, Hold::Own, Some(settled(record))),
             None => cache.subtrees.remove(root),
@@ -393,10 +368,15 @@ impl Rank {
             cache.subtrees.remove(other);
             drop_base(env, cache, other);
         }
-        let former: BTreeMap<(u64, u64), &HandedCap> =
-            import.caps.iter().map(|cap| ((cap.ino, cap.client), cap)).collect();
+        let mut former = import.caps.into_iter();
         for taken in import.taken.iter().filter(|_| !is_active("mds_tells_no_client_of_imports")) {
-            send_import(env, cache, sessions, import.from, (former[&(taken.ino, taken.client)], taken.id));
+            let is_former = |cap: &HandedCap| (cap.ino, cap.client) == (taken.ino, taken.client);
+            // They are in the same order.
+            let Some(handed) = former.find(is_former) else { continue };
+            let ino = Ino(taken.ino).head();
+            let imported = Imported { from: import.from, caps: Vec::new() };
+            migration.imported.entry(ino).or_insert(imported).caps.push((handed, taken.id));
+            cache.unannounced.insert(ino);
         }
         if migration.recalls.remove(&root).is_some() {
             migration.stay.insert(root, env.now() + STAY);
@@ -407,9 +387,12 @@ impl Rank {
         // Other subtrees of this rank may count in it.
         let own = cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
         let roots = own.map(|(root, ..)| root.head()).collect::<Vec<_>>();
-        cache.subtree(root).into_iter().chain(roots).for_each(|ino| env.due(Due::InodeLoaded(ino)));
+        let inside =
+            cache.subtree(root).into_iter().chain(roots).filter(|ino| !cache.unannounced.contains(ino));
+        inside.for_each(|ino| env.due(Due::InodeLoaded(ino)));
         env.log(Level::Info, "subtree_imported", format!("subtree {root} of rank {}", import.from));
         self.answer_taken(root, import.from, import.is_merged, import.taken);
+        self.announce_first();
         for other in import.joins.into_iter().chain([root]) {
             self.tell_authority(other);
         }
@@ -488,33 +471,4 @@ fn take_cap(inode: &mut Inode, sessions: &mut Sessions, caps: &mut Caps, handed:
 fn taken_cap(handed: &HandedCap, cap: &Cap) -> TakenCap {
     let HandedCap { ino, client, .. } = *handed;
     TakenCap { ino, client, id: cap.id, seq: cap.seq, migrate_seq: cap.migrate_seq }
-}
-
-/// Tells a client that its capability `handed` is here from now on, under the number `id`.
-fn send_import(
-    env: &mut Env,
-    cache: &Cache,
-    sessions: &mut Sessions,
-    from: MdsRank,
-    (handed, id): (&HandedCap, u64),
-) {
-    let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
-    let Some(inode) = cache.inodes.get(&ino) else { return };
-    let Some(cap) = inode.caps.get(client).filter(|cap| cap.id == id) else { return };
-    let realm = cache.realm_of(inode);
-    let former = CapPeer {
-        cap_id: handed.id,
-        issue_seq: handed.seq,
-        mseq: handed.migrate_seq,
-        mds: from.0,
-        flags: AUTH,
-    };
-    let message = ClientCaps {
-        former,
-        snap_trace: cache.realm_trace(realm),
-        issue_seq: cap.issue_seq,
-        ..stat::caps_message(cap_op::IMPORT, &inode.data, client, cap, realm)
-    };
-    sessions.send(env, client, 0, 0, message);
-    env.due(Due::CapsChanged(ino));
 }

@@ -6,6 +6,7 @@
 //! ```text
 //! from                                     record            to
 //!   Store    a long journal expires
+//!   Ahead    files of a large one ────────────────────────►
 //!   Quiet    nobody works alone in it
 //!   Settle   operations wait; revocations
 //!            end; all is stored; journal
@@ -18,7 +19,9 @@
 //!
 //! Whoever of the two is restarted goes on from the record. While it names both, neither serves the subtree.
 
+mod ahead;
 mod balance;
+mod content;
 mod export;
 mod fence;
 mod heartbeat;
@@ -27,7 +30,10 @@ mod import;
 mod seek;
 mod stop;
 mod table;
+mod tell;
 mod together;
+
+pub(super) use content::{Ahead, Content, Sent};
 
 use super::Rank;
 use super::effect::Stage;
@@ -89,6 +95,8 @@ impl Rank {
         self.migration.look_at = self.env.now() + LOOK_INTERVAL;
         self.repeat_recalls();
         self.tell_stored();
+        self.tell_exported();
+        self.announce_more();
         let is_found = self.repeat_seeks();
         let exported = self.advance_exports();
         let imported = self.advance_imports();
@@ -164,7 +172,7 @@ impl Rank {
         match (decode_records(&entries), read) {
             (Ok(records), Read::News(asked)) => self.learn(asked, records),
             (Ok(records), Read::Check(offer)) => {
-                let record = records.get(&Ino(offer.message.root));
+                let record = records.get(&offer.root);
                 self.checked(offer, record);
             }
             (Ok(_), Read::Root(..) | Read::Snaps(..)) => {}
@@ -184,7 +192,8 @@ impl Rank {
             return;
         }
         match body {
-            peer::Body::MdsHandOver(m) => self.take_subtree(from.rank, &m),
+            peer::Body::MdsHandOver(m) => self.take_subtree(from, &m),
+            peer::Body::MdsHandAhead(m) => self.take_ahead(from, &m),
             peer::Body::MdsTaken(m) => self.subtree_taken(from.rank, &m),
             peer::Body::MdsRecall(m) => self.recalled(from.rank, Ino(m.root)),
             peer::Body::MdsStore(m) => self.stored(from.rank, &m),

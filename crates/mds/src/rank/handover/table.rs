@@ -36,7 +36,7 @@ impl Rank {
         }
         let found = self.cache.snaps.version();
         match why {
-            ForTable::Offer(offer, record) if ignores_it || found >= offer.message.snap_table => {
+            ForTable::Offer(offer, record) if ignores_it || found >= offer.content.snap_table => {
                 self.checked(offer, record.as_ref());
             }
             ForTable::Fence { version, .. } if ignores_it || found >= version => self.leave_fence(),

@@ -159,6 +159,7 @@ impl Loader {
             | Need::Absent
             | Need::Remote(..)
             | Need::Thaw(_)
+            | Need::Announced(_)
             | Need::Together { .. }
             | Need::Fence
             | Need::Sought(_)

@@ -105,7 +105,7 @@ impl Ops {
                 Need::Revoke { ino: i, except, mask } if *i == ino => {
                     cache.revocation(ino, *except, *mask).is_none()
                 }
-                Need::Truncated(i) | Need::Stored(i) | Need::Lock(i) => *i == ino,
+                Need::Truncated(i) | Need::Stored(i) | Need::Lock(i) | Need::Announced(i) => *i == ino,
                 _ => false,
             });
         }

@@ -104,8 +104,11 @@ impl Ops {
             if let Need::Earlier(earlier) = need {
                 self.under_way.wait(op.id, *earlier);
             }
-            if let Need::Revoke { ino, .. } | Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) =
-                need
+            if let Need::Revoke { ino, .. }
+            | Need::Truncated(ino)
+            | Need::Stored(ino)
+            | Need::Lock(ino)
+            | Need::Announced(ino) = need
             {
                 op.touched.insert(*ino);
             }
@@ -283,6 +286,9 @@ fn fetch(
             Need::Dentry(..) | Need::Page(..) | Need::Inode(_) => env.due(Due::Load(need, Some(id))),
             Need::Revoke { ino, except, mask } => {
                 caps.revoke_for(env, cache, sessions, id, (ino, Revocation { except, mask }));
+                if cache.unannounced.contains(&ino) {
+                    env.due(Due::Announce(ino));
+                }
             }
             Need::SnapId => env.effect(Effect::TakeSnapId),
             // Each return or eviction of an absent client, or the end of the request, wakes them.
@@ -293,10 +299,14 @@ fn fetch(
             Need::Together { here, there } => env.due(Due::Together { here, there, is_promised }),
             Need::Fence => env.due(Due::Fence),
             Need::Sought(ino) => env.due(Due::Seek(ino.ino)),
-            Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) => {
+            Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) | Need::Announced(ino) => {
                 let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
-                if inode.under_way.edit(|at| at.waiters.insert(id)) && !matches!(need, Need::Lock(_)) {
-                    env.due(Due::InodeAwaited(ino));
+                let is_first = inode.under_way.edit(|at| at.waiters.insert(id));
+                match need {
+                    Need::Lock(_) => {}
+                    Need::Announced(_) => env.due(Due::Announce(ino)),
+                    _ if is_first => env.due(Due::InodeAwaited(ino)),
+                    _ => {}
                 }
             }
         }

@@ -1,0 +1,122 @@
+//! Clients hear that what they hold has moved: EXPORT from the one rank, IMPORT from the other. A large
+//! subtree has very many such messages, and operations in it do not wait for all of them: directories, and
+//! what is asked for, come first, the others in parts. What a client has not been told of does not change
+//! before (`Cache::unannounced`).
+
+use super::Rank;
+use crate::cache::Cache;
+use crate::rank::env::{Due, Env};
+use crate::rank::migration::{Exported, Imported};
+use crate::rank::sessions::Sessions;
+use crate::rank::stat;
+use crate::types::ClientId;
+use fsfmt::{Ino, InodeKey};
+use maps::MdsRank;
+use msgs::{CapBody, CapPeer, ClientCaps, cap_op};
+use peer::HandedCap;
+use stdx::mutants::is_active;
+
+/// The flag of a capability whose sender had the authority.
+const AUTH: u8 = 1;
+
+impl Rank {
+    /// Tells clients of some of what has left.
+    pub(super) fn tell_exported(&mut self) {
+        let Self { env, sessions, migration, .. } = self;
+        let count = migration.exported.len().min(env.cfg().options.handover_part);
+        for exported in migration.exported.drain(..count) {
+            sessions.send(env, exported.client, 0, 0, export_message(&exported));
+        }
+    }
+
+    /// Tells clients what has come that others wait for: directories, since anything in them may be next; and
+    /// files with several names, which rank 0 may want to be sure of.
+    pub(super) fn announce_first(&mut self) {
+        let cache = &self.cache;
+        let is_first = |ino: &InodeKey| {
+            let inode = cache.inodes.get(ino);
+            inode.is_none_or(|inode| inode.data.is_dir()) || cache.global.contains(ino)
+        };
+        let first: Vec<InodeKey> = cache.unannounced.iter().copied().filter(is_first).collect();
+        first.into_iter().for_each(|ino| self.announce(ino));
+        self.announce_more();
+    }
+
+    /// Tells clients some more of what has come.
+    pub(super) fn announce_more(&mut self) {
+        if is_active("mds_announces_directories_only") {
+            return;
+        }
+        let count = self.env.cfg().options.handover_part;
+        let next: Vec<InodeKey> = self.cache.unannounced.iter().copied().take(count).collect();
+        next.into_iter().for_each(|ino| self.announce(ino));
+    }
+
+    /// Tells clients about an inode that has come, if they do not know yet: one has sent something about it.
+    pub(in crate::rank) fn announce_if_new(&mut self, ino: InodeKey) {
+        if self.cache.unannounced.contains(&ino) {
+            self.announce(ino);
+        }
+    }
+
+    /// Tells clients that what they hold of an inode is here. Operations that wait for that go on.
+    pub(in crate::rank) fn announce(&mut self, ino: InodeKey) {
+        let Self { env, cache, sessions, migration, .. } = self;
+        cache.unannounced.remove(&ino);
+        if let Some(Imported { from, caps }) = migration.imported.remove(&ino) {
+            caps.iter().for_each(|(handed, id)| send_import(env, cache, sessions, from, (handed, *id)));
+            env.due(Due::InodeLoaded(ino));
+        }
+        env.due(Due::Wake(ino));
+    }
+}
+
+/// Tells a client which rank has its capability from now on. If that rank can't tell the capability's number
+/// any more, the client drops it, and asks anew for what it needs.
+fn export_message(exported: &Exported) -> ClientCaps {
+    let nowhere = CapPeer { mds: -1, ..CapPeer::default() };
+    let peer = exported.taken.map_or(nowhere, |taken| CapPeer {
+        cap_id: taken.id,
+        issue_seq: taken.seq,
+        mseq: taken.migrate_seq,
+        mds: exported.to.0,
+        flags: 0,
+    });
+    ClientCaps {
+        op: cap_op::EXPORT,
+        ino: exported.ino.0,
+        cap_id: exported.cap_id,
+        migrate_seq: exported.migrate_seq,
+        body: CapBody::Peer(peer),
+        ..ClientCaps::default()
+    }
+}
+
+/// Tells a client that its capability `handed` is here from now on, under the number `id`.
+pub(super) fn send_import(
+    env: &mut Env,
+    cache: &Cache,
+    sessions: &mut Sessions,
+    from: MdsRank,
+    (handed, id): (&HandedCap, u64),
+) {
+    let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
+    let Some(inode) = cache.inodes.get(&ino) else { return };
+    let Some(cap) = inode.caps.get(client).filter(|cap| cap.id == id) else { return };
+    let realm = cache.realm_of(inode);
+    let former = CapPeer {
+        cap_id: handed.id,
+        issue_seq: handed.seq,
+        mseq: handed.migrate_seq,
+        mds: from.0,
+        flags: AUTH,
+    };
+    let message = ClientCaps {
+        former,
+        snap_trace: cache.realm_trace(realm),
+        issue_seq: cap.issue_seq,
+        ..stat::caps_message(cap_op::IMPORT, &inode.data, client, cap, realm)
+    };
+    sessions.send(env, client, 0, 0, message);
+    env.due(Due::CapsChanged(ino));
+}
