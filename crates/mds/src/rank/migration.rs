@@ -16,8 +16,6 @@ use stdx::{FastMap, Instant};
 
 /// What an event is called by which the root of a subtree becomes part of the one around it.
 pub(super) const JOINS: &str = "subtree joins";
-/// What a subtree waits for before operations in it wait.
-pub(super) const ALONE: &str = "clients to give up directories that they have alone";
 /// The reason why a subtree can't be handed over yet.
 pub(super) const BUSY: &str = "another one is on its way";
 /// Another reason.
@@ -380,11 +378,11 @@ pub(super) fn own(env: &Env) -> MdsRank {
 /// How far a subtree is on its way to another rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ExportStep {
+    /// Most of what clients hold in a large subtree is sent ahead, in parts.
+    Ahead,
     /// The journal expires up to this event, while everything goes on: else operations would have to wait for
     /// that later.
     Store(Lsn),
-    /// Most of what clients hold in a large subtree is sent ahead, in parts.
-    Ahead,
     /// Clients give up directories that they have alone: they could not be made to wait for anything else.
     Quiet,
     /// Operations wait until nothing is revoked, all is stored, and the journal has nothing of it any more.

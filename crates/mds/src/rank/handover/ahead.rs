@@ -7,7 +7,7 @@
 use super::Rank;
 use super::content::{entry_of, state_of};
 use crate::rank::effect::Effect;
-use crate::rank::migration::{ALONE, ExportStep as Step, SentAhead};
+use crate::rank::migration::SentAhead;
 use fsfmt::{Ino, InodeKey};
 use maps::MdsRank;
 use peer::MdsHandAhead;
@@ -20,8 +20,7 @@ const MOST_ROUNDS: u32 = 4;
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
 impl Rank {
-    /// Sends a part of a subtree ahead. Once few files are left, or if there are not many, clients give up
-    /// directories; true if operations wait from now on.
+    /// Sends a part of a subtree ahead; true if few files are left, or there are not many.
     pub(super) fn send_ahead(&mut self, root: Ino, to: MdsRank) -> bool {
         if self.migration.sent_ahead.as_ref().is_none_or(|ahead| ahead.root != root) {
             self.migration.last_ahead += 1;
@@ -40,9 +39,7 @@ impl Rank {
             ahead.rounds += 1;
             if ahead.left.len() <= most || ahead.rounds > MOST_ROUNDS {
                 self.migration.sent_ahead = Some(ahead).filter(|ahead| ahead.parts > 0);
-                let export = self.migration.exports.get_mut(&root).expect("it is under way");
-                (export.step, export.since, export.waits_for) = (Step::Quiet, self.env.now(), ALONE);
-                return self.quiet(root);
+                return true;
             }
         }
         let mut m = MdsHandAhead { root: root.0, ahead: ahead.id, part: ahead.parts, ..Default::default() };

@@ -28,6 +28,7 @@ const LEAVES: &str = "subtree leaves";
 const FEW_EVENTS: u64 = 100;
 /// What a subtree waits for before it can leave.
 const AHEAD: &str = "files to go ahead";
+const ALONE: &str = "clients to give up directories that they have alone";
 const EXPIRES: &str = "the journal to expire";
 /// Time after which a subtree that nobody has answered for is handed over again.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
@@ -72,13 +73,7 @@ impl Rank {
         if cache.new_record(root, own(env), to).is_none() {
             return Err("it has no path from the root");
         }
-        let journal = env.journal();
-        let unstored = (journal.last() + 1).saturating_sub(journal.first_event(journal.oldest()));
-        let (step, waits_for) = match unstored {
-            0..FEW_EVENTS => (Step::Ahead, AHEAD),
-            _ => (Step::Store(journal.last()), EXPIRES),
-        };
-        let export = Export { to, step, since: env.now(), waits_for };
+        let export = Export { to, step: Step::Ahead, since: env.now(), waits_for: AHEAD };
         migration.exports.insert(root, export);
         migration.unready.clear();
         migration.sent_ahead = None;
@@ -152,11 +147,12 @@ impl Rank {
                 }
                 Step::Store(last) if self.write_back.has_expired(&mut self.env, last) => {
                     let export = self.migration.exports.get_mut(&root).expect("under way");
-                    (export.step, export.since, export.waits_for) = (Step::Ahead, self.env.now(), AHEAD);
-                    has_changed |= self.send_ahead(root, to);
+                    (export.step, export.since, export.waits_for) = (Step::Quiet, self.env.now(), ALONE);
+                    has_changed |= self.quiet(root);
                 }
                 Step::Store(_) => {}
-                Step::Ahead => has_changed |= self.send_ahead(root, to),
+                Step::Ahead if self.send_ahead(root, to) => has_changed |= self.store(root),
+                Step::Ahead => {}
                 Step::Quiet => has_changed |= self.quiet(root),
                 Step::Settle(last) => match self.delay(root, last) {
                     None => self.record(root),
@@ -199,8 +195,23 @@ impl Rank {
         self.partition_changed(false);
     }
 
+    /// Has a long journal expire before operations wait: they would have to wait for that.
+    fn store(&mut self, root: Ino) -> bool {
+        let Self { env, migration, .. } = self;
+        let journal = env.journal();
+        let unstored = (journal.last() + 1).saturating_sub(journal.first_event(journal.oldest()));
+        let export = migration.exports.get_mut(&root).expect("under way");
+        export.since = env.now();
+        if unstored >= FEW_EVENTS {
+            (export.step, export.waits_for) = (Step::Store(journal.last()), EXPIRES);
+            return false;
+        }
+        (export.step, export.waits_for) = (Step::Quiet, ALONE);
+        self.quiet(root)
+    }
+
     /// Takes directories back that clients have alone; once nobody has one, operations in the subtree wait.
-    pub(super) fn quiet(&mut self, root: Ino) -> bool {
+    fn quiet(&mut self, root: Ino) -> bool {
         let Self { env, cache, sessions, migration, .. } = self;
         let is_alone = |ino: &InodeKey| {
             let inode = cache.inodes.get(ino).filter(|inode| inode.data.is_dir());

@@ -85,6 +85,8 @@ impl Rank {
 
     /// The record of a subtree that another rank hands over was read.
     pub(super) fn checked(&mut self, offer: Offer, record: Option<&SubtreeRecord>) {
+        // A client that is told late of what left may take it for what comes.
+        self.tell_rest();
         let Offer { from, root, content, .. } = &offer;
         let (from, root) = (*from, *root);
         let is_settled = offer.below.is_some() && offer.below == self.settled_below(root);
@@ -152,9 +154,7 @@ impl Rank {
         let others_come = self.migration.imports.keys().chain(self.migration.merges.keys()).any(is_near);
         // Rank 0 would not ask this one to wait, but may change the table of snapshots.
         let is_unknown = self.cache.snaps.is_fenced() && !self.migration.fence.is_known;
-        // A client that is told late of what left may take it for what comes.
-        let is_telling = self.migration.is_telling();
-        match around_leaves || may_stay || others_come || is_unknown || is_telling || self.passes_on() {
+        match around_leaves || may_stay || others_come || is_unknown || self.passes_on() {
             true => Claim::NotYet,
             false => Claim::New,
         }

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! from                                     record            to
-//!   Store    a long journal expires
 //!   Ahead    files of a large one ────────────────────────►
+//!   Store    a long journal expires
 //!   Quiet    nobody works alone in it
 //!   Settle   operations wait; revocations
 //!            end; all is stored; journal

@@ -52,6 +52,15 @@ impl Rank {
         next.into_iter().for_each(|ino| self.announce(ino));
     }
 
+    /// Tells clients of all that they have not heard of yet: operations in something that comes wait for that.
+    pub(super) fn tell_rest(&mut self) {
+        while !self.migration.exported.is_empty() {
+            self.tell_exported();
+        }
+        let rest = std::mem::take(&mut self.cache.unannounced);
+        rest.into_iter().for_each(|ino| self.announce(ino));
+    }
+
     /// Tells clients about an inode that has come, if they do not know yet: one has sent something about it.
     pub(in crate::rank) fn announce_if_new(&mut self, ino: InodeKey) {
         if self.cache.unannounced.contains(&ino) {
