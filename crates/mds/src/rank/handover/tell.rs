@@ -52,7 +52,8 @@ impl Rank {
         next.into_iter().for_each(|ino| self.announce(ino));
     }
 
-    /// Tells clients of all that they have not heard of yet: operations in something that comes wait for that.
+    /// Tells clients of all that they have not heard of yet: operations in something that comes would wait
+    /// for that.
     pub(super) fn tell_rest(&mut self) {
         while !self.migration.exported.is_empty() {
             self.tell_exported();
