@@ -5,7 +5,8 @@
 //! of any message since the last confirmed one. A revocation is therefore complete only when its `seq` is
 //! confirmed.
 
-use msgs::cap;
+use crate::types::ClientId;
+use msgs::{CapPeer, cap};
 use stdx::Instant;
 
 /// What a holder may still have of earlier messages.
@@ -17,6 +18,17 @@ struct Revoking {
     unflushed: u32,
     /// Send time of the oldest unconfirmed revocation; none if only bits are left that it has again.
     since: Option<Instant>,
+}
+
+/// A client's capability that has come from another rank, which the client is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// The client.
+    pub client: ClientId,
+    /// The capability's number here.
+    pub id: u64,
+    /// What it was there.
+    pub former: CapPeer,
 }
 
 /// The capability of one holder.

@@ -1,6 +1,7 @@
 //! Starts one daemon on an event loop, from its configuration file and directory; `nacre dev` and `nacre
 //! mon|osd|mds` start them alike.
 
+use super::host::cores;
 use super::layout::advise;
 use super::{files, hostname};
 use crate::cmd::probe;
@@ -13,6 +14,7 @@ use runtime::{
     NodeSpec, Notice,
 };
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -68,14 +70,40 @@ fn limits_of_osd(target: Option<u64>, osds: u64) -> Limits {
 
 /// The resources that all daemons of a process share.
 pub(crate) struct Daemons {
-    loops: Vec<EventLoop>,
+    loops: Loops,
     notices: Sender<Notice>,
-    next_loop: usize,
-    /// Threads of metadata servers, each with its own: how busy it is says whether there should be more ranks
-    /// (ADR 0022).
-    mds_loops: BTreeMap<EntityName, EventLoop>,
     /// The managers beside metadata servers. They go on when their server begins anew.
     managers: BTreeMap<EntityName, Handle<mgr::Request, mgr::Notice>>,
+}
+
+/// The threads of a process, each started when the first daemon needs it.
+#[derive(Default)]
+struct Loops {
+    /// As many as there are cores, at most.
+    shared: Vec<EventLoop>,
+    /// The number of daemons that were given one of these.
+    given: usize,
+    /// Metadata servers have threads of their own: how busy one is says whether there should be more ranks
+    /// (ADR 0022).
+    of_mds: BTreeMap<EntityName, EventLoop>,
+}
+
+impl Loops {
+    /// The one that a daemon is to run on.
+    fn choose(&mut self, name: &EntityName) -> std::io::Result<&EventLoop> {
+        if name.ty == EntityType::MDS {
+            return Ok(match self.of_mds.entry(name.clone()) {
+                Entry::Occupied(own) => own.into_mut(),
+                Entry::Vacant(place) => place.insert(EventLoop::start(&name.to_string())?),
+            });
+        }
+        if self.shared.len() < cores() {
+            self.shared.push(EventLoop::start(&format!("loop-{}", self.shared.len()))?);
+        }
+        let at = self.given % self.shared.len();
+        self.given += 1;
+        Ok(&self.shared[at])
+    }
 }
 
 /// A daemon to be started.
@@ -89,30 +117,15 @@ pub(crate) struct Daemon {
 }
 
 impl Daemons {
-    /// Starts `loops` event loops.
-    pub(crate) fn new(loops: usize, notices: Sender<Notice>) -> Result<Self> {
-        let loops: std::io::Result<Vec<_>> =
-            (0..loops).map(|i| EventLoop::start(&format!("loop-{i}"))).collect();
-        Ok(Self {
-            loops: loops.context("cannot start threads")?,
-            notices,
-            next_loop: 0,
-            mds_loops: BTreeMap::new(),
-            managers: BTreeMap::new(),
-        })
+    /// Daemons that are to send their notices there.
+    pub(crate) fn new(notices: Sender<Notice>) -> Self {
+        Self { loops: Loops::default(), notices, managers: BTreeMap::new() }
     }
 
     /// Starts a daemon.
     pub(crate) fn start(&mut self, daemon: &Daemon) -> Result<Handle<Never, Never>> {
-        if daemon.name.ty == EntityType::MDS && !self.mds_loops.contains_key(&daemon.name) {
-            let own = EventLoop::start(&daemon.name.to_string()).context("cannot start a thread")?;
-            self.mds_loops.insert(daemon.name.clone(), own);
-        }
-        let event_loop = self.mds_loops.get(&daemon.name).unwrap_or_else(|| {
-            self.next_loop += 1;
-            &self.loops[self.next_loop % self.loops.len()]
-        });
         let notices = self.notices.clone();
+        let event_loop = self.loops.choose(&daemon.name).context("cannot start a thread")?;
         // Each daemon has threads of its own: a device that hangs holds only these.
         let pool = DiskPool::new(DISK_THREADS);
         match daemon.name.ty {

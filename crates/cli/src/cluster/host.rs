@@ -3,6 +3,12 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+/// The number of processors that may be used.
+pub(super) fn cores() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
 
 /// Describes the host, as far as it can be found out.
 pub(super) fn metadata(data: &Path) -> BTreeMap<String, String> {

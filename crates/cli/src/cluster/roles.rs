@@ -115,7 +115,7 @@ impl Daemon {
         };
         let options = self.conf.all(&self.name);
         let make = move || mds::Mds::new(config, runtime::rng()).with_file_options(options);
-        // There is one rank so far.
+        // Which rank it gets is the monitors' choice, and changes.
         Ok(on.spawn(self.spec(0, listener, nonce, Vec::new()), make, notices))
     }
 }

@@ -2,12 +2,12 @@
 //! directories.
 
 use super::files;
+use super::host::cores;
 use super::layout::{Layout, advise};
 use anyhow::{Context, Result, bail};
 use auth::{Key, Keyring, KeyringEntry};
 use decl::Conf;
 use std::net::{IpAddr, SocketAddr};
-use std::thread::available_parallelism;
 use wire::{EntityName, EntityType, Uuid};
 
 /// The options of `nacre dev`; `None` if an option was not given.
@@ -113,8 +113,7 @@ fn osds(layout: &Layout, wanted: &Wanted) -> Result<Vec<u32>> {
 /// One that serves, one that stands by, and one more for each further core: they become active when the load
 /// asks for it (`max_mds auto`).
 pub(super) fn default_mds() -> usize {
-    let cores = available_parallelism().map_or(1, usize::from);
-    (cores + 1).min(MOST_MDS)
+    (cores() + 1).min(MOST_MDS)
 }
 
 /// The number of metadata servers that there are to be. They store nothing, so some may be left out or added.

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::thread::available_parallelism;
 use wire::{EntityName, EntityType};
 
 #[derive(Args)]
@@ -38,9 +37,8 @@ pub(crate) fn run_all(names: &[EntityName], conf: &Path, osd_size: u64) -> Resul
     logging::start(None)?;
     let (tx, notices) = mpsc::channel();
     signals::watch(tx.clone())?;
-    let loops = available_parallelism().map_or(1, usize::from).min(daemons.len());
     let several = daemons.len() > 1;
-    let world = Daemons::new(loops, tx)?;
+    let world = Daemons::new(tx);
     let mut process =
         Process { world, several, running: BTreeMap::new(), failed: Vec::new(), stopping: false };
     for daemon in daemons {

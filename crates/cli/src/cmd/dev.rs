@@ -14,7 +14,6 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::available_parallelism;
 use std::time::Duration;
 use wire::{EntityName, EntityType};
 
@@ -83,8 +82,7 @@ pub(crate) fn run(args: &DevArgs) -> Result<()> {
     let running = if args.separate {
         Running::Separate(Processes::new(&cluster.layout))
     } else {
-        let cores = available_parallelism().map_or(1, usize::from);
-        Running::Together(Daemons::new(cores, tx.clone())?, BTreeMap::new())
+        Running::Together(Daemons::new(tx.clone()), BTreeMap::new())
     };
     let waiting = daemon_names(cluster.mons.len(), &cluster.osds, cluster.mds).into_iter().collect();
     let mut foreground = Foreground { cluster: &cluster, args, tx, notices, running, waiting };

@@ -32,25 +32,13 @@ impl Cache {
         Ok(self.inode(ino.head())?.place.as_ref().map(|(dir, _)| dir.ino))
     }
 
-    /// True if a cached inode is in the directory `dir`, or below it, and in no subtree below that.
-    pub fn is_within(&self, ino: InodeKey, dir: Ino) -> bool {
-        let mut at = ino.ino;
-        while at != dir && self.subtrees.hold(at).is_none() {
-            match self.directory_of(at) {
-                Ok(Some(above)) => at = above,
-                _ => return false,
-            }
-        }
-        at == dir
-    }
-
     /// True if nothing about a cached inode may change here: another rank has the authority, or what clients
     /// hold of it is being handed over, or they have not been told yet that it was.
     pub fn is_fixed(&self, ino: InodeKey) -> bool {
         if self.subtrees.is_sole() {
             return false;
         }
-        if self.unannounced.contains(&ino) {
+        if self.unannounced.contains_key(&ino) {
             return true;
         }
         match self.authority(ino.ino) {

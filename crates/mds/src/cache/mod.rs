@@ -29,6 +29,7 @@ pub use trim::{Keep, Stats};
 pub use unstored::Unstored;
 
 use crate::authority::SubtreeMap;
+use crate::cap::Moved;
 use crate::dirty::DirtyIndex;
 use crate::locks::Locks;
 use crate::types::{LastChange, Lsn};
@@ -74,7 +75,7 @@ pub struct Cache {
     pub global: BTreeSet<InodeKey>,
     /// Inodes that have come from another rank, and of which clients have not been told yet: what they hold
     /// of them does not change before.
-    pub unannounced: BTreeSet<InodeKey>,
+    pub unannounced: BTreeMap<InodeKey, Vec<Moved>>,
     /// Files whose data are in the journal only.
     pub unstored: Unstored,
     /// The layout that came last: inodes with the same one share it.
@@ -115,7 +116,7 @@ impl Cache {
             layouts_changed: LastChange::default(),
             inodes: FastMap::default(),
             global: BTreeSet::new(),
-            unannounced: BTreeSet::new(),
+            unannounced: BTreeMap::new(),
             unstored: Unstored::default(),
             last_layout: Shared::default(),
             dirs: BTreeMap::new(),

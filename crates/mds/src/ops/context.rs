@@ -213,7 +213,7 @@ impl<'a> Cx<'a> {
     pub(super) fn check_authority(&self, ino: Ino) -> Result<(), Stop> {
         let authority = self.cache.authority(ino).map_err(|need| self.unless_missing(need))?;
         let there = match authority {
-            Auth::Here if self.cache.unannounced.contains(&ino.head()) => {
+            Auth::Here if self.cache.unannounced.contains_key(&ino.head()) => {
                 return Err(Need::Announced(ino.head()).into());
             }
             Auth::Here => return Ok(()),

@@ -126,8 +126,6 @@ pub(super) struct Migration {
     pub unconfirmed: BTreeSet<MdsRank>,
     pub exports: BTreeMap<Ino, Export>,
     pub imports: BTreeMap<Ino, Import>,
-    /// What clients are to be told of inodes that have come to this rank (`Cache::unannounced`).
-    pub imported: BTreeMap<InodeKey, Imported>,
     /// What clients are to be told of inodes that have left.
     pub exported: VecDeque<Exported>,
     /// What has come ahead of subtrees that others are about to hand over to this rank, by root.
@@ -238,25 +236,25 @@ impl Migration {
     }
 
     /// True if no subtree is on its way, or could be.
-    pub fn is_idle(&self) -> bool {
+    pub fn is_idle(&self, cache: &Cache) -> bool {
         let is_certain = self.unconfirmed.is_empty() && self.offers().next().is_none();
         is_certain
             && !self.has_more_pinned
             && self.exports.is_empty()
             && self.imports.is_empty()
             && self.merges.is_empty()
-            && !self.is_telling()
+            && !self.is_telling(cache)
     }
 
     /// True while clients do not know yet of all that has come or left.
-    pub fn is_telling(&self) -> bool {
-        !self.imported.is_empty() || !self.exported.is_empty()
+    pub fn is_telling(&self, cache: &Cache) -> bool {
+        !cache.unannounced.is_empty() || !self.exported.is_empty()
     }
 
     /// Time of the next look.
     pub fn deadline(&self, cache: &Cache) -> Option<Instant> {
         let is_asked = !self.recalls.is_empty() || !self.sought.is_empty() || !self.storing_for.is_empty();
-        let looks = !self.is_idle() || is_asked || self.stopping.is_some();
+        let looks = !self.is_idle(cache) || is_asked || self.stopping.is_some();
         (looks || self.fence.is_wanted || self.is_fencing(cache)).then_some(self.look_at)
     }
 
@@ -441,12 +439,12 @@ pub(super) struct Import {
     /// Roots of this rank's own subtrees, which become part of it.
     pub joins: Vec<Ino>,
     pub step: ImportStep,
-    pub caps: Vec<HandedCap>,
-    pub taken: Vec<TakenCap>,
+    /// Capabilities that were taken, each as it was and as it is.
+    pub caps: Vec<(HandedCap, TakenCap)>,
 }
 
 /// What has been sent ahead of a subtree.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct SentAhead {
     pub root: Ino,
     pub id: u64,
@@ -457,13 +455,6 @@ pub(super) struct SentAhead {
     pub rounds: u32,
     /// What has been sent of each file.
     pub sent: FastMap<InodeKey, Sent>,
-}
-
-/// Capabilities on an inode that has come from another rank, with the numbers that they have here.
-#[derive(Debug)]
-pub(super) struct Imported {
-    pub from: MdsRank,
-    pub caps: Vec<(HandedCap, u64)>,
 }
 
 /// A capability that has gone to another rank, and what that has made of it.

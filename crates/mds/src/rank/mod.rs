@@ -165,7 +165,7 @@ impl Rank {
             && self.postponed.is_empty()
             && self.env.is_quiet()
             && self.fragments.is_idle()
-            && self.migration.is_idle()
+            && self.migration.is_idle(&self.cache)
             && !self.migration.is_fencing(&self.cache)
             && self.sessions.is_quiet()
     }

@@ -12,7 +12,6 @@ use fsfmt::{Ino, InodeKey};
 use maps::MdsRank;
 use peer::MdsHandAhead;
 use std::time::Duration;
-use stdx::FastMap;
 
 /// How often what has come to be meanwhile goes ahead too.
 const MOST_ROUNDS: u32 = 4;
@@ -22,13 +21,10 @@ const KEPT_FOR: Duration = Duration::from_secs(30);
 impl Rank {
     /// Sends a part of a subtree ahead; true if few files are left, or there are not many.
     pub(super) fn send_ahead(&mut self, root: Ino, to: MdsRank) -> bool {
-        if self.migration.sent_ahead.as_ref().is_none_or(|ahead| ahead.root != root) {
-            self.migration.last_ahead += 1;
-            let (id, sent) = (self.migration.last_ahead, FastMap::default());
-            let ahead = SentAhead { root, id, parts: 0, left: Default::default(), rounds: 0, sent };
-            self.migration.sent_ahead = Some(ahead);
-        }
-        let Some(mut ahead) = self.migration.sent_ahead.take() else { return false };
+        let next = self.migration.last_ahead + 1;
+        let begun = self.migration.sent_ahead.take();
+        let mut ahead = begun.unwrap_or_else(|| SentAhead { root, id: next, ..SentAhead::default() });
+        self.migration.last_ahead = ahead.id;
         let most = self.env.cfg().options.handover_part;
         if ahead.left.is_empty() {
             let is_new = |ino: &InodeKey| {
@@ -45,8 +41,7 @@ impl Rank {
         let mut m = MdsHandAhead { root: root.0, ahead: ahead.id, part: ahead.parts, ..Default::default() };
         let count = ahead.left.len().min(most);
         for ino in ahead.left.drain(..count) {
-            let inode = self.cache.inodes.get(&ino).filter(|_| self.cache.is_within(ino, root));
-            let Some(inode) = inode else { continue };
+            let Some(inode) = self.cache.inodes.get(&ino) else { continue };
             let state = state_of(&self.cache, inode);
             m.entries.extend(entry_of(&self.cache, inode));
             m.caps.extend_from_slice(&state.caps);

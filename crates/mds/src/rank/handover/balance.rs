@@ -10,9 +10,10 @@ impl Rank {
 
     /// Once a second: perhaps hands a directory over to a rank that has less to do.
     pub(in crate::rank) fn advance_balance(&mut self) {
-        let Self { env, migration, balance, .. } = self;
+        let Self { env, cache, migration, balance, .. } = self;
         balance.second_passed(env);
-        let is_idle = migration.is_idle() && migration.recalls.is_empty() && migration.stopping.is_none();
+        let is_idle =
+            migration.is_idle(cache) && migration.recalls.is_empty() && migration.stopping.is_none();
         if !self.is_active() || !is_idle || self.has_absent_clients() {
             return;
         }

@@ -1,7 +1,6 @@
 //! What a rank hands over: how it is sent, and what it is once decoded, with the part of it that came ahead.
 
 use crate::cache::{Cache, Inode};
-use crate::cap::Cap;
 use crate::types::{ClientId, Lsn, Place, RankPeer};
 use fsfmt::tables::SessionRecord;
 use fsfmt::{Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, InodeKey, Link, SubtreeRecord};
@@ -119,17 +118,22 @@ impl Ahead {
     }
 }
 
-pub(super) fn handed(ino: Ino, client: ClientId, cap: &Cap, is_untold: bool) -> HandedCap {
-    HandedCap {
-        ino: ino.0,
-        client: client.0,
-        id: cap.id,
-        held: cap.held(),
-        wanted: cap.wanted,
-        seq: cap.seq,
-        migrate_seq: cap.migrate_seq,
-        is_untold,
-    }
+/// What clients hold of an inode.
+pub(super) fn caps_of(inode: &Inode) -> Vec<HandedCap> {
+    let handed = |client: ClientId| {
+        let cap = inode.caps.get(client).expect("one of its capabilities");
+        HandedCap {
+            ino: inode.data.ino.0,
+            client: client.0,
+            id: cap.id,
+            held: cap.held(),
+            wanted: cap.wanted,
+            seq: cap.seq,
+            migrate_seq: cap.migrate_seq,
+            is_untold: inode.under_way.untold.contains(&client.into()),
+        }
+    };
+    inode.caps.clients().map(handed).collect()
 }
 
 /// The entry that an inode is in.
@@ -142,15 +146,10 @@ pub(super) fn entry_of(cache: &Cache, inode: &Inode) -> Option<HandedEntry> {
 
 /// What the receiver has to know of a file.
 pub(super) fn state_of(cache: &Cache, inode: &Inode) -> Sent {
-    let ino = inode.data.ino;
-    let cap = |client| {
-        let is_untold = inode.under_way.untold.contains(&Into::into(client));
-        handed(ino, client, inode.caps.get(client).expect("one of its capabilities"), is_untold)
-    };
     Sent {
         change: inode.change.lsn(),
         first: inode.place.as_ref().map_or(SnapId(0), |place| cache.first_of(place)),
         place: inode.place.clone(),
-        caps: inode.caps.clients().map(cap).collect(),
+        caps: caps_of(inode),
     }
 }

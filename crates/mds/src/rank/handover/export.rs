@@ -1,7 +1,7 @@
 //! A subtree leaves this rank.
 
 use super::Rank;
-use super::content::{entry_of, handed, state_of};
+use super::content::{caps_of, entry_of, state_of};
 use crate::authority::{Auth, Hold};
 use crate::cache::Inode;
 use crate::rank::caps::Caps;
@@ -51,7 +51,8 @@ impl Rank {
         let Self { env, cache, migration, .. } = self;
         let Some(inode) = cache.inodes.get(&root.head()) else { return Err("it is not cached") };
         // One after the other: a client that waits for one may not give up what another waits for.
-        if !migration.exports.is_empty() || migration.merges.contains_key(&root) || migration.is_telling() {
+        let is_busy = !migration.exports.is_empty() || migration.merges.contains_key(&root);
+        if is_busy || migration.is_telling(cache) {
             return Err(BUSY);
         }
         match cache.authority(root) {
@@ -106,7 +107,7 @@ impl Rank {
     /// A client that claims something in another rank's subtree has not heard that it moved: the predecessor
     /// died before it told. The other rank tells what became of it.
     pub(in crate::rank) fn pass_on(&mut self, ino: InodeKey) {
-        if self.cache.unannounced.contains(&ino) {
+        if self.cache.unannounced.contains_key(&ino) {
             return;
         }
         let Ok(root) = self.cache.root_of(ino.ino) else { return };
@@ -127,7 +128,7 @@ impl Rank {
     fn pass_on_rest(&mut self) {
         let held = self.cache.inodes.iter().filter(|(_, inode)| !inode.caps.is_empty());
         let is_elsewhere =
-            |ino: &InodeKey| self.cache.is_fixed(*ino) && !self.cache.unannounced.contains(ino);
+            |ino: &InodeKey| self.cache.is_fixed(*ino) && !self.cache.unannounced.contains_key(ino);
         let rest = held.map(|(ino, _)| *ino).filter(is_elsewhere).collect::<Vec<_>>();
         rest.into_iter().for_each(|ino| self.pass_on(ino));
     }
@@ -363,7 +364,7 @@ impl Rank {
             && self.cache.missing_between(root).is_empty()
         {
             // What is sent again is sent whole.
-            let ahead = self.migration.sent_ahead.take().filter(|ahead| ahead.root == root);
+            let ahead = self.migration.sent_ahead.take_if(|ahead| ahead.root == root);
             if let Some(m) = self.content_of(root, ahead) {
                 self.env.effect(Effect::SendRank(to, m.into()));
             }
@@ -412,14 +413,15 @@ impl Rank {
             if ino.ino != root && (is_used && !is_as_sent || inode.data.is_dir()) {
                 m.entries.extend(entry_of(cache, inode));
             }
-            for client in inode.caps.clients().filter(|_| !is_active("mds_hands_over_no_capabilities")) {
-                if !is_as_sent {
-                    let cap = inode.caps.get(client).expect("one of its capabilities");
-                    let is_untold = inode.under_way.untold.contains(&client.into());
-                    m.caps.push(handed(ino.ino, client, cap, is_untold));
+            for cap in caps_of(inode) {
+                if is_active("mds_hands_over_no_capabilities") {
+                    continue;
                 }
-                if let Some(session) = sessions.get(client) {
-                    m.sessions.entry(client.0).or_insert_with(|| Writer::encode(session.record()));
+                if let Some(session) = sessions.get(ClientId(cap.client)) {
+                    m.sessions.entry(cap.client).or_insert_with(|| Writer::encode(session.record()));
+                }
+                if !is_as_sent {
+                    m.caps.push(cap);
                 }
             }
             for (client, [posix, flock]) in cache.locks.of_file(ino) {

@@ -21,13 +21,13 @@ impl Rank {
             return;
         }
         self.drop_old_ahead();
-        let has_absent = self.has_absent_clients() || !self.migration.exported.is_empty();
+        let has_more = self.has_absent_clients() || !self.migration.exported.is_empty();
         let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
         let roots: Vec<u64> = own.map(|(root, ..)| root.0).collect();
         let load = self.balance.popularity.total().round() as u64;
         for rank in self.migration.ranks.keys().copied().collect::<Vec<_>>() {
             let mut exports = self.migration.exports.values();
-            let hands_over = has_absent || exports.any(|export| export.to == rank && export.is_handing());
+            let hands_over = has_more || exports.any(|export| export.to == rank && export.is_handing());
             let m = MdsHeartbeat { hands_over, roots: roots.clone(), load };
             self.env.effect(Effect::SendRank(rank, m.into()));
         }

@@ -4,25 +4,27 @@ use super::content::{Ahead, Content};
 use super::{Rank, STAY, tell};
 use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Inode};
-use crate::cap::{Cap, conflicts};
+use crate::cap::{Cap, Moved, conflicts};
 use crate::io::{IoWhy, ObjOp};
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
-use crate::rank::migration::{
-    ForTable, Import, ImportStep as Step, Imported, JOINS, Offer, Read, Waiting, Write, own,
-};
+use crate::rank::migration::{ForTable, Import, ImportStep as Step, JOINS, Offer, Read, Waiting, Write, own};
 use crate::rank::sessions::Sessions;
 use crate::types::{ClientId, Lsn, RankPeer};
 use fsfmt::subtree_key;
 use fsfmt::{Ino, InodeKey, SubtreeRecord, names};
 use maps::MdsRank;
+use msgs::CapPeer;
 use node::Level;
 use peer::{HandedCap, MdsAuthority, MdsHandAhead, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::mutants::is_active;
 use wire::{DecodeError, Reader, Writer};
+
+/// The flag of a capability whose sender had the authority.
+const AUTH: u8 = 1;
 
 /// What is to be made of a subtree that another rank hands over.
 enum Claim {
@@ -210,7 +212,8 @@ impl Rank {
             let now = taken_cap(cap, now);
             taken.push(now);
             if is_new {
-                tell::send_import(env, cache, sessions, from, (cap, now.id));
+                let moved = Moved { client, id: now.id, former: former(cap, from) };
+                tell::send_import(env, cache, sessions, ino, &moved);
                 if cache.is_fixed(ino) {
                     // Its name has moved on to another rank's directory since.
                     env.due(Due::HeldElsewhere(ino));
@@ -244,12 +247,12 @@ impl Rank {
             sessions.adopt(env, cache, records, ino_next);
         }
         let mut taken = Vec::new();
-        for handed in &handed_caps {
+        for handed in handed_caps {
             let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
             let has_session = sessions.get(client).is_some();
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
-            take_cap(inode, sessions, caps, handed);
-            taken.push(taken_cap(handed, inode.caps.get(client).expect("just taken")));
+            take_cap(inode, sessions, caps, &handed);
+            taken.push((handed, taken_cap(&handed, inode.caps.get(client).expect("just taken"))));
             if handed.is_untold {
                 inode.under_way.edit(|at| at.untold.insert(client.into()));
             }
@@ -267,7 +270,7 @@ impl Rank {
         }
         let last = self.env.journal().last();
         self.env.want_durable(last);
-        let import = Import { from, is_merged, joins, step: Step::Journal(last), caps: handed_caps, taken };
+        let import = Import { from, is_merged, joins, step: Step::Journal(last), caps: taken };
         self.migration.imports.insert(root, import);
         self.migration.look_at = self.env.now();
     }
@@ -368,15 +371,10 @@ impl Rank {
             cache.subtrees.remove(other);
             drop_base(env, cache, other);
         }
-        let mut former = import.caps.into_iter();
-        for taken in import.taken.iter().filter(|_| !is_active("mds_tells_no_client_of_imports")) {
-            let is_former = |cap: &HandedCap| (cap.ino, cap.client) == (taken.ino, taken.client);
-            // They are in the same order.
-            let Some(handed) = former.find(is_former) else { continue };
-            let ino = Ino(taken.ino).head();
-            let imported = Imported { from: import.from, caps: Vec::new() };
-            migration.imported.entry(ino).or_insert(imported).caps.push((handed, taken.id));
-            cache.unannounced.insert(ino);
+        for (handed, taken) in import.caps.iter().filter(|_| !is_active("mds_tells_no_client_of_imports")) {
+            let moved =
+                Moved { client: ClientId(taken.client), id: taken.id, former: former(handed, import.from) };
+            cache.unannounced.entry(Ino(taken.ino).head()).or_default().push(moved);
         }
         if migration.recalls.remove(&root).is_some() {
             migration.stay.insert(root, env.now() + STAY);
@@ -388,10 +386,11 @@ impl Rank {
         let own = cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
         let roots = own.map(|(root, ..)| root.head()).collect::<Vec<_>>();
         let inside =
-            cache.subtree(root).into_iter().chain(roots).filter(|ino| !cache.unannounced.contains(ino));
+            cache.subtree(root).into_iter().chain(roots).filter(|ino| !cache.unannounced.contains_key(ino));
         inside.for_each(|ino| env.due(Due::InodeLoaded(ino)));
         env.log(Level::Info, "subtree_imported", format!("subtree {root} of rank {}", import.from));
-        self.answer_taken(root, import.from, import.is_merged, import.taken);
+        let taken = import.caps.into_iter().map(|(_, taken)| taken).collect();
+        self.answer_taken(root, import.from, import.is_merged, taken);
         self.announce_first();
         for other in import.joins.into_iter().chain([root]) {
             self.tell_authority(other);
@@ -471,4 +470,9 @@ fn take_cap(inode: &mut Inode, sessions: &mut Sessions, caps: &mut Caps, handed:
 fn taken_cap(handed: &HandedCap, cap: &Cap) -> TakenCap {
     let HandedCap { ino, client, .. } = *handed;
     TakenCap { ino, client, id: cap.id, seq: cap.seq, migrate_seq: cap.migrate_seq }
+}
+
+/// A capability as it was under the rank that hands it over.
+fn former(handed: &HandedCap, from: MdsRank) -> CapPeer {
+    CapPeer { cap_id: handed.id, issue_seq: handed.seq, mseq: handed.migrate_seq, mds: from.0, flags: AUTH }
 }

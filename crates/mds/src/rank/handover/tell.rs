@@ -5,19 +5,14 @@
 
 use super::Rank;
 use crate::cache::Cache;
+use crate::cap::Moved;
 use crate::rank::env::{Due, Env};
-use crate::rank::migration::{Exported, Imported};
+use crate::rank::migration::Exported;
 use crate::rank::sessions::Sessions;
 use crate::rank::stat;
-use crate::types::ClientId;
-use fsfmt::{Ino, InodeKey};
-use maps::MdsRank;
+use fsfmt::InodeKey;
 use msgs::{CapBody, CapPeer, ClientCaps, cap_op};
-use peer::HandedCap;
 use stdx::mutants::is_active;
-
-/// The flag of a capability whose sender had the authority.
-const AUTH: u8 = 1;
 
 impl Rank {
     /// Tells clients of some of what has left.
@@ -37,7 +32,7 @@ impl Rank {
             let inode = cache.inodes.get(ino);
             inode.is_none_or(|inode| inode.data.is_dir()) || cache.global.contains(ino)
         };
-        let first: Vec<InodeKey> = cache.unannounced.iter().copied().filter(is_first).collect();
+        let first: Vec<InodeKey> = cache.unannounced.keys().copied().filter(is_first).collect();
         first.into_iter().for_each(|ino| self.announce(ino));
         self.announce_more();
     }
@@ -48,7 +43,7 @@ impl Rank {
             return;
         }
         let count = self.env.cfg().options.handover_part;
-        let next: Vec<InodeKey> = self.cache.unannounced.iter().copied().take(count).collect();
+        let next: Vec<InodeKey> = self.cache.unannounced.keys().copied().take(count).collect();
         next.into_iter().for_each(|ino| self.announce(ino));
     }
 
@@ -58,23 +53,23 @@ impl Rank {
         while !self.migration.exported.is_empty() {
             self.tell_exported();
         }
-        let rest = std::mem::take(&mut self.cache.unannounced);
-        rest.into_iter().for_each(|ino| self.announce(ino));
+        while let Some(ino) = self.cache.unannounced.keys().next().copied() {
+            self.announce(ino);
+        }
     }
 
     /// Tells clients about an inode that has come, if they do not know yet: one has sent something about it.
     pub(in crate::rank) fn announce_if_new(&mut self, ino: InodeKey) {
-        if self.cache.unannounced.contains(&ino) {
+        if self.cache.unannounced.contains_key(&ino) {
             self.announce(ino);
         }
     }
 
     /// Tells clients that what they hold of an inode is here. Operations that wait for that go on.
     pub(in crate::rank) fn announce(&mut self, ino: InodeKey) {
-        let Self { env, cache, sessions, migration, .. } = self;
-        cache.unannounced.remove(&ino);
-        if let Some(Imported { from, caps }) = migration.imported.remove(&ino) {
-            caps.iter().for_each(|(handed, id)| send_import(env, cache, sessions, from, (handed, *id)));
+        let Self { env, cache, sessions, .. } = self;
+        if let Some(caps) = cache.unannounced.remove(&ino) {
+            caps.iter().for_each(|moved| send_import(env, cache, sessions, ino, moved));
             env.due(Due::InodeLoaded(ino));
         }
         env.due(Due::Wake(ino));
@@ -102,25 +97,17 @@ fn export_message(exported: &Exported) -> ClientCaps {
     }
 }
 
-/// Tells a client that its capability `handed` is here from now on, under the number `id`.
+/// Tells a client that its capability on an inode is here from now on.
 pub(super) fn send_import(
     env: &mut Env,
     cache: &Cache,
     sessions: &mut Sessions,
-    from: MdsRank,
-    (handed, id): (&HandedCap, u64),
+    ino: InodeKey,
+    &Moved { client, id, former }: &Moved,
 ) {
-    let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
     let Some(inode) = cache.inodes.get(&ino) else { return };
     let Some(cap) = inode.caps.get(client).filter(|cap| cap.id == id) else { return };
     let realm = cache.realm_of(inode);
-    let former = CapPeer {
-        cap_id: handed.id,
-        issue_seq: handed.seq,
-        mseq: handed.migrate_seq,
-        mds: from.0,
-        flags: AUTH,
-    };
     let message = ClientCaps {
         former,
         snap_trace: cache.realm_trace(realm),

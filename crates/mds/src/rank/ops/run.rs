@@ -286,7 +286,8 @@ fn fetch(
             Need::Dentry(..) | Need::Page(..) | Need::Inode(_) => env.due(Due::Load(need, Some(id))),
             Need::Revoke { ino, except, mask } => {
                 caps.revoke_for(env, cache, sessions, id, (ino, Revocation { except, mask }));
-                if cache.unannounced.contains(&ino) {
+                // A listing asks for what is in the directory, and checks the authority over that alone.
+                if cache.unannounced.contains_key(&ino) {
                     env.due(Due::Announce(ino));
                 }
             }
