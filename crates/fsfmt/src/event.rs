@@ -3,8 +3,8 @@
 
 use crate::tables::{LockRecord, SessionRecord};
 use crate::{
-    Dentry, DentryKey, DirFrag, Fnode, Ino, InoRange, InodeData, InodeKey, PackRecord, SnapRecord, SnapTable,
-    TxnId,
+    Dentry, DentryKey, DirFrag, Fnode, Ino, InoRange, InodeData, InodeKey, NestStat, PackRecord, SnapRecord,
+    SnapTable, TxnId,
 };
 use maps::{MdsRank, SnapId};
 use stdx::Rng;
@@ -216,6 +216,13 @@ updates! {
         pack: u64,
         /// Its record.
         record: Option<PackRecord>,
+    }
+    /// The directory above a subtree of another rank counts this of it.
+    22 = Border {
+        /// The root of the subtree.
+        root: Ino,
+        /// Its recursive statistics.
+        counted: NestStat,
     }
 }
 

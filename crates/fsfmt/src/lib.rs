@@ -38,5 +38,5 @@ pub use pending::Pending;
 pub use pending_tables::PendingTables;
 pub use refragment::Refragment;
 pub use snapshot::{OldInode, Realm, SnapInfo, SnapRecord, SnapTable, snap_key, snap_state};
-pub use subtree::{PrefixEntry, SubtreeRecord, parse_subtree_key, subtree_key};
+pub use subtree::{PrefixEntry, SubtreeRecord, border_key, parse_border_key, parse_subtree_key, subtree_key};
 pub use txn::{TxnId, txn_key};

@@ -6,6 +6,9 @@ use crate::sparse::sparse_structs;
 use crate::{DirFrag, Ino, InodeData};
 use maps::{MdsRank, SnapId};
 
+/// What the keys of what is counted of subtrees begin with.
+const BORDER_PREFIX: &str = "border.";
+
 wire::wire_structs! {
     /// A directory above a subtree: its inode, and its name in the directory above it.
     pub struct PrefixEntry[v 2/1] {
@@ -51,6 +54,16 @@ impl SubtreeRecord {
 /// The omap key of a subtree.
 pub fn subtree_key(root: Ino) -> Vec<u8> {
     format!("{:016x}", root.0).into_bytes()
+}
+
+/// The omap key under which the partition says what the directory above a subtree counts of it.
+pub fn border_key(root: Ino) -> Vec<u8> {
+    format!("{BORDER_PREFIX}{:016x}", root.0).into_bytes()
+}
+
+/// The root of the subtree that has such a key.
+pub fn parse_border_key(key: &[u8]) -> Option<Ino> {
+    parse_subtree_key(key.strip_prefix(BORDER_PREFIX.as_bytes())?)
 }
 
 /// The root of the subtree that has an omap key.

@@ -79,7 +79,7 @@ macro_rules! golden {
             let text = std::fs::read_to_string(file("Update")).expect("golden samples of updates");
             let kinds = text.lines().step_by(2).map(|line| &line[..2]);
             let kinds: std::collections::BTreeSet<&str> = kinds.collect();
-            assert_eq!(kinds.len(), 21, "each kind of update has a sample: {kinds:?}");
+            assert_eq!(kinds.len(), 22, "each kind of update has a sample: {kinds:?}");
         }
     };
 }

@@ -125,6 +125,8 @@ pub enum IoWhy {
     Sessions,
     /// Write-back of the table of snapshots.
     Snaps,
+    /// Write-back of what is counted of subtrees.
+    Borders,
     /// Write-back of the inode number table.
     InoTable,
     /// Copies the entries of fragments that are split or joined, or removes what is left of them.

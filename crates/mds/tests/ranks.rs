@@ -233,6 +233,37 @@ fn a_flush_that_comes_while_a_directory_moves_is_not_lost() {
     assert!(held_back > 0, "some came while it was about to leave");
 }
 
+/// What comes into a subtree while that is about to leave goes with it.
+#[test]
+fn a_directory_leaves_only_when_what_comes_into_it_is_there() {
+    for seed in 0..400 {
+        let mut r = Ranks::new(3000 + seed);
+        for dir in ["d", "d/x", "e"] {
+            r.ok(0, mkdir(dir));
+        }
+        for dir in ["/d/x", "/e"] {
+            r.export(0, dir, 1);
+            r.settle();
+        }
+        (0..3).for_each(|n| assert_eq!(r.ask(1, create(&format!("d/x/{n}"), READ_WRITE)), 0));
+        r.export(1, "/d/x", 0);
+        (0..r.rng.below(60)).for_each(|_| r.step());
+        let leaves = r.with(0, |w| w.rank.export_dir("/d", MdsRank(1)).is_ok());
+        (0..r.rng.below(30)).for_each(|_| r.step());
+        // Changes in what has come.
+        assert_eq!(r.ask(0, create("d/x/more", READ_WRITE)), 0, "seed {seed}");
+        r.settle();
+        for dir in ["/d", "/d/x"] {
+            assert_eq!(r.authorities(dir).len(), 1, "seed {seed}: {dir}, {leaves}");
+        }
+        // Copies are dropped.
+        r.export(1, "/e", 0);
+        r.settle();
+        let names = ["0", "1", "2", "more"].map(str::to_owned);
+        assert_eq!(r.names("d/x"), Ok(BTreeSet::from(names)), "seed {seed}");
+    }
+}
+
 /// What there is, by path: nothing for a directory, and a number for a file, which its links share.
 type Model = BTreeMap<String, Option<u64>>;
 
@@ -340,6 +371,11 @@ fn operations_do_the_same_with_several_ranks_as_with_one() {
             r.until_stopped();
         }
         r.settle();
+        // What was evicted is counted above when it is used again.
+        for path in model.keys() {
+            r.ask(0, getattr(path, 0));
+        }
+        r.idle(40);
         let mut numbers = BTreeMap::new();
         for (path, file) in &model {
             let is_dir = &file.is_none();
@@ -352,6 +388,11 @@ fn operations_do_the_same_with_several_ranks_as_with_one() {
             }
             assert_eq!(r.authorities(&format!("/{path}")).len(), 1, "seed {seed}: {path}");
             if *is_dir {
+                let is_below = |other: &String| path.is_empty() || other.starts_with(&format!("{path}/"));
+                let below = model.iter().filter(|(other, file)| is_below(other) && file.is_none()).count();
+                let count = below as u64 + u64::from(!path.is_empty());
+                let counted = r.ask_for(0, getattr(path, cap::ANY_SHARED)).trace.target.expect("a target");
+                assert_eq!(counted.rsubdirs, count, "seed {seed}: directories in {path}");
                 let inside = model.keys().filter(|other| {
                     other.rsplit_once('/').map_or("", |(dir, _)| dir) == path && !other.is_empty()
                 });

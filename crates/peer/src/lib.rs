@@ -30,7 +30,7 @@ wire::message_bodies! {
         PgScrub, PgScrubMap, PgScrubbed,
         PgReserve,
         MdsHandOver, MdsTaken, MdsRecall, MdsAuthority, MdsHeartbeat, MdsStore,
-        MdsFence, MdsFenced, MdsFenceDown, MdsHandAhead,
+        MdsFence, MdsFenced, MdsFenceDown, MdsHandAhead, MdsStats, MdsCounted,
     }
 }
 

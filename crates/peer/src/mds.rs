@@ -24,6 +24,16 @@ wire::wire_structs! {
         pub entry: Vec<u8>,
     }
 
+    /// The recursive statistics of a subtree.
+    pub struct SubtreeStat[plain] {
+        /// Inode number of the root.
+        pub root: u64,
+        /// What the directory above counted of it when it left that directory's rank, encoded.
+        pub accounted: Vec<u8>,
+        /// What it amounts to, encoded.
+        pub rstat: Vec<u8>,
+    }
+
     /// A client's capability that is handed over. All of it is confirmed.
     #[derive(Copy, Eq)]
     pub struct HandedCap[plain] {
@@ -139,6 +149,20 @@ wire::messages! {
         pub root: u64,
         /// Its encoded record; empty if it is part of the subtree around it.
         pub record: Vec<u8>,
+    }
+
+    /// Tells the rank of the directories above what subtrees amount to. It is repeated until that answers.
+    pub struct MdsStats = 0xe313 "mds_stats" [v 1/1] {
+        /// Subtrees of the sender.
+        pub stats: Vec<SubtreeStat>,
+    }
+
+    /// Answers [`MdsStats`]: these are counted for good. What is missing will be told again.
+    pub struct MdsCounted = 0xe314 "mds_counted" [v 1/1] {
+        /// As they were told.
+        pub stats: Vec<SubtreeStat>,
+        /// What directories above these subtrees amount to that limit their number of files, encoded.
+        pub limited: BTreeMap<u64, Vec<u8>>,
     }
 
     /// What an active rank tells all others once a second.

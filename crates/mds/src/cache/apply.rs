@@ -31,6 +31,7 @@ impl Cache {
                         applied.tables.push(Update::Refragment { dir, bits, is_done });
                     }
                 }
+                Update::Border { root, counted } => self.borders.apply(root, counted, origin),
                 table => applied.tables.extend(self.snaps.apply(table, origin.lsn, origin.segment)),
             }
         }

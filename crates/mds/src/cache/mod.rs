@@ -5,6 +5,7 @@
 //! Invariant: an inode is here exactly as long as its primary entry is (or it is a base inode).
 
 mod apply;
+mod borders;
 mod dir;
 mod dirty;
 mod holders;
@@ -20,6 +21,7 @@ mod subtree;
 mod trim;
 mod unstored;
 
+pub use borders::{Borders, decode_borders};
 pub use dir::{Commit, Dir, Slot, SlotLink};
 pub use holders::Holders;
 pub use inode::{DataWork, Inode, Revocation, Work};
@@ -53,6 +55,8 @@ pub struct IndexChange {
 pub struct Cache {
     /// The authority over all fragments.
     pub subtrees: SubtreeMap,
+    /// What directories of this rank count of others' subtrees.
+    pub borders: Borders,
     /// All snapshots.
     pub snaps: Snaps,
     /// Changes of fragments of which objects are left.
@@ -106,6 +110,7 @@ impl Cache {
     pub fn new(rank: MdsRank) -> Self {
         Self {
             subtrees: SubtreeMap::new(rank),
+            borders: Borders::default(),
             snaps: Snaps::default(),
             refragments: Refragments::default(),
             locks: Locks::default(),

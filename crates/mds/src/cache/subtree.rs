@@ -1,12 +1,15 @@
 //! Subtrees in the cache: what they contain, and how they come and go.
 
 use super::size::{extra_of_inode, extra_of_name};
-use super::{Cache, Slot, SlotLink};
+use super::{Cache, Inode, Slot, SlotLink};
 use crate::authority::{Auth, Hold};
 use crate::types::{LastChange, Place};
-use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, Link, PrefixEntry, SubtreeRecord};
+use fsfmt::{
+    Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, Link, NestStat, PrefixEntry, SubtreeRecord,
+};
 use maps::{MdsRank, SnapId};
 use std::collections::BTreeSet;
+use stdx::mutants::is_active;
 
 impl Cache {
     /// The cached inodes of a subtree, its root included, each directory before what is in it. Ancestors of
@@ -220,6 +223,22 @@ impl Cache {
         {
             let first = place.as_ref().map_or(SnapId(0), |place| self.first_of(place));
             self.put_copy(data, place, first);
+        }
+    }
+
+    /// What the directory above an inode counts of it.
+    pub fn counted<'a>(&'a self, inode: &'a Inode) -> &'a NestStat {
+        let ino = inode.data.ino;
+        let is_apart = self.subtrees.record(ino).is_some() && !is_active("mds_forgets_what_is_counted");
+        self.borders.counted(ino).filter(|_| is_apart).unwrap_or(&inode.data.accounted)
+    }
+
+    /// Renews the recursive statistics in the copy of another rank's directory.
+    pub fn renew_stat(&mut self, dir: InodeKey, rstat: NestStat) {
+        if matches!(self.authority(dir.ino), Ok(Auth::Rank(_)))
+            && let Some(inode) = self.inodes.get_mut(&dir)
+        {
+            inode.data.rstat = rstat;
         }
     }
 

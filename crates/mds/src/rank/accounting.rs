@@ -1,5 +1,6 @@
 //! Recursive statistics move up the tree one level at a time, some seconds late: each inode records which
-//! part of its own its parent already counts (`accounted`).
+//! part of its own its parent already counts (`accounted`). Of the root of a subtree, the rank of the
+//! directory above records it ([`Borders`](crate::cache::Borders)).
 
 use super::commit::commit;
 use super::effect::Stage;
@@ -9,8 +10,9 @@ use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Inode};
 use crate::ops::{Draft, shift};
 use crate::types::{Need, Stop};
-use fsfmt::{Ino, InodeKey};
-use std::collections::BTreeSet;
+use fsfmt::{Ino, InodeKey, NestStat, Update};
+use maps::MdsRank;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::Instant;
 
@@ -25,17 +27,38 @@ pub(super) struct Accounting {
     /// Those that somebody waits for.
     hurried: BTreeSet<InodeKey>,
     next: Instant,
+    /// Subtrees of this rank in directories of others, which do not count all of their statistics yet.
+    untold: BTreeSet<Ino>,
+    /// What is counted of this rank's subtrees above them, as far as this rank was told.
+    counted: BTreeMap<Ino, NestStat>,
+}
+
+/// The rank that counts the statistics of an inode.
+enum Counts {
+    /// This one, or none: they are counted.
+    Here,
+    /// The rank of the directory above.
+    Above,
 }
 
 impl Accounting {
     pub fn new(now: Instant) -> Self {
-        Self { unaccounted: BTreeSet::new(), hurried: BTreeSet::new(), next: now }
+        Self {
+            unaccounted: BTreeSet::new(),
+            hurried: BTreeSet::new(),
+            next: now,
+            untold: BTreeSet::new(),
+            counted: BTreeMap::new(),
+        }
     }
 
     /// Notes that an inode was changed or loaded.
-    pub fn note(&mut self, ino: InodeKey, inode: &Inode) {
+    pub fn note(&mut self, cache: &Cache, ino: InodeKey, inode: &Inode) {
         let data = &inode.data;
-        let is_counted = data.rstat == data.accounted;
+        let is_counted = match cache.subtrees.record(data.ino) {
+            Some(_) => self.counted.get(&data.ino) == Some(&data.rstat),
+            None => data.rstat == data.accounted,
+        };
         if !is_counted && ino != Ino::ROOT.head() && !data.ino.is_base() {
             self.unaccounted.insert(ino);
         }
@@ -53,46 +76,94 @@ impl Accounting {
         self.unaccounted.len() <= BATCH
     }
 
-    /// Moves statistics one level up, if it is time and the journal takes changes.
+    /// A subtree comes to this rank: what is counted of it above is not known.
+    pub fn subtree_comes(&mut self, root: Ino) {
+        self.counted.remove(&root);
+    }
+
+    /// The rank of the directory above a subtree counts this of it.
+    pub fn counted(&mut self, cache: &Cache, root: Ino, rstat: NestStat) {
+        if cache.inodes.get(&root.head()).is_none_or(|inode| inode.data.rstat == rstat) {
+            self.untold.remove(&root);
+        }
+        self.counted.insert(root, rstat);
+    }
+
+    /// The subtrees whose statistics other ranks have to be told, and those that are below a limited number
+    /// of files: the answer tells how many there are.
+    pub fn untold(&mut self, cache: &Cache) -> BTreeMap<MdsRank, Vec<Ino>> {
+        let mut to: BTreeMap<MdsRank, Vec<Ino>> = BTreeMap::new();
+        self.untold.retain(|root| cache.subtrees.hold(*root) == Some(Hold::Own));
+        for (root, hold, record) in cache.subtrees.iter() {
+            let Some(record) = record.filter(|_| hold == Hold::Own) else { continue };
+            let is_limited = || record.prefix.iter().any(|above| above.inode.quota.max_files > 0);
+            if (self.untold.contains(&root) || is_limited())
+                && let Ok(Auth::Rank(rank)) = cache.authority(record.dir.ino)
+            {
+                to.entry(rank).or_default().push(root);
+            }
+        }
+        to
+    }
+
+    /// Moves statistics one level up, if the journal takes changes. Returns whether it was time for that.
     pub fn advance(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
         takes_changes: bool,
-    ) {
-        if env.now() < self.next {
-            return;
+    ) -> bool {
+        if env.now() < self.next || env.stage() != Stage::Active {
+            return false;
         }
         self.next = env.now() + INTERVAL;
-        if env.stage() != Stage::Active || !takes_changes || self.unaccounted.is_empty() {
-            return;
+        if !takes_changes || self.unaccounted.is_empty() {
+            return true;
         }
         let mut some = std::mem::take(&mut self.hurried);
         some.extend(self.unaccounted.iter().take(BATCH));
         let mut draft = Draft::new(cache, env.stamp());
         let mut done = Vec::new();
+        let mut borders = Vec::new();
         for ino in some {
-            match account(&mut draft, cache, ino) {
-                Ok(()) | Err(Stop::Fail(_)) => done.push(ino),
+            match account(&mut draft, cache, ino, &mut borders) {
+                Ok(Counts::Above) => {
+                    self.untold.insert(ino.ino);
+                    done.push(ino);
+                }
+                Ok(Counts::Here) | Err(Stop::Fail(_)) => done.push(ino),
                 Err(Stop::Need(needs)) if needs.iter().any(|n| matches!(n, Need::Inode(_))) => done.push(ino),
                 Err(Stop::Need(_)) => {}
             }
         }
-        let updates = draft.finish_quietly();
+        let mut updates = draft.finish_quietly();
         for ino in done {
             self.unaccounted.remove(&ino);
+        }
+        for (root, counted) in borders {
+            self.counted.insert(root, counted.clone());
+            updates.push(Update::Border { root, counted });
         }
         if !updates.is_empty() {
             commit(env, cache, sessions, "account", updates);
         }
+        true
     }
 }
 
-fn account(draft: &mut Draft<'_>, cache: &Cache, ino: InodeKey) -> Result<(), Stop> {
+/// Adds to the directory above an inode what it does not count of that yet. What it counts of subtrees is
+/// added to `borders`.
+fn account(
+    draft: &mut Draft<'_>,
+    cache: &Cache,
+    ino: InodeKey,
+    borders: &mut Vec<(Ino, NestStat)>,
+) -> Result<Counts, Stop> {
+    let is_root = cache.subtrees.record(ino.ino).is_some();
     let place = cache.inodes.get(&ino).and_then(|i| i.place.clone());
     let Some((dir, _)) = place.filter(|(dir, _)| !dir.ino.is_base() || dir.ino == Ino::ROOT) else {
-        return Ok(());
+        return Ok(Counts::Here);
     };
     for here in [dir.ino, ino.ino] {
         match cache.authority(here)? {
@@ -101,18 +172,23 @@ fn account(draft: &mut Draft<'_>, cache: &Cache, ino: InodeKey) -> Result<(), St
             // would change the root again.
             Auth::Frozen(root) if root == ino.ino && cache.subtrees.hold(root) == Some(Hold::Settling) => {}
             Auth::Frozen(root) => return Err(Need::Thaw(root).into()),
+            Auth::Rank(_) if is_root && here == dir.ino => return Ok(Counts::Above),
             // What comes here is noted again.
-            Auth::Rank(_) => return Ok(()),
+            Auth::Rank(_) => return Ok(Counts::Here),
         }
     }
     // A parent that is not cached counts it at its next use: its child is then examined again.
     cache.inode(dir.inode())?;
+    let old = cache.counted(cache.inode(ino)?).clone();
     let inode = draft.inode(ino)?;
-    if inode.rstat == inode.accounted {
-        return Ok(());
+    if inode.rstat == old {
+        return Ok(Counts::Here);
     }
-    let (old, new) = (inode.accounted.clone(), inode.rstat.clone());
-    inode.accounted = new.clone();
+    let new = inode.rstat.clone();
+    match is_root {
+        true => borders.push((ino.ino, new.clone())),
+        false => inode.accounted = new.clone(),
+    }
     shift(&mut draft.inode(dir.inode())?.rstat, &old, &new);
-    Ok(())
+    Ok(Counts::Here)
 }

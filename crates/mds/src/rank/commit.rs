@@ -57,7 +57,9 @@ pub(super) fn apply(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, e
                     format!("the journal has {}, which this version does not carry out", update.name());
                 env.effect(Effect::Fail(text));
             }
-            Update::Snapshot { .. } | Update::SnapHead { .. } => unreachable!("the cache has the table"),
+            Update::Snapshot { .. } | Update::SnapHead { .. } | Update::Border { .. } => {
+                unreachable!("the cache has the table")
+            }
             of_a_session => sessions.apply(env, of_a_session, origin),
         }
     }

@@ -57,7 +57,9 @@ impl Rank {
         let takes_changes = self.write_back.takes_changes(&self.env);
         let Self { env, cache, sessions, .. } = self;
         self.reconnect.check_window(env, cache, sessions);
-        self.accounting.advance(env, cache, sessions, takes_changes);
+        if self.accounting.advance(env, cache, sessions, takes_changes) {
+            self.tell_stats();
+        }
     }
 
     fn every_second(&mut self) {

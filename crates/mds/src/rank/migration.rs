@@ -6,7 +6,7 @@ use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
 use crate::cap::Cap;
 use crate::types::{ClientId, IoId, Lsn, Segment};
-use fsfmt::{Event, Ino, InodeKey, SubtreeRecord, Update};
+use fsfmt::{Event, Ino, InodeKey, NestStat, SubtreeRecord, Update};
 use maps::MdsRank;
 use msgs::ClientCaps;
 use peer::{HandedCap, TakenCap};
@@ -98,6 +98,8 @@ pub(super) struct Offer {
     pub content: Box<Content>,
     /// What was known of others below it when it came; none if this rank was handing one of these over.
     pub below: Option<BTreeMap<Ino, Hold>>,
+    /// What is counted of subtrees below it, once that is read.
+    pub borders: BTreeMap<Ino, Option<NestStat>>,
     /// The inodes that it needs were loaded: those that are not cached do not exist.
     pub is_loaded: bool,
 }
@@ -302,6 +304,12 @@ impl Migration {
         {
             export.touched(env.journal().last());
         }
+    }
+
+    /// True while a subtree below this one comes to this rank, or becomes part of what is around it.
+    pub fn comes_below(&self, cache: &Cache, root: Ino) -> bool {
+        let is_below = |other: &Ino| cache.subtrees.record(*other).is_some_and(|record| record.is_below(root));
+        self.imports.keys().chain(self.merges.keys()).any(is_below)
     }
 
     /// Subtrees that are handed over to this rank, and of which something is being read first.

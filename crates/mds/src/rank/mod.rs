@@ -353,7 +353,7 @@ impl Rank {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         self.migration.note(&self.cache, ino, inode);
         self.strays.note(ino, inode);
-        self.accounting.note(ino, inode);
+        self.accounting.note(&self.cache, ino, inode);
         self.fragments.note(&self.env, inode);
         self.quotas.note(ino, inode);
     }

@@ -128,6 +128,7 @@ impl Rank {
     fn note_stored(&mut self, segment: Segment, lsn: Lsn) {
         self.cache.note_stored(segment, lsn);
         self.cache.snaps.note_stored(segment);
+        self.cache.borders.note_stored(segment);
         self.cache.refragments.note_stored(segment);
         self.sessions.note_stored(segment);
         self.write_back.note_stored(segment);

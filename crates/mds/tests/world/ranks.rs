@@ -198,6 +198,15 @@ impl Ranks {
         panic!("it never ends");
     }
 
+    /// So many seconds pass in which nobody asks for anything.
+    pub fn idle(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.settle();
+            (0..self.count()).for_each(|rank| self.with(rank, |w| w.advance(Duration::from_secs(1))));
+        }
+        self.settle();
+    }
+
     pub fn ok(&mut self, rank: usize, request: ClientRequest) -> msgs::ClientReply {
         let what = format!("{} {}", request.op, String::from_utf8_lossy(&request.path.path));
         let reply = self.with(rank, |w| w.call(A, request));

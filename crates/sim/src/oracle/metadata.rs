@@ -10,7 +10,7 @@ use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, parse_session_key};
 use fsfmt::{
     BackPointer, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Realm, Refragment,
-    SnapRecord, SubtreeRecord, Update, names, parse_subtree_key, snap_state,
+    SnapRecord, SubtreeRecord, Update, names, parse_border_key, parse_subtree_key, snap_state,
 };
 use maps::{MdsRank, SnapId};
 use osd::object_info;
@@ -39,6 +39,8 @@ struct Stored {
     ino_next: BTreeMap<u32, u64>,
     /// The subtrees of the partition.
     subtrees: BTreeMap<Ino, SubtreeRecord>,
+    /// What the directories above them count of them.
+    borders: BTreeMap<Ino, NestStat>,
     /// What the journal has changed in fragments.
     changed: BTreeMap<DirFrag, BTreeMap<DentryKey, Option<Dentry>>>,
     /// Fragments that their directories have not, or no longer, by what the journal says of splits and joins.
@@ -74,6 +76,10 @@ impl Stored {
             self.sessions.extend(view.omap_entries.iter().filter_map(|(k, _)| parse_session_key(k)));
         } else if name == names::partition() {
             for (key, value) in &view.omap_entries {
+                if let Some(root) = parse_border_key(key) {
+                    self.borders.insert(root, decode(value, name)?);
+                    continue;
+                }
                 let root = parse_subtree_key(key).ok_or(format!("{name}: key {key:?}"))?;
                 self.subtrees.insert(root, decode(value, name)?);
             }
@@ -108,6 +114,12 @@ impl Stored {
     fn entries(&mut self, dir: DirFrag, key: &DentryKey) -> &mut BTreeMap<DentryKey, Dentry> {
         let all = if key.is_head() { &mut self.dirs } else { &mut self.copies };
         all.entry(dir).or_default()
+    }
+
+    /// What the directory above an inode counts of it.
+    fn counted<'a>(&'a self, child: &'a InodeData) -> &'a NestStat {
+        let border = self.borders.get(&child.ino).filter(|_| self.subtrees.contains_key(&child.ino));
+        border.unwrap_or(&child.accounted)
     }
 
     fn is_live(&self, snap: SnapId) -> bool {
@@ -188,6 +200,7 @@ impl Stored {
                     false => self.unused.extend(change.new_ones()),
                 }
             }
+            Update::Border { root, counted } => drop(self.borders.insert(root, counted)),
             Update::Base { inode } => drop(self.bases.insert(inode.ino, *inode)),
             Update::Snapshot { snap, record: Some(record) } => drop(self.snaps.insert(snap, *record)),
             Update::Snapshot { snap, record: None } => drop(self.snaps.remove(&snap)),
@@ -363,9 +376,10 @@ fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String>
         let mut sum = NestStat { rsubdirs: 1, ..NestStat::default() };
         for dentry in entries {
             if let Link::Primary(child) = &dentry.link {
-                sum.rbytes += child.accounted.rbytes;
-                sum.rfiles += child.accounted.rfiles;
-                sum.rsubdirs += child.accounted.rsubdirs;
+                let counted = stored.counted(child);
+                sum.rbytes += counted.rbytes;
+                sum.rfiles += counted.rfiles;
+                sum.rsubdirs += counted.rsubdirs;
             }
         }
         let of = |s: &NestStat| (s.rbytes, s.rfiles, s.rsubdirs);

@@ -7,6 +7,7 @@ use crate::cache::Inode;
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
+use crate::rank::env::Due;
 use crate::rank::migration::{
     BUSY, Export, ExportStep as Step, Exported, FENCED, SentAhead, TRIMS, Waiting, Write, own,
 };
@@ -102,6 +103,9 @@ impl Rank {
             self.migration.exports.insert(root, export);
         }
         self.migration.look_at = now;
+        // Whether they are counted above is not known.
+        let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
+        own.for_each(|(root, ..)| self.env.due(Due::InodeLoaded(root.head())));
     }
 
     /// A client that claims something in another rank's subtree has not heard that it moved: the predecessor
@@ -278,6 +282,10 @@ impl Rank {
         if !self.fragments.is_idle() {
             return Some("a directory that is being split or joined");
         }
+        // Part of it from then on, although it was not when all else became ready.
+        if self.migration.comes_below(&self.cache, root) {
+            return Some("a subtree that becomes part of it");
+        }
         // They may repeat requests that are to be carried out here.
         if self.has_absent_clients() {
             return Some("absent clients to come back");
@@ -287,7 +295,7 @@ impl Rank {
         // While the subtree is apart, its root counts above as it does now.
         let inode = &cache.inodes[&root.head()];
         let above = inode.place.as_ref().filter(|(dir, _)| !cache.is_fixed(dir.inode()));
-        let is_counted = inode.data.rstat == inode.data.accounted || above.is_none();
+        let is_counted = inode.data.rstat == *cache.counted(inode) || above.is_none();
         if !is_counted {
             accounting.hurry(root.head(), env.now());
         }
@@ -336,6 +344,9 @@ impl Rank {
         let now = self.env.now();
         if let Some(export) = self.migration.exports.get_mut(&root) {
             export.step = Step::Hand(now);
+        }
+        if self.cache.subtrees.record(root).is_some_and(|record| !record.was_alone) {
+            self.cache.borders.remove(root);
         }
     }
 

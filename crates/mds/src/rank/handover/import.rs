@@ -14,7 +14,7 @@ use crate::rank::migration::{ForTable, Import, ImportStep as Step, JOINS, Offer,
 use crate::rank::sessions::Sessions;
 use crate::types::{ClientId, Lsn, RankPeer};
 use fsfmt::subtree_key;
-use fsfmt::{Ino, InodeKey, SubtreeRecord, names};
+use fsfmt::{Ino, InodeData, InodeKey, SubtreeRecord, border_key, names};
 use maps::MdsRank;
 use msgs::CapPeer;
 use node::Level;
@@ -54,7 +54,9 @@ impl Rank {
         match Content::decode(m, ahead) {
             Ok(content) => {
                 let (content, below) = (Box::new(content), self.settled_below(root));
-                let offer = Offer { from: from.rank, root, content, below, is_loaded: false };
+                let known = below.iter().flat_map(BTreeMap::keys).chain(content.subtrees.keys());
+                let borders = known.map(|root| (*root, None)).collect();
+                let offer = Offer { from: from.rank, root, content, below, borders, is_loaded: false };
                 self.read_records([root], Read::Check(offer));
             }
             Err(e) => self.report_bad_offer(from.rank, root, &e),
@@ -110,7 +112,7 @@ impl Rank {
             Claim::Gone => self.answer_taken(root, from, record.is_none(), Vec::new()),
             Claim::New if is_settled && missing.is_empty() => {
                 self.learn_subtrees(root, &content.subtrees);
-                self.take_content(root, from, *offer.content);
+                self.take_content(offer);
             }
             // It is handed over once more. Something below it has come or gone meanwhile, or what is above it
             // can't be read.
@@ -228,17 +230,20 @@ impl Rank {
         self.answer_taken(root, from, is_merged, taken);
     }
 
-    fn take_content(&mut self, root: Ino, from: MdsRank, content: Content) {
+    fn take_content(&mut self, offer: Offer) {
+        let Offer { root, from, content, borders, .. } = offer;
         let ino_next = self.write_back.ino_next();
         self.balance.popularity.take(&content.popularity);
         self.balance.rest(self.env.now(), root);
         let Self { env, cache, sessions, caps, .. } = self;
         let Content { record, root: mut inode, sessions: records, entries, caps: handed_caps, locks, .. } =
-            content;
+            *content;
         inode.version += 1;
+        self.accounting.subtree_comes(root);
         if !is_active("mds_keeps_old_copies") {
             cache.drop_copies();
         }
+        cache.borders.renew(borders);
         cache.subtrees.set_with(root, Hold::Arriving, Some(record.clone()));
         cache.put_prefix(&record);
         cache.put_root(inode, &record);
@@ -296,7 +301,9 @@ impl Rank {
     /// Puts the root of a subtree into its entry again, if it has one; returns the event.
     pub(super) fn embed(&mut self, root: Ino) -> Lsn {
         let Self { env, cache, sessions, .. } = self;
-        let update = cache.update(cache.inodes[&root.head()].data.clone());
+        let inode = &cache.inodes[&root.head()];
+        let counted = cache.counted(inode).clone();
+        let update = cache.update(InodeData { accounted: counted, ..inode.data.clone() });
         commit(env, cache, sessions, JOINS, vec![update])
     }
 
@@ -336,12 +343,17 @@ impl Rank {
 
     fn write_records(&mut self, root: Ino, record: Option<&SubtreeRecord>, gone: Vec<Ino>, why: Write) {
         let mut ops = vec![ObjOp::Create];
-        let mut gone: Vec<Vec<u8>> = gone.into_iter().map(subtree_key).collect();
+        let mut gone: Vec<Vec<u8>> =
+            gone.into_iter().flat_map(|root| [subtree_key(root), border_key(root)]).collect();
         match record {
             Some(record) => {
+                // From a directory of this rank, which counts all of it as its inode says.
+                if why == Write::Leave && !record.was_alone {
+                    gone.push(border_key(root));
+                }
                 ops.push(ObjOp::OmapSet(BTreeMap::from([(subtree_key(root), Writer::encode(record))])));
             }
-            None => gone.push(subtree_key(root)),
+            None => gone.extend([subtree_key(root), border_key(root)]),
         }
         if !gone.is_empty() {
             ops.push(ObjOp::OmapRemove(gone));
@@ -365,10 +377,12 @@ impl Rank {
             None => cache.subtrees.remove(root),
         }
         if import.is_merged && !root.is_base() {
+            cache.borders.remove(root);
             drop_base(env, cache, root);
         }
         for other in import.joins.iter().copied() {
             cache.subtrees.remove(other);
+            cache.borders.remove(other);
             drop_base(env, cache, other);
         }
         for (handed, taken) in import.caps.iter().filter(|_| !is_active("mds_tells_no_client_of_imports")) {

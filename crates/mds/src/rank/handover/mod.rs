@@ -21,6 +21,7 @@
 
 mod ahead;
 mod balance;
+mod borders;
 mod content;
 mod export;
 mod fence;
@@ -39,16 +40,17 @@ use super::Rank;
 use super::effect::Stage;
 use super::env::Due;
 use super::migration::{RankStatus, Read, Waiting, Write};
-use crate::authority::decode_records;
+use crate::authority::{Records, decode_records};
+use crate::cache::decode_borders;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, Need, RankPeer};
-use fsfmt::{Ino, InodeKey, names, subtree_key};
+use fsfmt::{Ino, InodeKey, NestStat, border_key, names, subtree_key};
 use maps::MdsRank;
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::Now;
-use wire::Reader;
+use wire::{DecodeError, Reader};
 
 /// Time after which another rank is asked again.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -145,7 +147,10 @@ impl Rank {
 
     /// Reads the records of some subtrees.
     fn read_records(&mut self, roots: impl IntoIterator<Item = Ino>, why: Read) {
-        let keys = roots.into_iter().map(subtree_key).collect();
+        let mut keys: Vec<Vec<u8>> = roots.into_iter().map(subtree_key).collect();
+        if let Read::Check(offer) = &why {
+            keys.extend(offer.borders.keys().copied().map(border_key));
+        }
         let ops = vec![ObjOp::OmapGet(keys)];
         let id = self.env.start_metadata_io(names::partition(), ops, IoWhy::PartitionRead);
         self.migration.reads.insert(id, why);
@@ -169,9 +174,10 @@ impl Rank {
             self.run();
             return;
         }
-        match (decode_records(&entries), read) {
-            (Ok(records), Read::News(asked)) => self.learn(asked, records),
-            (Ok(records), Read::Check(offer)) => {
+        match (decode_partition(&entries), read) {
+            (Ok((records, _)), Read::News(asked)) => self.learn(asked, records),
+            (Ok((records, borders)), Read::Check(mut offer)) => {
+                offer.borders.extend(borders.into_iter().map(|(root, counted)| (root, Some(counted))));
                 let record = records.get(&offer.root);
                 self.checked(offer, record);
             }
@@ -196,6 +202,8 @@ impl Rank {
             peer::Body::MdsHandAhead(m) => self.take_ahead(from, &m),
             peer::Body::MdsTaken(m) => self.subtree_taken(from.rank, &m),
             peer::Body::MdsRecall(m) => self.recalled(from.rank, Ino(m.root)),
+            peer::Body::MdsStats(m) => self.count_stats(from, &m),
+            peer::Body::MdsCounted(m) => self.stats_counted(&m),
             peer::Body::MdsStore(m) => self.stored(from.rank, &m),
             peer::Body::MdsHeartbeat(m) => self.heard(from.rank, &m),
             peer::Body::MdsFence(m) => self.fence_asked(from, &m),
@@ -216,4 +224,11 @@ impl Rank {
         self.loader.partition_changed();
         self.ops.partition_changed(all);
     }
+}
+
+/// The records of subtrees, and what is counted of subtrees.
+fn decode_partition(
+    entries: &BTreeMap<Vec<u8>, Vec<u8>>,
+) -> Result<(Records, BTreeMap<Ino, NestStat>), DecodeError> {
+    Ok((decode_records(entries)?, decode_borders(entries)?))
 }

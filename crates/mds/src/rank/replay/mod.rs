@@ -290,6 +290,7 @@ impl Replay {
                 }
             }
             Read::Partition => {
+                load_borders(cache, &reply)?;
                 let (found, next) = records(&reply)?;
                 let own = MdsRank(env.cfg().rank as i32);
                 self.partition.extend(found.clone());
@@ -425,6 +426,12 @@ impl Replay {
         assert!(self.journal.is_none() || of_journal <= 1, "one object of the journal at a time");
         assert!(self.is_at_end || !self.is_end_sure, "the end is sure when it is reached");
     }
+}
+
+/// Takes in what an answer says of what is counted of subtrees.
+fn load_borders(cache: &mut Cache, reply: &Option<ObjReply>) -> Result<(), DecodeError> {
+    let Some(ObjReply::Omap(entries, _)) = reply else { return Ok(()) };
+    cache.borders.load(entries)
 }
 
 /// The records of subtrees in an answer, and the key after which more follow.

@@ -21,7 +21,8 @@ impl WriteBack {
     /// The first segment that something still needs.
     pub(super) fn first_needed(&self, env: &Env, cache: &Cache, sessions: &Sessions) -> Segment {
         let tables = [sessions.first_needed(), self.ino_dirty, self.ino_commit];
-        let name_space = [cache.first_needed(), self.base_commits.oldest(), cache.snaps.first_needed()];
+        let shared = [cache.snaps.first_needed(), cache.borders.first_needed()];
+        let name_space = [cache.first_needed(), self.base_commits.oldest()].into_iter().chain(shared);
         let needed = tables.into_iter().chain(name_space).flatten().min();
         needed.unwrap_or(Segment::MAX).min(env.journal().current())
     }

@@ -204,6 +204,7 @@ impl WriteBack {
             }
             IoWhy::Sessions => sessions.end_commit(),
             IoWhy::Snaps => cache.snaps.end_commit(),
+            IoWhy::Borders => cache.borders.end_commit(),
             IoWhy::InoTable => self.ino_commit = None,
             IoWhy::Journal
             | IoWhy::Partition

@@ -63,6 +63,7 @@ impl WriteBack {
         self.commit_index(env, cache, up_to);
         self.commit_sessions(env, sessions, up_to);
         self.commit_snaps(env, cache, up_to);
+        self.commit_borders(env, cache, up_to);
         self.commit_inode_numbers(env, up_to);
     }
 
@@ -72,6 +73,15 @@ impl WriteBack {
         }
         let (set, remove) = cache.snaps.begin_commit();
         self.start(env, names::snap_table(), OmapChanges { set, remove }.into_ops(None), IoWhy::Snaps);
+    }
+
+    fn commit_borders(&mut self, env: &mut Env, cache: &mut Cache, up_to: Segment) {
+        if cache.borders.first_needed().is_none_or(|segment| segment > up_to) {
+            return;
+        }
+        let set = cache.borders.begin_commit();
+        let ops = OmapChanges { set, remove: Vec::new() }.into_ops(None);
+        self.start(env, names::partition(), ops, IoWhy::Borders);
     }
 
     fn start(&mut self, env: &mut Env, object: String, ops: Vec<ObjOp>, why: IoWhy) {
