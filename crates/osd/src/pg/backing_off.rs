@@ -26,12 +26,13 @@ impl Pg {
 
     /// All its objects, as clients know them.
     fn objects(&self) -> Range {
-        let begin = HObject { hash: self.range.0.hash, pool: self.id.pgid.pool, ..HObject::default() };
+        let begin =
+            HObject { hash: self.local.range().0.hash, pool: self.id.pgid.pool, ..HObject::default() };
         if stdx::mutants::is_active("osd_backs_off_wrong_range") {
             return Range::of(begin);
         }
-        let ends = self.range.1.shard == self.range.0.shard;
-        let end = HObject { hash: self.range.1.hash, ..begin.clone() };
+        let ends = self.local.range().1.shard == self.local.range().0.shard;
+        let end = HObject { hash: self.local.range().1.hash, ..begin.clone() };
         Range { begin, end: if ends { end } else { HObject::max() } }
     }
 

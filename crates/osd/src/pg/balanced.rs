@@ -41,7 +41,7 @@ fn is_for_primary(request: &OsdOp) -> bool {
 impl Pg {
     /// A client's request at a member that is not primary.
     pub(super) fn begin_balanced(&mut self, core: &mut Core, id: u64) {
-        let head = self.log.head();
+        let head = self.local.log().head();
         let Some(mut op) = self.requests.take(id) else { return };
         op.balanced = Some(head);
         if op.writes || is_for_primary(&op.request) || !self.shows(core, &op.key) {
@@ -54,9 +54,9 @@ impl Pg {
     /// come meanwhile.
     pub(super) fn finish_balanced(&mut self, core: &mut Core, op: ClientOp, since: EVersion) {
         let (key, target) = (op.key.clone(), op.target.clone());
-        let same = !self.log.has_since(since, &key);
+        let same = !self.local.log().has_since(since, &key);
         let lost = op.damaged || target != key && !op.loaded.stored;
-        if lost || !same || !self.shows(core, &key) || self.missing.contains_key(&target) {
+        if lost || !same || !self.shows(core, &key) || self.local.lacks(&target) {
             return self.send_to_primary(core, op);
         }
         let Some((op, outcome)) = self.outcome(core, op) else { return };
@@ -71,13 +71,13 @@ impl Pg {
     /// True if an object may be shown here although we are not primary.
     pub(super) fn shows(&self, core: &Core, head: &ObjectKey) -> bool {
         let sure_to = self.replication.sure_to();
-        let sure = self.log.tail() <= sure_to && !self.log.has_since(sure_to, head);
+        let sure = self.local.log().tail() <= sure_to && !self.local.log().has_since(sure_to, head);
         self.state == State::ReplicaActive
             && !self.members.is_premerge()
             && self.leases.primary_serves()
             && self.has_lease(core)
-            && !self.info.incomplete
-            && !self.missing.contains_key(head)
+            && !self.local.info().incomplete
+            && !self.local.lacks(head)
             && (sure || stdx::mutants::is_active("osd_balances_what_is_not_sure"))
     }
 

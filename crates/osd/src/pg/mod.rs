@@ -3,10 +3,9 @@
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary),
 //! [`replica`] (the others), [`client`], [`replicate`] and [`ahead`] (operations), [`backend`] (what
 //! replicated and erasure-coded pools do differently), [`trim`] (snapshots that were removed),
-//! [`recovery`] and [`backfill`] (copies of objects).
+//! [`recovery`] and [`backfill`] (copies of objects). [`local`]: our own copy.
 
 pub mod ahead;
-mod append;
 mod backend;
 pub mod backfill;
 mod backing_off;
@@ -15,6 +14,7 @@ pub mod client;
 pub mod info;
 mod leases;
 pub mod list;
+pub mod local;
 pub mod log;
 pub mod member;
 pub mod membership;
@@ -45,21 +45,19 @@ use crate::watch::Watches;
 use backend::{Backend, Replicated};
 use backfill::Backfill;
 use client::queues::RequestQueues;
-use info::{Info, Notice};
+use info::Notice;
 use leases::Leases;
-use log::{Missing, PgLog};
-use maps::{EVersion, Epoch, HObject, Spg};
+use local::LocalCopy;
+use maps::{Epoch, HObject, Spg};
 use member::Member;
 use meta::{Members, MetaChange, Stored};
 use node::Level;
 use peering::round::{PeerCopy, PeeringRound};
-use range::objects_of;
 use recovery::Recovery;
 use recovery::reservation::Reservations;
 use replication::Replication;
 use state::State;
 use stats::Stats;
-use std::collections::BTreeMap;
 use stdx::Wall;
 use store::{ObjectKey, Transaction, TxnOp};
 
@@ -68,27 +66,16 @@ use store::{ObjectKey, Transaction, TxnOp};
 pub struct Pg {
     /// The PG, and the shard of it that we have.
     id: Spg,
-    /// Its objects' keys, from the first to the second, exclusive.
-    range: (ObjectKey, ObjectKey),
     /// How its pool keeps objects.
     backend: Box<dyn Backend>,
     /// Its state.
     state: State,
     /// Time at which it entered the state.
     state_since: Wall,
-    /// Info of our copy.
-    info: Info,
     /// Membership of the PG.
     members: Members,
-    /// Log of our copy.
-    log: PgLog,
-    /// Missing objects of our copy.
-    missing: Missing,
-    /// True if any record of it is stored.
-    stored: bool,
-    /// Set if the PG is to be split or merged: the number of PGs that its pool had before. Range, log and all
-    /// else still date from then.
-    pg_num_before: Option<u32>,
+    /// Our own copy.
+    local: LocalCopy,
     /// This round of peering.
     round: PeeringRound,
     /// Copies being compared object by object.
@@ -109,9 +96,6 @@ pub struct Pg {
     trim: trim::SnapTrim,
     /// The comparison of all copies.
     scrub: scrub::Scrub,
-    /// Not primary: objects for which there was no room since the activation, each with the first update of
-    /// it that is not here.
-    refused: BTreeMap<ObjectKey, EVersion>,
     /// Not primary: data that has come for the next update.
     ahead: Option<ahead::Ahead>,
     /// Reports to the monitors.
@@ -122,20 +106,23 @@ impl Pg {
     /// A PG as it was stored, or an empty one.
     pub fn new(id: Spg, pg_num: u32, stored: Stored) -> Self {
         let Stored { info, members, log, missing, pg_num_before, scrub } = stored;
-        let pg_num = pg_num_before.unwrap_or(pg_num);
+        let mut local = LocalCopy::new(id, pg_num_before.unwrap_or(pg_num), info, log, missing);
+        if let Some(pg_num) = pg_num_before {
+            local.begin_resize(pg_num);
+        }
+        Self::of(id, members, local, scrub)
+    }
+
+    /// The PG whose copy here is this one.
+    fn of(id: Spg, members: Members, local: LocalCopy, scrub: scrub::Record) -> Self {
         Self {
             id,
-            range: objects_of(id, pg_num),
             backend: Box::new(Replicated),
             state: State::Reset,
             state_since: Wall(0),
-            replication: Replication::new(log.head(), info.sure_to),
-            info: Info { pgid: id, ..info },
+            replication: Replication::new(local.log().head(), local.info().sure_to),
             members,
-            log,
-            missing,
-            stored: false,
-            pg_num_before,
+            local,
             round: PeeringRound::default(),
             backfill: Backfill::default(),
             leases: Leases::default(),
@@ -145,7 +132,6 @@ impl Pg {
             reservations: Reservations::default(),
             trim: trim::SnapTrim::default(),
             scrub: scrub::Scrub::new(scrub),
-            refused: BTreeMap::new(),
             ahead: None,
             stats: Stats::default(),
         }
@@ -153,7 +139,8 @@ impl Pg {
 
     /// A PG whose records were found when the OSD started.
     pub fn from_disk(core: &Core, id: Spg, pg_num: u32, stored: Stored) -> Self {
-        let mut pg = Self { stored: true, ..Self::new(id, pg_num, stored) };
+        let pg = Self::new(id, pg_num, stored);
+        let mut pg = Self { local: pg.local.found(), ..pg };
         if pg.members.grain == 0 {
             pg.members.grain = membership::grain(id.pgid, pg_num);
         }
@@ -163,12 +150,12 @@ impl Pg {
 
     /// The map says when the PG was created, and that nobody wrote to it since.
     pub fn set_created(&mut self, epoch: Epoch) {
-        self.info.history.epoch_created = epoch;
+        self.local.created(epoch);
     }
 
     /// Maps were skipped: another OSD must tell what happened to the PG meanwhile.
     pub fn forget_creation(&mut self) {
-        self.info.history.epoch_created = Epoch(0);
+        self.local.forget_creation();
     }
 
     /// The PG has changed: it is reported to the monitors soon.
@@ -257,6 +244,7 @@ impl Pg {
 
     /// Asserts what must hold between two inputs, of each owner and between them.
     pub fn check(&self) {
+        self.local.check();
         self.requests.check();
         self.replication.check();
         self.round.check();
@@ -266,7 +254,7 @@ impl Pg {
     /// Our report to the primary.
     pub fn notice(&self, core: &Core) -> Notice {
         Notice {
-            info: self.info.clone(),
+            info: self.local.info().clone(),
             past: self.members.past.clone(),
             lease_left_ns: self.lease_left(core),
             feature_level: core.options().feature_level,
@@ -286,8 +274,7 @@ impl Pg {
 
     /// Submits changes together with what is stored of the PG.
     pub fn submit(&mut self, core: &mut Core, mut ops: Vec<TxnOp>, change: MetaChange, then: CommitFor) {
-        change.into_ops(self.id, &mut ops);
-        self.stored = true;
+        self.local.store(change, &mut ops);
         core.submit_own(Transaction { ops }, then);
     }
 
@@ -301,10 +288,9 @@ impl Pg {
     /// The steps that store info and membership.
     pub fn save_ops(&mut self, ops: &mut Vec<TxnOp>) {
         let mut change = MetaChange::default();
-        self.info.missing = self.missing.len() as u64;
-        change.info(&self.info);
+        self.local.save(&mut change);
         change.members(&self.members);
-        if let Some(pg_num) = self.pg_num_before {
+        if let Some(pg_num) = self.local.pg_num_before() {
             change.pg_num_before(pg_num);
         }
         change.into_ops(self.id, ops);

@@ -17,7 +17,7 @@ impl Pg {
 
     /// The keys of its objects: from the first to the second, exclusive.
     pub fn range(&self) -> &(ObjectKey, ObjectKey) {
-        &self.range
+        self.local.range()
     }
 
     /// The present state.
@@ -27,7 +27,7 @@ impl Pg {
 
     /// Info of our copy.
     pub fn info(&self) -> &Info {
-        &self.info
+        self.local.info()
     }
 
     /// The members, by the newest map that the PG has acted on.
@@ -37,12 +37,12 @@ impl Pg {
 
     /// True if anything of the PG is stored here.
     pub fn is_stored(&self) -> bool {
-        self.stored
+        self.local.is_stored()
     }
 
     /// The pool's number of PGs before a split or merge that has not been carried out.
     pub fn pg_num_before(&self) -> Option<u32> {
-        self.pg_num_before
+        self.local.pg_num_before()
     }
 
     /// Number of this round of peering.
@@ -75,12 +75,12 @@ impl Pg {
 impl Pg {
     /// The objects that our copy lacks.
     pub fn missing(&self) -> &super::log::Missing {
-        &self.missing
+        self.local.missing()
     }
 
     /// Log of our copy.
     pub fn log(&self) -> &super::log::PgLog {
-        &self.log
+        self.local.log()
     }
 
     /// The primary's knowledge of another copy.

@@ -2,11 +2,11 @@
 
 use super::Pg;
 use super::info::{Info, merge_past, trim_past};
-use super::log::{Entry, PgLog};
+use super::local::Update;
+use super::log::{Entry, Missing, PgLog};
 use super::member::Member;
 use super::meta::MetaChange;
 use super::peering::{Activation, LogReply};
-use super::replicate::Update;
 use super::state::State;
 use crate::completion::CommitFor;
 use crate::core::Core;
@@ -25,7 +25,7 @@ impl Pg {
     /// Reports our copy to a new primary, which may not know of it.
     pub fn notify_primary(&self, core: &mut Core) {
         let Some(primary) = self.primary() else { return };
-        let knows = self.stored || self.info.history.epoch_created != Epoch(0);
+        let knows = self.local.is_stored() || self.local.info().history.epoch_created != Epoch(0);
         if knows && primary != self.us(core) {
             let body = notify(self, core, primary.shard, self.members.interval);
             core.send_osd(primary.osd, 0, peer::Body::from(body));
@@ -42,19 +42,18 @@ impl Pg {
             core.send(conn, tid, peer::Body::from(body));
             return;
         }
-        self.info.missing = self.missing.len() as u64;
         let reply = LogReply {
-            info: self.info.clone(),
-            tail: self.log.tail(),
-            dups: self.log.dups().cloned().collect(),
+            info: self.local.info().clone(),
+            tail: self.local.log().tail(),
+            dups: self.local.log().dups().cloned().collect(),
         };
-        let entries: Vec<Entry> = self.log.entries().collect();
+        let entries: Vec<Entry> = self.local.log().entries().collect();
         let body = peer::PgLog {
             head: msg.head.answer(core.epoch()),
             activate: false,
             info: Writer::encode(&reply),
             log: Writer::encode(&entries),
-            missing: Writer::encode(&self.missing),
+            missing: Writer::encode(self.local.missing()),
         };
         // Log entries must be durable here before others take them: if they were lost, all would search for
         // their objects in vain.
@@ -85,30 +84,22 @@ impl Pg {
         let entries: Vec<Entry> = Reader::new(&msg.log).get()?;
         let ordered =
             entries.iter().try_fold(activation.since, |last, e| (e.version > last).then_some(e.version));
-        if ordered.is_none() || !activation.backfill && activation.since < self.log.tail() {
+        if ordered.is_none() || !activation.backfill && activation.since < self.local.log().tail() {
             return Err(r.error("log entries that do not follow ours"));
         }
         let (mut change, mut ops) = (MetaChange::default(), Vec::new());
         if activation.backfill {
             let head = activation.info.last_update;
-            self.log = PgLog::new(activation.since, entries, activation.dups).known_to(head);
-            self.missing.clear();
-            self.info.incomplete = true;
-            change.replace_log(&self.log, &self.missing);
+            let log = PgLog::new(activation.since, entries, activation.dups).known_to(head);
+            self.local.replace_log(log, Missing::new(), &mut change);
         } else {
-            self.merge_log(activation.since, entries, activation.info.last_update, &mut change, &mut ops);
+            let head = activation.info.last_update;
+            self.local.merge_log(activation.since, entries, head, &mut change, &mut ops);
         }
-        let theirs = activation.info;
-        self.info.stats = theirs.stats;
-        self.info.last_epoch_started = self.info.last_epoch_started.max(theirs.last_epoch_started);
-        self.replication.learn_sure(theirs.sure_to);
-        self.info.sure_to = self.replication.sure_to();
-        self.info.history.merge(&theirs.history);
-        self.refused_is_settled();
+        self.replication.learn_sure(activation.info.sure_to);
+        self.local.follow(&activation.info, self.replication.sure_to(), &mut change);
         merge_past(&mut self.members.past, &activation.past);
-        trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
-        self.take_log_ends(theirs.last_user_version);
-        change.info(&self.info);
+        trim_past(&mut self.members.past, self.local.info().history.last_epoch_clean);
         change.members(&self.members);
         self.set_state(core, State::ReplicaActive);
         self.recovery_reset(core);
@@ -119,7 +110,7 @@ impl Pg {
         let body = peer::PgInfo {
             head: self.head(core, msg.head.from),
             activate: true,
-            info: Writer::encode(&self.info),
+            info: Writer::encode(self.local.info()),
         };
         let reply = Msg::new(tid, peer::Body::from(body));
         self.submit(core, ops, change, CommitFor::Send { conn, msg: Box::new(reply) });
@@ -136,8 +127,8 @@ impl Pg {
         if tid == self.round.activation() {
             self.leases.note_primary_serves();
         }
-        if self.info.history.merge(&info.history) {
-            trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
+        if self.local.learn_history(&info.history) {
+            trim_past(&mut self.members.past, self.local.info().history.last_epoch_clean);
             self.save(core);
         }
     }
@@ -150,7 +141,7 @@ impl Pg {
         {
             return;
         }
-        if msg.version.version > self.info.last_update.version + 1 {
+        if msg.version.version > self.local.info().last_update.version + 1 {
             // An update before it was lost with its connection; the primary has seen that too and peers
             // again.
             return self.gap_seen(core, msg.version);
@@ -161,7 +152,7 @@ impl Pg {
     }
 
     pub(super) fn gap_seen(&self, core: &mut Core, version: EVersion) {
-        let text = format!("pg {} {version}: after {}", self.id, self.info.last_update);
+        let text = format!("pg {} {version}: after {}", self.id, self.local.info().last_update);
         core.event(Level::Info, "update_gap_seen", text);
     }
 
@@ -175,9 +166,9 @@ impl Pg {
         let mut r = Reader::new(&msg.log);
         let update: Update = r.get()?;
         let (mut txn, bytes_ahead) = unpack(&msg.transaction, &msg.data)?;
-        let version = update.entry.version;
-        if version.version != self.info.last_update.version + 1 || version < self.info.last_update {
-            return Err(r.error(format!("follows {}", self.info.last_update)));
+        let (version, last) = (update.entry.version, self.local.info().last_update);
+        if version.version != last.version + 1 || version < last {
+            return Err(r.error(format!("follows {last}")));
         }
         let Some((end_of_ahead, had_room)) = self.take_ahead(version, bytes_ahead) else {
             if !self.has_begun_ahead(version) {
@@ -192,25 +183,18 @@ impl Pg {
         let lacks = !had_room
             || self.lacks_base(&update.entry)
             || self.would_refuse(core, &txn, msg.log.len()) == Some(Refusal::NoSpace);
-        let changes = if lacks { update.entry.changes() } else { Vec::new() };
-        let before = self.info.stats;
-        self.append_update(core, update, &mut change);
+        let sure_to = self.replication.sure_to();
         if lacks {
-            // Logged, so that what follows can be; its objects are missing here until there is room for them.
-            let removed = changes.iter().filter(|c| c.removed).map(|c| TxnOp::Remove(c.key.clone()));
-            txn.ops = removed.collect();
-            for made in changes.into_iter().filter(|c| !c.removed) {
-                change.add_missing(&made.key, version);
-                self.refuse(made.key, version);
-            }
-            self.missing_changed();
-            // As they were: the update is not here.
-            self.info.stats = before;
-            change.info(&self.info);
+            let removed = update.entry.changes().into_iter().filter(|c| c.removed);
+            txn.ops = removed.map(|c| TxnOp::Remove(c.key)).collect();
+            self.local.append_refused(update, sure_to, &mut change);
+        } else {
+            self.local.append(update, sure_to, self.state, &mut change);
         }
+        core.count("updates", 1);
         txn.ops.extend(end_of_ahead);
         self.replication.learn_sure(msg.committed_to);
-        self.trim_log(core, &mut change);
+        self.local.trim(self.replication.sure_to(), core.log_keep(), &mut change);
         let reply = peer::RepOpReply {
             head: msg.head.answer(msg.head.interval),
             version,
@@ -234,22 +218,15 @@ impl Pg {
     /// The copy is about to be removed: from now on it counts for nothing. Should we become a member before
     /// it is gone, it is compared object by object like any that is too old.
     pub fn give_up(&mut self, core: &mut Core) {
-        self.log = PgLog::default();
-        self.missing.clear();
-        self.refused_is_settled();
-        self.info.incomplete = true;
-        (self.info.last_update, self.info.log_tail) = (EVersion::default(), EVersion::default());
         let mut change = MetaChange::default();
-        change.replace_log(&self.log, &self.missing);
-        change.info(&self.info);
+        self.local.give_up(&mut change);
         self.submit(core, Vec::new(), change, CommitFor::Nothing);
     }
 
     /// Our copy has been compared with the primary's to the end.
     pub fn on_backfill_done(&mut self, core: &mut Core, conn: ConnId, tid: u64, reply: peer::PgScanReply) {
-        self.info.incomplete = false;
         let mut change = MetaChange::default();
-        change.info(&self.info);
+        self.local.completed(&mut change);
         let reply = Msg::new(tid, peer::Body::from(reply));
         self.submit(core, Vec::<TxnOp>::new(), change, CommitFor::Send { conn, msg: Box::new(reply) });
     }
@@ -258,5 +235,5 @@ impl Pg {
 /// What an OSD says of its copy to whoever has `shard`, or that it has none.
 fn notify(pg: &Pg, core: &Core, shard: i8, interval: Epoch) -> peer::PgNotify {
     let head = peer::PgHead { interval, ..pg.head(core, shard) };
-    peer::PgNotify { head, exists: pg.stored, info: Writer::encode(&pg.notice(core)) }
+    peer::PgNotify { head, exists: pg.local.is_stored(), info: Writer::encode(&pg.notice(core)) }
 }

@@ -4,7 +4,8 @@
 use super::Pg;
 use super::ahead::Sent;
 use super::backend::Share;
-use super::info::{Delta, Stats};
+use super::info::Delta;
+use super::local::Update;
 use super::log::{Entry, entry_kind};
 use super::meta::MetaChange;
 use super::request::{ClientOp, Reply};
@@ -16,19 +17,7 @@ use maps::EVersion;
 use std::collections::BTreeSet;
 use stdx::Buf;
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
-use wire::{Errno, Writer, wire_structs};
-
-wire_structs! {
-    /// An update as all members append it.
-    pub struct Update[v 1/1] {
-        /// Entry for the log.
-        pub entry: Entry,
-        /// Statistics of the PG afterwards.
-        pub stats: Stats,
-        /// User version of the PG afterwards.
-        pub last_user_version: u64,
-    }
-}
+use wire::{Errno, Writer};
 
 /// True if a planted fault has updates answered before the other members have them.
 fn answers_before_replicas() -> bool {
@@ -38,7 +27,7 @@ fn answers_before_replicas() -> bool {
 impl Pg {
     /// The version of the next update.
     pub fn next_version(&self, core: &Core) -> EVersion {
-        EVersion::new(core.epoch(), self.info.last_update.version + 1)
+        self.local.next_version(core.epoch())
     }
 
     /// Orders an update: submits it here and sends it to the others. Nothing has happened where the store
@@ -54,9 +43,9 @@ impl Pg {
     ) -> Result<(), (Refusal, Box<Reply>)> {
         let quiet = self.members.is_premerge() && !self.is_serving();
         assert!(!quiet, "pg {}: an update while it is about to be merged", self.id);
-        let mut update = Update { stats: self.info.stats, last_user_version: 0, entry };
+        let mut update = Update { stats: self.local.info().stats, last_user_version: 0, entry };
         // That of a copy is its source's.
-        update.last_user_version = self.info.last_user_version.max(update.entry.answer.user_version);
+        update.last_user_version = self.local.info().last_user_version.max(update.entry.answer.user_version);
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
         // True even if there was nothing to delete.
@@ -74,8 +63,10 @@ impl Pg {
         shares.iter().for_each(|share| self.send_update(core, &update, &log, share));
         let ops = shares.swap_remove(own).txn.ops;
         self.round.update_sent(&update.entry);
-        self.append_update(core, update, &mut change);
-        self.trim_log(core, &mut change);
+        let sure_to = self.replication.sure_to();
+        self.local.append(update, sure_to, self.state, &mut change);
+        core.count("updates", 1);
+        self.local.trim(sure_to, core.log_keep(), &mut change);
         if answers_before_replicas() {
             waiting.retain(|member| *member == us);
         }

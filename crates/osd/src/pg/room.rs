@@ -106,61 +106,16 @@ impl Pg {
     /// did not know yet.
     pub(super) fn lacks_base(&self, entry: &Entry) -> bool {
         let changes = entry.changes();
-        let lacks = |key: &ObjectKey| self.missing.contains_key(key);
+        let lacks = |key: &ObjectKey| self.local.lacks(key);
         changes.iter().any(|c| !c.removed) && (lacks(&entry.object) || changes.iter().any(|c| lacks(&c.key)))
     }
 
-    /// There is no room for an object of an update that is logged.
-    pub(super) fn refuse(&mut self, key: ObjectKey, version: EVersion) {
-        if self.missing.insert(key.clone(), version).is_none() {
-            self.refused.insert(key, version);
-        }
-    }
-
-    /// The log has grown, or something is missing here or is not any more.
-    pub(super) fn missing_changed(&mut self) {
-        let Self { missing, refused, info, log, .. } = self;
-        info.missing = missing.len() as u64;
-        refused.retain(|key, _| missing.contains_key(key));
-        if self.state != State::ReplicaActive {
-            return;
-        }
-        info.short_of = refused.values().min().copied().unwrap_or_default();
-        let not_here = |entry: &Entry| {
-            let is_refused = |key| refused.get(key).is_some_and(|since| *since <= entry.version);
-            entry.changes().iter().all(|change| is_refused(&change.key))
-        };
-        info.forgettable = !refused.is_empty() && log.from(info.short_of).all(|entry| not_here(&entry));
-    }
-
-    /// Objects for which there was no space are missing here like others.
-    pub(super) fn refused_is_settled(&mut self) {
-        self.refused.clear();
-        (self.info.short_of, self.info.forgettable) = Default::default();
-    }
-
-    /// Forgets what only the log tells of, for lack of room: nobody was answered about it, and should the
-    /// others lose it too, it must not be looked for. The objects are here as they were before.
+    /// Forgets updates for which there was no room, if nobody else may have them.
     pub(super) fn forget_refused(&mut self, core: &mut Core) {
-        if !self.info.forgettable {
-            return;
-        }
-        let first = self.info.short_of;
-        self.refused_is_settled();
-        let forgotten: Vec<Entry> = self.log.from(first).collect();
         let mut change = MetaChange::default();
-        for key in forgotten.iter().flat_map(Entry::changes).map(|change| change.key) {
-            self.missing.remove(&key);
-            change.drop_missing(&key);
-        }
-        let to = self.log.before(first);
-        let text = format!("pg {}: {first} to {}", self.id, self.log.head());
+        let Some((first, last)) = self.local.forget_refused(&mut change) else { return };
+        let text = format!("pg {}: {first} to {last}", self.id);
         core.event(Level::Info, "updates_without_room_forgotten", text);
-        for version in self.log.rewind(to, &mut Missing::new()).dropped {
-            change.drop_entry(version);
-        }
-        self.take_log_ends(0);
-        change.info(&self.info);
         self.submit(core, Vec::new(), change, CommitFor::Nothing);
     }
 
@@ -189,7 +144,7 @@ impl Pg {
         let mut lacking = Vec::new();
         for key in self.requests.objects().filter(|key| self.next_in_turn(key).is_some_and(ClientOp::deletes))
         {
-            if !self.missing.contains_key(key) {
+            if !self.local.lacks(key) {
                 return Vec::new();
             }
             lacking.push(key);
@@ -203,14 +158,15 @@ impl Pg {
     fn next_in_turn(&self, key: &ObjectKey) -> Option<&ClientOp> {
         let unsure =
             |missing: &Missing| missing.get(key).is_some_and(|need| *need > self.replication.sure_to());
-        let unsure = unsure(&self.missing) || self.members_copies().any(|(_, copy)| unsure(copy.missing()));
+        let unsure =
+            unsure(self.local.missing()) || self.members_copies().any(|(_, copy)| unsure(copy.missing()));
         let in_turn = |op: &&ClientOp| if op.writes { !self.is_repeat(op) } else { unsure };
         self.requests.queue(key).find(in_turn)
     }
 
     /// True if a request was ordered before, and only needs its answer.
     fn is_repeat(&self, op: &ClientOp) -> bool {
-        op.writes && self.log.find(&op.reqid).is_some()
+        op.writes && self.local.log().find(&op.reqid).is_some()
     }
 
     /// Lets a deletion overtake repeated requests for its object. Those have their place in the log before it
@@ -230,7 +186,7 @@ impl Pg {
     pub(super) fn on_no_room(&mut self, core: &mut Core, member: Member, version: EVersion) {
         let Some(head) = self.replication.object_of(version) else { return };
         // Later updates of the object are lacking there too, or have removed it again.
-        let since = self.log.entries().filter(|e| e.version >= version && e.object == head);
+        let since = self.local.log().entries().filter(|e| e.version >= version && e.object == head);
         let Some(lacking) = self.round.update_refused(member, since) else { return };
         self.replication.lacks(member, version, lacking);
         core.event(
@@ -301,7 +257,7 @@ impl Pg {
     pub fn waits_for_room(&self, core: &Core) -> (bool, bool) {
         let full = |osd| core.is_out_of_space(osd);
         let members = || self.members_copies().filter(|(member, _)| full(member.osd));
-        let recovery = !self.missing.is_empty() && full(core.id())
+        let recovery = !self.local.missing().is_empty() && full(core.id())
             || members().any(|(_, copy)| !copy.missing().is_empty());
         (recovery, members().any(|(member, _)| self.backfill.is_filling(member)))
     }

@@ -54,7 +54,7 @@ impl Pg {
     pub(super) fn lacking_state(&self, head: &ObjectKey) -> Option<ObjectKey> {
         let range = first_of(head)..head.clone();
         let members = self.members_copies();
-        let missing = members.map(|(_, copy)| copy.missing()).chain([&self.missing]);
+        let missing = members.map(|(_, copy)| copy.missing()).chain([self.local.missing()]);
         let clones = missing.flat_map(|missing| missing.range(range.clone()).map(|(key, _)| key));
         let mut states = clones.chain([head]);
         states.find(|key| self.must_recover_first(key, true)).cloned()

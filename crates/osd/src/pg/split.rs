@@ -10,63 +10,39 @@
 //! follows; a start that finds the mark continues from there.
 
 use super::Pg;
-use super::info::Info;
-use super::log::Missing;
 use super::membership::grain;
-use super::meta::{Members, MetaChange, Stored, meta_key};
-use super::range::objects_of;
+use super::meta::{Members, MetaChange, meta_key};
 use super::replication::Replication;
 use crate::completion::CommitFor;
 use crate::core::Core;
-use maps::{PgId, split_off, stable_mod, stable_mod_mask};
+use maps::{PgId, Spg, split_off};
 use store::TxnOp;
 
 impl Pg {
     /// Carries out a split that the newest map asks for, and gives the new PGs.
     pub fn split(&mut self, core: &mut Core) -> Vec<Self> {
         let map = core.map().clone();
-        let (Some(before), Some(pool)) = (self.pg_num_before.take(), map.pools.get(&self.id.pgid.pool))
-        else {
-            return Vec::new();
-        };
-        let pg_num = pool.pg_num;
-        let (grain, whole) = (grain(self.id.pgid, before), self.info.stats);
-        let mut ops = Vec::new();
-        let mut ours = MetaChange::default();
+        let pool = map.pools.get(&self.id.pgid.pool);
+        let (Some(before), Some(pool)) = (self.local.pg_num_before(), pool) else { return Vec::new() };
+        let (pg_num, grain) = (pool.pg_num, grain(self.id.pgid, before));
+        let ids = split_off(self.id.pgid.seed, before, pg_num)
+            .map(|seed| self.id.of(PgId::new(self.id.pgid.pool, seed)));
+        let members: Vec<(Spg, Members)> =
+            ids.filter_map(|id| Some((id, Members::of(id.pgid, &map)?))).collect();
+        let bits = |members: &Members| u32::from(members.bits().saturating_sub(grain));
+        let parts: Vec<_> = members.iter().map(|(id, members)| (*id, bits(members))).collect();
+        let (mut ops, mut ours) = (Vec::new(), MetaChange::default());
         let mut children = Vec::new();
-        for seed in split_off(self.id.pgid.seed, before, pg_num) {
-            let id = self.id.of(PgId::new(self.id.pgid.pool, seed));
-            let Some(members) = Members::of(id.pgid, &map) else { continue };
-            let range = objects_of(id, pg_num);
-            let goes = |hash| stable_mod(hash, pg_num, stable_mod_mask(pg_num)) == seed;
-            let log = self.log.split_off(goes);
-            let missing: Missing =
-                self.missing.range(range.0..range.1).map(|(k, v)| (k.clone(), *v)).collect();
-            self.missing.retain(|object, _| !missing.contains_key(object));
-            let stats = whole.part(u32::from(members.bits().saturating_sub(grain)));
-            self.info.stats.lose(&stats);
-            let info = Info { pgid: id, missing: missing.len() as u64, stats, ..self.info.clone() };
+        for (local, (id, members)) in self.local.split(pg_num, &parts, &mut ours).into_iter().zip(members) {
             let members = Members { past: self.members.past.clone(), ..members };
+            let replication = Replication::new(local.log().head(), self.replication.sure_to());
             // Errors that are left may be in any of them, until each has been scrubbed.
-            let scrub = self.scrub.record().clone();
-            let stored = Stored { info, members, log, missing, pg_num_before: None, scrub };
-            let child = Self::new(id, pg_num, stored);
-            if self.stored {
-                ours.split(&child.log, &child.missing);
-                child.records(&mut ops);
-            }
-            children.push(Self {
-                stored: self.stored,
-                leases: self.leases.of_child(),
-                replication: Replication::new(child.log.head(), self.replication.sure_to()),
-                ..child
-            });
+            let child = Self::of(id, members, local, self.scrub.record().clone());
+            children.push(Self { leases: self.leases.of_child(), replication, ..child });
         }
-        self.range = objects_of(self.id, pg_num);
         self.stats.mark_changed();
-        if self.stored {
-            self.info.missing = self.missing.len() as u64;
-            ours.info(&self.info);
+        if self.local.is_stored() {
+            children.iter().for_each(|child| child.records(&mut ops));
             self.submit(core, ops, ours, CommitFor::Nothing);
         }
         children
@@ -76,8 +52,7 @@ impl Pg {
     pub(super) fn records(&self, ops: &mut Vec<TxnOp>) {
         ops.push(TxnOp::Remove(meta_key(self.id)));
         let mut change = MetaChange::default();
-        change.replace_log(&self.log, &self.missing);
-        change.info(&self.info);
+        self.local.save_all(&mut change);
         change.members(&self.members);
         change.scrub(self.scrub.record());
         change.into_ops(self.id, ops);

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 impl Pg {
     /// Objects that a copy lacks.
     fn lacking(&self, member: Member, copy: &PeerCopy) -> i64 {
-        match self.backfill.part_left(member, &self.range) {
-            Some(part) => (self.info.stats.objects as f64 * part).ceil() as i64,
+        match self.backfill.part_left(member, self.local.range()) {
+            Some(part) => (self.local.info().stats.objects as f64 * part).ceil() as i64,
             None => copy.missing().len() as i64,
         }
     }
@@ -24,7 +24,7 @@ impl Pg {
         let absent = usize::from(self.members.size).saturating_sub(self.members.acting.count()) as i64;
         let copies = self.round.copies().filter(|(member, _)| self.members.acting.contains(*member));
         let lacking: i64 = copies.map(|(member, copy)| self.lacking(member, copy)).sum();
-        absent * self.info.stats.objects + self.missing.len() as i64 + lacking
+        absent * self.local.info().stats.objects + self.local.missing().len() as i64 + lacking
     }
 
     /// Objects whose copies are elsewhere than where CRUSH wants them, counted once for each copy.
@@ -69,8 +69,8 @@ impl Pg {
         }
         if self.state == State::Active {
             let (recovery_full, backfill_full) = self.waits_for_room(core);
-            let lacks =
-                !self.missing.is_empty() || self.round.copies().any(|(_, copy)| !copy.missing().is_empty());
+            let lacks = !self.local.missing().is_empty()
+                || self.round.copies().any(|(_, copy)| !copy.missing().is_empty());
             if recovery_full {
                 bits |= pg_state::RECOVERY_TOOFULL;
             } else if self.recovery.pull_count() > 0 || self.recovery.push_count() > 0 {
@@ -110,13 +110,13 @@ impl Pg {
     pub fn stat(&mut self, core: &Core) -> PgStat {
         let state = self.state_bits(core);
         let (now, since) = (core.now().wall.into(), self.state_since.into());
-        let s = &self.info.stats;
+        let s = &self.local.info().stats;
         let stats = ObjectStatSum {
             num_objects: s.objects,
             num_bytes: s.bytes,
             num_object_clones: s.clones,
             num_object_copies: s.objects * i64::from(self.members.size),
-            num_objects_missing_on_primary: self.missing.len() as i64,
+            num_objects_missing_on_primary: self.local.missing().len() as i64,
             num_objects_degraded: self.degraded(),
             num_objects_misplaced: self.misplaced(),
             num_objects_unfound: self.recovery.unfound_count() as i64,
@@ -135,7 +135,7 @@ impl Pg {
         PgStat {
             pgid: self.id.pgid,
             state,
-            version: self.info.last_update,
+            version: self.local.info().last_update,
             reported_seq: self.stats.next_report(),
             reported_epoch: core.epoch(),
             last_change: since,
@@ -146,7 +146,7 @@ impl Pg {
             last_clean_scrub: self.scrub.record().last_clean,
             last_scrub_version: self.scrub.record().last_version,
             last_deep_scrub_version: self.scrub.record().last_deep_version,
-            log_size: self.log.len() as u64,
+            log_size: self.local.log().len() as u64,
             up: self.members.up.osds().to_vec(),
             acting: self.members.acting.osds().to_vec(),
             stats,
@@ -166,17 +166,17 @@ impl Pg {
             "up": ids(self.members.up.osds()),
             "acting": ids(self.members.acting.osds()),
             "interval": self.members.interval.0,
-            "last_update": self.info.last_update.to_string(),
-            "log_tail": self.info.log_tail.to_string(),
+            "last_update": self.local.info().last_update.to_string(),
+            "log_tail": self.local.info().log_tail.to_string(),
             "committed_to": self.replication.committed_to().to_string(),
-            "log_size": self.log.len(),
-            "missing": self.missing.len(),
-            "incomplete": self.info.incomplete,
-            "objects": self.info.stats.objects,
-            "bytes": self.info.stats.bytes,
-            "epoch_created": self.info.history.epoch_created.0,
-            "last_epoch_started": self.info.history.last_epoch_started.0,
-            "last_epoch_clean": self.info.history.last_epoch_clean.0,
+            "log_size": self.local.log().len(),
+            "missing": self.local.missing().len(),
+            "incomplete": self.local.info().incomplete,
+            "objects": self.local.info().stats.objects,
+            "bytes": self.local.info().stats.bytes,
+            "epoch_created": self.local.info().history.epoch_created.0,
+            "last_epoch_started": self.local.info().history.last_epoch_started.0,
+            "last_epoch_clean": self.local.info().history.last_epoch_clean.0,
             "snap_trim_queue": self.trim_queue_len(core),
             "scrub": {
                 "running": self.scrub.running().map(|what| what.name()),

@@ -54,7 +54,7 @@ impl Pg {
 
     /// A part from the primary, of the update that is to come next.
     pub fn on_rep_data(&mut self, core: &mut Core, tid: u64, msg: &peer::RepData) {
-        let follows = msg.version.version == self.info.last_update.version + 1;
+        let follows = msg.version.version == self.local.info().last_update.version + 1;
         let current = self.is_current(msg.head.interval) && tid == self.round.activation();
         if !current || !follows || self.state != State::ReplicaActive {
             return;

@@ -114,7 +114,7 @@ impl Pg {
             return;
         };
         let max = (msg.max as usize).clamp(1, SCAN_LIMIT);
-        let (from, to) = (from.max(self.range.0.clone()), to.min(self.range.1.clone()));
+        let (from, to) = (from.max(self.local.range().0.clone()), to.min(self.local.range().1.clone()));
         self.list(core, from, to, max, Purpose::Asked(Asker { conn, tid, shard: msg.head.from }));
     }
 
@@ -138,7 +138,7 @@ impl Pg {
 
     /// The members the next objects of whose copies are to be compared; none while our own lacks something.
     pub(in crate::pg) fn to_be_compared(&self, core: &Core) -> impl Iterator<Item = Member> {
-        let members = self.backfill.members.iter().filter(|_| self.missing.is_empty());
+        let members = self.backfill.members.iter().filter(|_| self.local.missing().is_empty());
         members
             .filter(|(member, fill)| fill.is_to_be_compared() && !core.is_out_of_space(member.osd))
             .map(|(member, _)| *member)
@@ -153,7 +153,7 @@ impl Pg {
             if !fill.hurry && !core.may_compare() {
                 continue;
             }
-            let (from, to) = (fill.cursor.clone(), self.range.1.clone());
+            let (from, to) = (fill.cursor.clone(), self.local.range().1.clone());
             // From now on writes to the rest of the PG wait, until the list says how far this step goes.
             fill.bound = Some(to.clone());
             (fill.compared, fill.tid) = (false, 0);
@@ -229,8 +229,8 @@ impl Pg {
                 fill.bound = None;
                 return self.kick_waiting(core);
             }
-            fill.cursor = fill.bound.take().unwrap_or_else(|| self.range.1.clone());
-            if fill.cursor >= self.range.1 {
+            fill.cursor = fill.bound.take().unwrap_or_else(|| self.local.range().1.clone());
+            if fill.cursor >= self.local.range().1 {
                 fill.ending = true;
                 fill.tid = core.next_round();
                 let tid = fill.tid;
@@ -253,7 +253,7 @@ impl Pg {
 
     /// Our own copy is too old: compares it with the authority's before anything else.
     pub fn begin_self_backfill(&mut self, core: &mut Core) {
-        let last_update = self.info.last_update;
+        let last_update = self.local.info().last_update;
         let is_complete = |copy: &PeerCopy| {
             copy.exists() && !copy.info().incomplete && copy.info().last_update == last_update
         };
@@ -265,7 +265,7 @@ impl Pg {
             "own_copy_too_old",
             format!("pg {} is compared with osd.{source}'s", self.id),
         );
-        let cursor = self.range.0.clone();
+        let cursor = self.local.range().0.clone();
         self.backfill.own = Some(SelfBackfill {
             source,
             until: cursor.clone(),
@@ -288,7 +288,7 @@ impl Pg {
         let tid = core.next_round();
         let Some(own) = &mut self.backfill.own else { return };
         own.tid = tid;
-        let (source, from, to) = (own.source, own.cursor.clone(), self.range.1.clone());
+        let (source, from, to) = (own.source, own.cursor.clone(), self.local.range().1.clone());
         let max = core.options().scan_max;
         self.ask_scan(core, source, tid, Some((&from, &to, max)));
     }
@@ -305,7 +305,7 @@ impl Pg {
         own.until = own.until.clone().min(listing.until);
         let until = own.until.clone();
         // Objects that the authority itself lacks come through the missing set.
-        let settled = |key: &ObjectKey| !self.missing.contains_key(key);
+        let settled = |key: &ObjectKey| !self.local.lacks(key);
         let extra =
             listing.versions.range(..&until).filter(|(k, _)| settled(k) && !own.theirs.contains_key(*k));
         let ops: Vec<TxnOp> = extra.map(|(k, _)| TxnOp::Remove(k.clone())).collect();
@@ -346,12 +346,11 @@ impl Pg {
                 return;
             }
             own.cursor = own.until.clone();
-            if own.cursor < self.range.1 {
+            if own.cursor < self.local.range().1 {
                 return self.self_backfill_step(core);
             }
-            self.info.incomplete = false;
             let mut change = MetaChange::default();
-            change.info(&self.info);
+            self.local.completed(&mut change);
             let then = CommitFor::SelfBackfilled { pgid: self.id, round: self.round.number() };
             return self.submit(core, Vec::new(), change, then);
         }

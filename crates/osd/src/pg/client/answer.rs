@@ -16,8 +16,7 @@ fn shows_too_early() -> bool {
 
 impl Pg {
     pub(super) fn count_read(&mut self, reply: &Reply) {
-        self.info.stats.reads += 1;
-        self.info.stats.read_bytes += reply.ops.iter().map(|o| o.data.len() as u64).sum::<u64>();
+        self.local.count_read(reply.ops.iter().map(|o| o.data.len() as u64).sum());
     }
 
     pub(in crate::pg) fn reply_of(&self, core: &Core, op: &ClientOp, outcome: &Outcome) -> Reply {
@@ -33,7 +32,7 @@ impl Pg {
         if outcome.exists {
             reply.set_version(outcome.info.version, outcome.info.user_version);
         } else {
-            reply.set_version(self.info.last_update, self.info.last_user_version);
+            reply.set_version(self.local.info().last_update, self.local.info().last_user_version);
         }
         reply
     }

@@ -50,7 +50,7 @@ impl Pg {
         let target = head.stored.then(|| shown_at(&op.request, &op.key, &head.info.snapset)).flatten();
         let Some(target) = target.filter(|_| !op.damaged) else { return self.finish(core, op) };
         op.target = target.clone();
-        if op.balanced.is_some() && self.missing.contains_key(&target) {
+        if op.balanced.is_some() && self.local.lacks(&target) {
             return self.send_to_primary(core, op);
         }
         let Some(mut op) = self.unless_lacking(core, op, &target, false) else { return };

@@ -153,7 +153,7 @@ impl Pg {
         if !op.writes || op.expired.is_some() || forgets_answers() {
             return None;
         }
-        let (version, answer) = self.log.find(&op.reqid)?;
+        let (version, answer) = self.local.log().find(&op.reqid)?;
         let mut reply = OsdOpReply::to(&op.request, answer.result, core.epoch());
         for (result, (rval, data)) in reply.ops.iter_mut().zip(&answer.ops) {
             (result.rval, result.data) = (*rval, Bufs::from(data.clone()));

@@ -38,8 +38,11 @@ impl Pg {
             0.. => entry_kind::DELETE,
             _ => entry_kind::ERROR,
         };
-        let user_version =
-            user_version_after(&outcome, kind, (self.info.last_user_version, loaded.info.user_version));
+        let user_version = user_version_after(
+            &outcome,
+            kind,
+            (self.local.info().last_user_version, loaded.info.user_version),
+        );
         let shown = if kind == entry_kind::MODIFY {
             stamp(&mut outcome, version, user_version, op.request.mtime);
             outcome.txn.push(info_op(key.clone(), &outcome.info));

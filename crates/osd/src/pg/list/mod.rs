@@ -50,13 +50,13 @@ impl Pg {
                 self.answer(core, op, reply);
             }
             Ok((max, cursor)) => {
-                let from = cursor.map_or(self.range.0.clone(), |c| page_start(self.id.shard, &c));
-                let from = from.clamp(self.range.0.clone(), self.range.1.clone());
+                let from = cursor.map_or(self.local.range().0.clone(), |c| page_start(self.id.shard, &c));
+                let from = from.clamp(self.local.range().0.clone(), self.local.range().1.clone());
                 op.enter(Stage::Loading, core.now().mono);
                 // The page's bounds are kept as the request's key, which listings have no other use for.
                 op.key = from.clone();
                 let max = usize::try_from(max).unwrap_or(PAGE).clamp(1, PAGE) + 1;
-                let read = Read::List { from, to: self.range.1.clone(), max };
+                let read = Read::List { from, to: self.local.range().1.clone(), max };
                 core.read(read, ReadFor::List { pgid: self.id, id: op.id, attempt: op.attempt });
                 self.requests.put(op);
             }
@@ -84,9 +84,9 @@ impl Pg {
             return self.answer(core, op, reply);
         };
         let max = usize::try_from(*max).unwrap_or(PAGE).clamp(1, PAGE);
-        let bound = if keys.len() > max { keys[max].clone() } else { self.range.1.clone() };
+        let bound = if keys.len() > max { keys[max].clone() } else { self.local.range().1.clone() };
         // Objects that are not here yet are objects of the PG all the same.
-        let missing = self.missing.range(op.key.clone()..bound.clone()).map(|(k, _)| k.clone());
+        let missing = self.local.missing().range(op.key.clone()..bound.clone()).map(|(k, _)| k.clone());
         let all: BTreeSet<ObjectKey> = keys.into_iter().filter(|k| *k < bound).chain(missing).collect();
         let next = all.iter().nth(max).cloned().unwrap_or(bound);
         let keys: Vec<ObjectKey> = all.into_iter().take(max).collect();
@@ -94,7 +94,7 @@ impl Pg {
         let has_clones = |i: usize| i == 0 || keys[i - 1].snap != ObjectKey::HEAD;
         let doubtful = (0..keys.len()).filter(|i| keys[*i].snap == ObjectKey::HEAD && has_clones(*i));
         let doubtful: BTreeSet<ObjectKey> = doubtful.map(|i| keys[i].clone()).collect();
-        if let Some(lacking) = doubtful.iter().find(|key| self.missing.contains_key(*key)) {
+        if let Some(lacking) = doubtful.iter().find(|key| self.local.lacks(key)) {
             op.wait_again(core.now().mono);
             self.requests.put(op);
             return self.recover_first(core, &lacking.clone());
@@ -149,13 +149,13 @@ impl Pg {
             locator: k.locator.clone(),
         });
         let entries: Vec<ListEntry> = entries.collect();
-        let end = next >= self.range.1;
+        let end = next >= self.local.range().1;
         let mut reply = OsdOpReply::to(&op.request, if end { END } else { 0 }, core.epoch());
         let handle = if end { self.end_handle() } else { hobject_of(&next) };
         reply.ops[0].rval = reply.result;
         reply.ops[0].data = input::write(&PgNlsReply { handle, entries });
-        reply.set_version(self.info.last_update, self.info.last_user_version);
-        self.answer_when_durable(core, op, self.info.last_update, Box::new(reply));
+        reply.set_version(self.local.info().last_update, self.local.info().last_user_version);
+        self.answer_when_durable(core, op, self.local.info().last_update, Box::new(reply));
     }
 
     /// Something has been recovered: listings that waited for it look again.
@@ -172,10 +172,10 @@ impl Pg {
 
     /// Start of the next PG in the order; after the last one, the marker behind all objects.
     fn end_handle(&self) -> HObject {
-        if self.range.1.shard != self.range.0.shard {
+        if self.local.range().1.shard != self.local.range().0.shard {
             return HObject::max();
         }
-        HObject { hash: self.range.1.hash, pool: self.id.pgid.pool, ..HObject::default() }
+        HObject { hash: self.local.range().1.hash, pool: self.id.pgid.pool, ..HObject::default() }
     }
 }
 

@@ -19,14 +19,14 @@ impl Pg {
             return false;
         };
         self.leases.remember(core, before.into_iter());
-        add_past(&mut self.members.past, ended, self.info.history.last_epoch_clean);
+        add_past(&mut self.members.past, ended, self.local.info().history.last_epoch_clean);
         if !self.is_primary(core) {
             self.watches.clear();
         }
         self.watches.new_interval();
         self.reset(core);
         if bits != next_bits {
-            self.pg_num_before = old.pools.get(&self.id.pgid.pool).map(|pool| pool.pg_num);
+            self.begin_resize(old);
         }
         if bits < next_bits {
             // Clients ask again, the PG that has the object now.
@@ -41,10 +41,17 @@ impl Pg {
         let ended = self.members.ended(old);
         let before: Vec<_> = self.lease_holders().collect();
         self.leases.remember(core, before.into_iter());
-        add_past(&mut self.members.past, ended, self.info.history.last_epoch_clean);
+        add_past(&mut self.members.past, ended, self.local.info().history.last_epoch_clean);
         self.reset(core);
-        self.pg_num_before = old.pools.get(&self.id.pgid.pool).map(|pool| pool.pg_num);
+        self.begin_resize(old);
         self.drop_all_ops(core);
+    }
+
+    /// The PG is to be split or merged. Its copy here is still that of a pool as the map `old` has it.
+    fn begin_resize(&mut self, old: &OsdMap) {
+        if let Some(pool) = old.pools.get(&self.id.pgid.pool) {
+            self.local.begin_resize(pool.pg_num);
+        }
     }
 
     /// The members that may serve reads by our promise, with their incarnations.

@@ -23,7 +23,6 @@ use round::PeerCopy;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use stdx::Instant;
-use store::TxnOp;
 use wire::{Reader, Writer, wire_structs};
 
 wire_structs! {
@@ -58,7 +57,7 @@ impl Pg {
     fn prior_set(&self, core: &Core) -> (BTreeSet<Member>, Vec<OsdId>) {
         let (mut probe, mut blocked) = (BTreeSet::new(), Vec::new());
         probe.extend(self.members.acting.members().chain(self.members.up.members()));
-        let since = self.info.history.last_epoch_started;
+        let since = self.local.info().history.last_epoch_started;
         for interval in self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since) {
             let members = || interval.acting.members();
             let up: Vec<Member> = members().filter(|member| core.map().is_up(member.osd)).collect();
@@ -96,7 +95,7 @@ impl Pg {
         if !self.is_primary(core) || tid != 0 && !self.round.take_answer(from, tid) {
             return;
         }
-        let mut learned = self.info.history.merge(&notice.info.history);
+        let mut learned = self.local.learn_history(&notice.info.history);
         let past: Vec<_> = notice.past.into_iter().filter(|i| i.last < self.members.interval).collect();
         learned |= merge_past(&mut self.members.past, &past);
         self.leases.wait(core.now().mono, notice.lease_left_ns);
@@ -124,7 +123,7 @@ impl Pg {
     /// Whoever took part before the PG was last active has not been asked, but may have what its members have
     /// only heard of and nobody else has.
     fn found_another_copy(&mut self, core: &mut Core, from: Member, copy: PeerCopy) {
-        let lacking = &self.missing;
+        let lacking = self.local.missing();
         if self.recovery.found(|key| lacking.contains_key(key)) {
             self.round.learn(from, copy);
             self.recover(core);
@@ -136,7 +135,7 @@ impl Pg {
         if !self.round.has_all_answers() {
             return;
         }
-        if self.info.history.epoch_created == Epoch(0) {
+        if self.local.info().history.epoch_created == Epoch(0) {
             // We have never heard of its past; somebody who has will report as soon as it sees that we are
             // primary.
             return;
@@ -149,7 +148,7 @@ impl Pg {
         let best = self.choose_authority(us);
         if let Some(member) = best {
             let theirs = self.round.copy(member).filter(|_| member != us);
-            let info = theirs.map_or(&self.info, PeerCopy::info);
+            let info = theirs.map_or(self.local.info(), PeerCopy::info);
             self.ask_acting(core, &info.clone());
         }
         match best {
@@ -167,11 +166,11 @@ impl Pg {
     /// the longest log, then ours. All of them have logged what was acknowledged, so none is wrong.
     fn choose_authority(&self, us: Member) -> Option<Member> {
         let copies = self.round.copies().filter(|(_, c)| c.exists()).map(|(member, c)| (member, c.info()));
-        let all: Vec<(Member, &Info)> = std::iter::once((us, &self.info)).chain(copies).collect();
+        let all: Vec<(Member, &Info)> = std::iter::once((us, self.local.info())).chain(copies).collect();
         // A copy that is being backfilled took part in activations too, and so knows which of the others are
         // too old.
         let started = all.iter().map(|(_, i)| i.last_epoch_started).max()?;
-        let started = started.max(self.info.history.last_epoch_started);
+        let started = started.max(self.local.info().history.last_epoch_started);
         let able = all.into_iter().filter(|(_, i)| !i.incomplete && i.last_epoch_started >= started);
         let best = able.max_by_key(|(member, i)| {
             let whole = i.short_of == EVersion::default();
@@ -207,7 +206,7 @@ impl Pg {
     fn can_serve(&self, core: &Core, member: Member, best: &Info) -> bool {
         let known = |info: &Info| !info.incomplete && !info.is_empty() && info.last_update >= best.log_tail;
         if member == self.us(core) {
-            return known(&self.info);
+            return known(self.local.info());
         }
         let Some(copy) = self.round.copy(member).filter(|_| core.map().is_up(member.osd)) else {
             return false;
@@ -254,7 +253,7 @@ impl Pg {
     fn who_leads(&self, core: &Core, want: &[Member]) -> usize {
         let us = self.us(core);
         let lacks = |member: &Member| match self.round.copy(*member) {
-            _ if *member == us => !self.missing.is_empty(),
+            _ if *member == us => !self.local.missing().is_empty(),
             Some(copy) if copy.is_activated() => !copy.missing().is_empty(),
             Some(copy) => copy.info().missing > 0,
             None => false,
@@ -273,7 +272,7 @@ impl Pg {
             };
             let deletes = self.deletes_without_room(core);
             let has_one = |missing: &Missing| deletes.iter().any(|key| !missing.contains_key(*key));
-            let lacks_more = |missing: &Missing| missing.keys().any(|key| !self.missing.contains_key(key));
+            let lacks_more = |missing: &Missing| missing.keys().any(|key| !self.local.lacks(key));
             let stays = !core.is_out_of_space(us.osd) || missing(first).is_none_or(lacks_more);
             position(&|member| missing(member).is_some_and(has_one))
                 .or_else(|| position(&|member| stays && *member == us))
@@ -308,25 +307,22 @@ impl Pg {
         if !serves || settled && !core.map().pg_temp.contains_key(&self.id.pgid) {
             return false;
         }
-        self.ask_acting(core, &self.info)
+        self.ask_acting(core, self.local.info())
     }
 
     /// Takes over the authority's log.
     fn adopt(&mut self, core: &mut Core, theirs: Info, auth: PgLog, auth_missing: Missing) {
         let mut change = MetaChange::default();
         let mut ops = Vec::new();
-        let common = if self.info.incomplete { None } else { self.log.common_point(&auth) };
+        let common = if self.local.info().incomplete { None } else { self.local.log().common_point(&auth) };
         if let Some(common) = common {
             let entries = auth.since(common).collect();
-            self.merge_log(common, entries, auth.head(), &mut change, &mut ops);
+            self.local.merge_log(common, entries, auth.head(), &mut change, &mut ops);
         } else {
             // Objects that the authority itself lacks are taken from whoever has them.
-            (self.log, self.missing, self.info.incomplete) = (auth, auth_missing, true);
-            change.replace_log(&self.log, &self.missing);
+            self.local.replace_log(auth, auth_missing, &mut change);
         }
-        self.info.stats = theirs.stats;
-        self.take_log_ends(theirs.last_user_version);
-        change.info(&self.info);
+        self.local.adopt(&theirs, &mut change);
         change.members(&self.members);
         self.submit(core, ops, change, CommitFor::Nothing);
         if common.is_some() {
@@ -337,33 +333,6 @@ impl Pg {
         }
     }
 
-    /// Drops what diverges behind `common`, appends what the authority has there, up to its `head`; collects
-    /// what that changes.
-    pub fn merge_log(
-        &mut self,
-        common: EVersion,
-        entries: Vec<Entry>,
-        head: EVersion,
-        change: &mut MetaChange,
-        ops: &mut Vec<TxnOp>,
-    ) {
-        let before = self.missing.clone();
-        let rewound = self.log.rewind(common, &mut self.missing);
-        rewound.dropped.iter().for_each(|v| change.drop_entry(*v));
-        entries.iter().for_each(|e| change.add_entry(e));
-        let removed = self.log.extend(entries, head, &mut self.missing);
-        ops.extend(rewound.remove.into_iter().chain(removed).map(TxnOp::Remove));
-        change.missing(&before, &self.missing);
-    }
-
-    /// After the log changed.
-    pub fn take_log_ends(&mut self, last_user_version: u64) {
-        self.info.last_update = self.log.head();
-        self.info.log_tail = self.log.tail();
-        self.info.missing = self.missing.len() as u64;
-        self.info.last_user_version = self.info.last_user_version.max(last_user_version);
-    }
-
     /// Asks the other members for their logs where what they said is not enough to know what they lack.
     pub fn get_missing(&mut self, core: &mut Core) {
         self.set_state(core, State::GetMissing);
@@ -372,7 +341,7 @@ impl Pg {
                 // A member that came up after we asked; the map that says so begins another round.
                 continue;
             };
-            let known = self.log.contains(copy.info().last_update) && copy.info().missing == 0;
+            let known = self.local.log().contains(copy.info().last_update) && copy.info().missing == 0;
             if copy.exists() && !copy.info().is_empty() && !copy.info().incomplete && !known {
                 self.round.ask_log(member);
                 self.query(core, member, true);
@@ -386,8 +355,8 @@ impl Pg {
             return;
         }
         for member in self.others(core) {
-            let from = self.range.0.clone();
-            if !self.round.compare_log(member, &self.log) {
+            let from = self.local.range().0.clone();
+            if !self.round.compare_log(member, self.local.log()) {
                 self.backfill.begin(member, from);
             }
         }
@@ -412,16 +381,9 @@ impl Pg {
     /// were lost with us, all would search for their objects in vain.
     fn activate(&mut self, core: &mut Core) {
         self.set_state(core, State::Activating);
-        // Only where writes may follow: an OSD that could not serve must not outrank those who could.
-        if self.members.acting.count() >= usize::from(self.members.min_size) {
-            self.info.last_epoch_started = core.epoch();
-            // Objects that are not here are searched now, and their updates undone if nobody has them.
-            (self.info.short_of, self.info.forgettable) = Default::default();
-        }
-        self.info.sure_to = self.replication.sure_to();
-        self.info.missing = self.missing.len() as u64;
+        let serves = self.members.acting.count() >= usize::from(self.members.min_size);
         let mut change = MetaChange::default();
-        change.info(&self.info);
+        self.local.activate(serves.then(|| core.epoch()), self.replication.sure_to(), &mut change);
         change.members(&self.members);
         self.submit(
             core,
@@ -436,11 +398,11 @@ impl Pg {
         for member in self.others(core) {
             let backfill = self.backfill.is_filling(member);
             let common = self.round.copy(member).map_or(EVersion::default(), PeerCopy::common);
-            let since = if backfill { self.log.tail() } else { common };
-            let dups = if backfill { self.log.dups().cloned().collect() } else { Vec::new() };
+            let since = if backfill { self.local.log().tail() } else { common };
+            let dups = if backfill { self.local.log().dups().cloned().collect() } else { Vec::new() };
             let past = self.members.past.clone();
-            let activation = Activation { info: self.info.clone(), since, backfill, dups, past };
-            let entries: Vec<Entry> = self.log.since(since).collect();
+            let activation = Activation { info: self.local.info().clone(), since, backfill, dups, past };
+            let entries: Vec<Entry> = self.local.log().since(since).collect();
             let body = peer::PgLog {
                 head: self.head(core, member.shard),
                 activate: true,
@@ -478,8 +440,8 @@ impl Pg {
         {
             return;
         }
-        self.info.history.last_epoch_started = self.info.last_epoch_started;
-        self.replication.activated(self.log.head());
+        self.local.active_on_all();
+        self.replication.activated(self.local.log().head());
         self.set_state(core, State::Active);
         self.update_sure();
         self.save(core);
@@ -514,7 +476,7 @@ impl Pg {
         if core.now().mono >= self.leases.wait_until() {
             return true;
         }
-        let since = self.info.history.last_epoch_started;
+        let since = self.local.info().history.last_epoch_started;
         let serving = self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since);
         let mut members = serving.flat_map(|i| i.acting.members().map(|member| (member, i.last)));
         // An OSD that answered us in this interval has stopped serving in the earlier one.
@@ -528,7 +490,7 @@ impl Pg {
             let body = peer::PgInfo {
                 head: self.head(core, member.shard),
                 activate: false,
-                info: Writer::encode(&self.info),
+                info: Writer::encode(self.local.info()),
             };
             core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
         }

@@ -204,7 +204,7 @@ impl Pg {
         if !self.is_current(msg.head.interval) || !pulled && !from_primary {
             return;
         }
-        if !pulled && !msg.deleted && msg.version > self.info.last_update {
+        if !pulled && !msg.deleted && msg.version > self.local.info().last_update {
             // The update that left it so was lost with its connection; the primary has seen that too and
             // peers again.
             return self.gap_seen(core, msg.version);
@@ -227,15 +227,10 @@ impl Pg {
         }
         let ops = txn.ops;
         let mut change = MetaChange::default();
-        let lacked = msg.last && self.missing.remove(&key).is_some();
-        if msg.last && !lacked && !pulled && !self.info.incomplete {
+        let lacked = msg.last && self.local.arrived(&key, self.state, &mut change);
+        if msg.last && !lacked && !pulled && !self.local.info().incomplete {
             // We had it, and it was damaged.
             core.object_repaired();
-        }
-        if lacked {
-            change.drop_missing(&key);
-            self.missing_changed();
-            change.info(&self.info);
         }
         if msg.last && pulled {
             let then = CommitFor::Pulled { pgid: self.id, round: self.round.number(), key: Box::new(key) };

@@ -32,7 +32,7 @@ impl Pg {
         !self.recovery.pulls.is_empty()
             || !self.recovery.pushes.is_empty()
             || self.next_to_recover(core).is_some()
-            || self.missing.is_empty() && self.members_copies().any(to_fill)
+            || self.local.missing().is_empty() && self.members_copies().any(to_fill)
     }
 
     fn urgency(&self) -> u8 {

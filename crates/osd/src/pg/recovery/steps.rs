@@ -50,7 +50,7 @@ impl Pg {
     /// again, while an update of it that is already ordered survives at a member: then nobody would have the
     /// previous state, and nobody else the new one.
     pub(in crate::pg) fn lacks(&self, key: &ObjectKey) -> bool {
-        self.missing.contains_key(key) || self.recovery.is_pulling(key) && !takes_arriving_for_durable()
+        self.local.lacks(key) || self.recovery.is_pulling(key) && !takes_arriving_for_durable()
     }
 
     /// Advances `sure_to`, the version up to which all members are known to have all objects, once nothing
@@ -62,8 +62,9 @@ impl Pg {
         let sure_to = self.replication.sure_to();
         let unsure = |missing: &Missing| missing.values().any(|need| *need > sure_to);
         let arriving = self.recovery.is_pulling_newer(sure_to);
-        let lacks_unsure =
-            arriving || unsure(&self.missing) || self.members_copies().any(|(_, c)| unsure(c.missing()));
+        let lacks_unsure = arriving
+            || unsure(self.local.missing())
+            || self.members_copies().any(|(_, c)| unsure(c.missing()));
         self.replication.update_sure(lacks_unsure)
     }
 
@@ -121,16 +122,17 @@ impl Pg {
     /// True if an object should be sent to a member now: the member lacks it, has space as far as we know,
     /// and it is not in transit.
     fn is_push_due(&self, core: &Core, member: Member, key: &ObjectKey) -> bool {
-        !self.recovery.is_pushing(member, key)
-            && !self.missing.contains_key(key)
-            && !core.is_out_of_space(member.osd)
+        !self.recovery.is_pushing(member, key) && !self.local.lacks(key) && !core.is_out_of_space(member.osd)
     }
 
     pub(in crate::pg) fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
         let r = &self.recovery;
         let may_pull = !core.is_out_of_space(core.id());
-        let own =
-            self.missing.keys().find(|k| may_pull && !r.pulls.contains_key(*k) && !r.unfound.contains(*k));
+        let own = self
+            .local
+            .missing()
+            .keys()
+            .find(|k| may_pull && !r.pulls.contains_key(*k) && !r.unfound.contains(*k));
         if let Some(key) = own {
             return Some(key.clone());
         }
@@ -153,7 +155,7 @@ impl Pg {
     }
 
     fn recover_object(&mut self, core: &mut Core, key: &ObjectKey) {
-        if let Some(need) = self.missing.get(key).copied() {
+        if let Some(need) = self.local.missing().get(key).copied() {
             if !self.recovery.pulls.contains_key(key) && !core.is_out_of_space(core.id()) {
                 self.pull(core, key, need, BTreeSet::new());
             }
@@ -177,7 +179,7 @@ impl Pg {
 
     /// The members that are thought to have an object whole, without those that were `tried` in vain.
     fn holders(&self, core: &Core, key: &ObjectKey, tried: &BTreeSet<Member>) -> Vec<Member> {
-        let we_have = !self.info.incomplete && !self.missing.contains_key(key);
+        let we_have = !self.local.info().incomplete && !self.local.lacks(key);
         let has = |(member, copy): &(Member, &PeerCopy)| {
             copy.exists()
                 && !copy.info().incomplete
@@ -260,7 +262,7 @@ impl Pg {
     /// True if no member's copy lacks anything.
     pub fn all_complete(&self) -> bool {
         let members = self.members_copies();
-        self.missing.is_empty()
+        self.local.missing().is_empty()
             && self.recovery.pulls.is_empty()
             && members.into_iter().all(|(_, c)| c.missing().is_empty())
             && self.backfill.is_done()
@@ -288,7 +290,7 @@ impl Pg {
             return;
         }
         self.set_state(core, State::Clean);
-        self.info.history.last_epoch_clean = core.epoch();
+        self.local.became_clean(core.epoch());
         self.members.past.clear();
         self.save(core);
         self.share_history(core);

@@ -33,7 +33,7 @@ pub fn is_given_up(map: &OsdMap, osd: OsdId, first: maps::Epoch) -> bool {
 impl Pg {
     /// Objects that nobody has at the version needed.
     fn unfound(&self) -> impl Iterator<Item = (&ObjectKey, &EVersion)> {
-        self.missing.iter().filter(|(key, _)| self.recovery.unfound.contains(*key))
+        self.local.missing().iter().filter(|(key, _)| self.recovery.unfound.contains(*key))
     }
 
     /// OSDs that may have objects which nobody else has: they are down, or have not answered yet.
@@ -74,7 +74,7 @@ impl Pg {
         let might: Vec<Value> =
             unheard.iter().map(|(osd, why)| json!({ "osd": osd.0.to_string(), "status": why })).collect();
         json!({
-            "num_missing": self.missing.len(),
+            "num_missing": self.local.missing().len(),
             "num_unfound": self.unfound().count(),
             "objects": self.unfound().map(object).collect::<Vec<_>>(),
             "state": self.state.to_string(),
@@ -134,10 +134,10 @@ impl Pg {
     /// reverts to its state here by itself, and clients ask again. Not possible if clones of it came or went,
     /// or an OSD of an older version takes part.
     pub(in crate::pg) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
-        let Some(first) = self.refused.get(key).copied() else { return };
+        let Some(first) = self.local.refused_since(key) else { return };
         let older =
             self.round.copies().any(|(_, copy)| copy.exists() && copy.feature_level() < UNDO_FEATURE_LEVEL);
-        let of_clones = self.log.from(first).any(|e| e.object == *key && !e.clones.is_empty());
+        let of_clones = self.local.log().from(first).any(|e| e.object == *key && !e.clones.is_empty());
         let not_now = !self.state.is_active() || self.members.is_premerge();
         if key.snap != ObjectKey::HEAD || of_clones || older || not_now {
             return;
@@ -182,11 +182,10 @@ impl Pg {
     /// these objects missing at their new versions, and so takes them from here.
     fn give_up_unfound(&mut self, core: &mut Core) {
         let Reverting { found, undoes, .. } = std::mem::take(&mut self.recovery.reverting);
-        let (mut change, mut ops) = (MetaChange::default(), Vec::new());
+        let (mut entries, mut ops) = (Vec::new(), Vec::new());
+        let mut version = self.next_version(core);
         for (key, info) in found {
-            let Some(need) = self.missing.remove(&key) else { continue };
-            change.drop_missing(&key);
-            let version = self.next_version(core);
+            let Some(need) = self.local.missing().get(&key).copied() else { continue };
             let kind = if info.is_some() { entry_kind::MODIFY } else { entry_kind::DELETE };
             let user_version = info.as_ref().map_or(0, |info| info.user_version);
             let what = if info.is_some() { "goes back to what is here" } else { "is deleted" };
@@ -202,12 +201,9 @@ impl Pg {
                     let info = ObjectInfo { version, ..info };
                     ops.push(TxnOp::SetAttr(key.clone(), INFO_ATTR.to_vec(), info.to_bytes()));
                 }
-                None => {
-                    ops.push(TxnOp::Remove(key.clone()));
-                    self.info.stats.objects = (self.info.stats.objects - 1).max(0);
-                }
+                None => ops.push(TxnOp::Remove(key.clone())),
             }
-            let entry = Entry {
+            entries.push(Entry {
                 version,
                 prior: need,
                 kind,
@@ -217,13 +213,11 @@ impl Pg {
                 mtime: core.now().wall.into(),
                 clones: Vec::new(),
                 undoes,
-            };
-            change.add_entry(&entry);
-            self.log.push(entry);
-            self.take_log_ends(user_version);
+            });
+            version.version += 1;
         }
-        self.missing_changed();
-        change.info(&self.info);
+        let mut change = MetaChange::default();
+        self.local.revert(entries, self.state, &mut change);
         self.submit(core, ops, change, CommitFor::Nothing);
         self.restart(core);
     }

@@ -34,7 +34,7 @@ impl Pg {
         // With the epoch also where that of the question is over, as Ceph does.
         let empty = ScrubLsReply { interval: self.members.interval.0, values: Vec::new() };
         reply.ops[0].data = Writer::encode(&outcome.unwrap_or(empty)).into();
-        reply.set_version(self.info.last_update, self.info.last_user_version);
+        reply.set_version(self.local.info().last_update, self.local.info().last_user_version);
         Some(reply)
     }
 

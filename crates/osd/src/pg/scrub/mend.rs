@@ -35,11 +35,8 @@ impl Pg {
                 continue;
             }
             // Durably, so that nobody takes our copy for a good one should another primary follow.
-            self.missing.insert(key.clone(), finding.version);
-            self.info.missing = self.missing.len() as u64;
             let mut change = MetaChange::default();
-            change.add_missing(key, finding.version);
-            change.info(&self.info);
+            self.local.found_damaged(key, finding.version, &mut change);
             self.submit(core, Vec::new(), change, CommitFor::Nothing);
             core.object_repaired();
         }
@@ -47,7 +44,7 @@ impl Pg {
         if self.state == State::Clean {
             self.set_state(core, State::Active);
         }
-        if self.missing.contains_key(key) && !self.recovery.is_pulling(key) {
+        if self.local.lacks(key) && !self.recovery.is_pulling(key) {
             let not_from = self
                 .round
                 .copies()

@@ -36,7 +36,7 @@ impl Pg {
         let (Ok(from), Ok(to)) = range else {
             return core.event(Level::Warn, "scrub_undecodable", format!("pg {}", self.id));
         };
-        let range = (from.max(self.range.0.clone()), to.min(self.range.1.clone()));
+        let range = (from.max(self.local.range().0.clone()), to.min(self.local.range().1.clone()));
         self.scan(core, range, msg.deep, Asker::Primary(member::Asker { conn, tid, shard: msg.head.from }));
     }
 

@@ -31,7 +31,7 @@ impl Pg {
         let chunk = core.options().scrub.chunk(deep);
         self.scrub.run = Some(Run {
             what,
-            cursor: self.range.0.clone(),
+            cursor: self.local.range().0.clone(),
             chunk,
             given_up: 0,
             again: false,
@@ -135,7 +135,7 @@ impl Pg {
             self.scrub.pause = Some(core.now().mono + wait);
             return;
         }
-        let read = Read::List { from: run.cursor.clone(), to: self.range.1.clone(), max: run.chunk };
+        let read = Read::List { from: run.cursor.clone(), to: self.local.range().1.clone(), max: run.chunk };
         let id = core.next_round();
         self.scrub.listing = Some(id);
         core.read(read, ReadFor::Scrub { pgid: self.id, id });
@@ -157,7 +157,7 @@ impl Pg {
         };
         let heads = || keys.iter().filter(|key| key.snap == ObjectKey::HEAD);
         let until = match heads().next_back() {
-            _ if keys.len() < run.chunk => self.range.1.clone(),
+            _ if keys.len() < run.chunk => self.local.range().1.clone(),
             Some(last) => successor(last),
             None => {
                 run.chunk *= 2;
@@ -259,7 +259,7 @@ impl Pg {
     fn checked(&mut self, core: &mut Core, check: Check) {
         let us = self.us(core);
         let lacks = |member: Member, key: &ObjectKey| match member == us {
-            true => self.missing.contains_key(key),
+            true => self.local.lacks(key),
             false => self.round.is_missing(member, key),
         };
         let (findings, snaps) = compare(&*self.backend, &check.maps, us, &lacks);
@@ -318,7 +318,7 @@ impl Pg {
         (run.again, run.mended, run.given_up) = (false, BTreeSet::new(), 0);
         run.chunk = options.chunk(run.what.deep);
         run.cursor = until;
-        if run.cursor >= self.range.1 {
+        if run.cursor >= self.local.range().1 {
             self.scrub_end(core);
         }
     }
@@ -329,9 +329,9 @@ impl Pg {
         core.end_scrub();
         let now: Utime = core.now().wall.into();
         let record = &mut self.scrub.record;
-        (record.last, record.last_version) = (now, self.info.last_update);
+        (record.last, record.last_version) = (now, self.local.info().last_update);
         if run.what.deep {
-            (record.last_deep, record.last_deep_version) = (now, self.info.last_update);
+            (record.last_deep, record.last_deep_version) = (now, self.local.info().last_update);
         }
         (record.shallow_errors, record.deep_errors) = (run.shallow, run.deep);
         record.repaired += run.fixed;

@@ -102,7 +102,7 @@ impl Pg {
     fn read_index(&mut self, core: &mut Core, snap: SnapId) {
         self.trim.reading = true;
         let prefix = snap_prefix(snap);
-        let after = Some(snap_entries_from(snap, &self.range.0));
+        let after = Some(snap_entries_from(snap, &self.local.range().0));
         let range = OmapRange { after, prefix, max: PAGE, max_bytes: usize::MAX };
         let read = Read::Object {
             key: snap_index(self.id.pgid.pool),
@@ -128,7 +128,7 @@ impl Pg {
             }
         };
         let clones = entries.iter().filter_map(|(entry, _)| snap_entry_clone(entry));
-        self.trim.found = clones.take_while(|clone| *clone < self.range.1).collect();
+        self.trim.found = clones.take_while(|clone| *clone < self.local.range().1).collect();
         if self.trim.found.is_empty()
             && let Some(snap) = self.trim.current.take()
         {
@@ -183,7 +183,7 @@ impl Pg {
             prior: loaded.info.version,
             kind: if ends { entry_kind::DELETE } else { entry_kind::MODIFY },
             object: head.clone(),
-            answer: Answer { user_version: self.info.last_user_version, ..Answer::default() },
+            answer: Answer { user_version: self.local.info().last_user_version, ..Answer::default() },
             clones: clones.into_iter().collect(),
             ..Entry::default()
         };
