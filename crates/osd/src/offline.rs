@@ -2,10 +2,9 @@
 //! continues at another OSD.
 
 use crate::object::{INFO_ATTR, ObjectInfo};
-use crate::pg::info::{Info, add_past};
-use crate::pg::meta::{
-    IMPORTING, INFO, MEMBERS, META_POOL, Members, PG_NUM_BEFORE, index_clone, meta_key, meta_pgid,
-};
+use crate::pg::info::Info;
+use crate::pg::membership::Members;
+use crate::pg::meta::{IMPORTING, INFO, MEMBERS, META_POOL, PG_NUM_BEFORE, index_clone, meta_key, meta_pgid};
 use crate::pg::range::objects_of;
 use crate::superblock::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use maps::{Epoch, OsdMap, SnapId, Spg};
@@ -140,7 +139,7 @@ pub fn carry_on(pgid: Spg, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap]) 
             ));
         }
         if let Some(ended) = members.advance(next, &pair[0]) {
-            add_past(&mut members.past, ended, info.history.last_epoch_clean);
+            members.add_past(ended, info.history.last_epoch_clean);
         }
     }
     let record = records.iter_mut().find(|(k, _)| k == MEMBERS).ok_or("a record is missing")?;

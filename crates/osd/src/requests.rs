@@ -196,7 +196,7 @@ impl Osd {
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
         // Another member decides itself if it can answer.
-        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(pg.us(&self.core));
+        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting().contains(pg.us(&self.core));
         let serves = self.pgs.get(&op.pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
             // A client that may ask any member does not ask again while its map shows us as one.
@@ -277,7 +277,7 @@ impl Osd {
         match body {
             peer::Body::PgQuery(m) => pg.on_query(core, conn, tid, &m),
             peer::Body::PgNotify(m) => match wire::Reader::new(&m.info).get() {
-                Ok(notice) if m.head.epoch >= pg.members().interval => {
+                Ok(notice) if m.head.epoch >= pg.members().interval() => {
                     pg.on_notice(core, from, tid, m.exists, notice)
                 }
                 Ok(_) => {}

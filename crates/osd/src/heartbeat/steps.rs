@@ -16,8 +16,10 @@ impl Osd {
     /// Recomputes the OSDs that share PGs with us, after a map or a change of PGs.
     pub(crate) fn heartbeat_peers_changed(&mut self) {
         let (map, now, us) = (self.core.map().clone(), self.core.now().mono, self.core.id());
-        let shared =
-            self.pgs.values().flat_map(|pg| pg.members().acting.osds().iter().chain(pg.members().up.osds()));
+        let shared = self
+            .pgs
+            .values()
+            .flat_map(|pg| pg.members().acting().osds().iter().chain(pg.members().up().osds()));
         let mut wanted: Vec<OsdId> = shared.copied().filter(|o| *o != us && map.is_up(*o)).collect();
         wanted.sort();
         wanted.dedup();
@@ -212,7 +214,7 @@ impl Osd {
 
     /// Resumes requests that waited for this OSD's promise.
     fn leases_changed(&mut self, osd: OsdId) {
-        for pg in self.pgs.values_mut().filter(|pg| pg.members().acting.has_osd(osd)) {
+        for pg in self.pgs.values_mut().filter(|pg| pg.members().acting().has_osd(osd)) {
             pg.on_lease(&mut self.core);
         }
     }

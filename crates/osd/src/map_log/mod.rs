@@ -4,7 +4,7 @@
 mod steps;
 
 use crate::map_sharing::AwaitedMap;
-use crate::pg::meta::Members;
+use crate::pg::membership::Members;
 use crate::superblock::Superblock;
 use maps::{Epoch, PgId};
 use std::collections::BTreeMap;

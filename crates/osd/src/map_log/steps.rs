@@ -5,7 +5,8 @@ use crate::completion::CommitFor;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::member::Member;
-use crate::pg::meta::{Members, Stored};
+use crate::pg::membership::Members;
+use crate::pg::meta::Stored;
 use crate::pg::trim::forget_snaps;
 use crate::superblock::{map_key, superblock_op};
 use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId, Spg, split_off, stable_mod, stable_mod_mask};
@@ -292,7 +293,7 @@ impl Osd {
                 let pgid = spg.pgid;
                 let Some(members) = Members::of(pgid, map) else { continue };
                 let us = Member { osd: self.core.id(), shard: spg.shard };
-                if !members.acting.contains(us) && !members.up.contains(us) || pool.is_erasure() {
+                if !members.acting().contains(us) && !members.up().contains(us) || pool.is_erasure() {
                     continue;
                 }
                 let here = |seed| self.pgs.contains_key(&spg.of(PgId::new(*id, seed)));

@@ -1,8 +1,7 @@
 //! The promises by which members of earlier intervals may still serve reads, and by which we may as a member.
 
 use super::member::ActingSet;
-use super::membership::up_from;
-use super::meta::Members;
+use super::membership::{Members, up_from};
 use crate::core::Core;
 use maps::{Epoch, OsdId};
 use stdx::Instant;
@@ -48,8 +47,8 @@ impl Leases {
     /// length.
     pub fn assume(&mut self, core: &Core, members: &Members) {
         let until = core.now().mono + core.options().read_lease;
-        let past = members.past.iter().flat_map(|i| i.acting.members());
-        let mut all: Vec<OsdId> = past.chain(members.acting.members()).map(|member| member.osd).collect();
+        let past = members.past().iter().flat_map(|i| i.acting.members());
+        let mut all: Vec<OsdId> = past.chain(members.acting().members()).map(|member| member.osd).collect();
         all.sort();
         all.dedup();
         for osd in all.into_iter().filter(|o| *o != core.id()) {

@@ -10,8 +10,8 @@
 //! continues. The source's records are removed in the transaction that stores the target's.
 
 use super::Pg;
-use super::info::{merge_past, trim_past};
-use super::meta::{Members, Stored, meta_key};
+use super::membership::Members;
+use super::meta::{Stored, meta_key};
 use super::replication::Replication;
 use super::scrub::Scrub;
 use crate::completion::CommitFor;
@@ -40,7 +40,7 @@ impl Pg {
                 continue;
             }
             gone.push(TxnOp::Remove(meta_key(source.id)));
-            merge_past(&mut pg.members.past, &source.members.past);
+            pg.members.learn_past(source.members.past());
             match pg.local.is_stored() || !parts.is_empty() {
                 true => pg.scrub.join(&source.scrub),
                 false => pg.scrub = Scrub::new(source.scrub.record().clone()),
@@ -55,7 +55,7 @@ impl Pg {
         let head = whole.then(|| first_version(&pool.last_pg_merge_meta));
         pg.local.merge(parts, pool.pg_num, head, meta, core.log_keep());
         if meta.is_some() {
-            trim_past(&mut pg.members.past, pg.local.info().history.last_epoch_clean);
+            pg.members.trim_past(pg.local.info().history.last_epoch_clean);
         }
         if let Some(head) = head {
             pg.replication = Replication::new(head, head);

@@ -1,13 +1,13 @@
 //! Storage of a PG's records: one object of a private pool for each PG, all in omap entries, changed in the
 //! transactions of the objects that they describe (docs/design.md, decision 5).
 
-use super::info::{Info, Interval};
+use super::info::Info;
 use super::log::{Dup, Entry, Missing, PgLog};
-use super::member::ActingSet;
-use maps::{EVersion, Epoch, SnapId, Spg};
+use super::membership::Members;
+use maps::{EVersion, SnapId, Spg};
 use std::ops::Range;
 use store::{ObjectKey, TxnOp};
-use wire::{Decode, DecodeError, Reader, Writer, wire_structs};
+use wire::{Decode, DecodeError, Reader, Writer};
 
 /// The private pool of PGs' knowledge.
 pub const META_POOL: i64 = -2;
@@ -28,29 +28,6 @@ const SCRUB: &[u8] = b"scrub";
 const LOG: u8 = b'l';
 const DUP: u8 = b'd';
 const MISSING: u8 = b'm';
-
-wire_structs! {
-    /// Membership of the PG over time, up to the newest processed map.
-    pub struct Members[v 3/3] {
-        /// The present interval began at this epoch.
-        pub interval: Epoch,
-        /// The OSDs that CRUSH and upmaps choose.
-        pub up: ActingSet,
-        /// Who serves it.
-        pub acting: ActingSet,
-        /// Since when each position of `acting` is up: a restart begins a new interval.
-        pub up_from: Vec<Epoch>,
-        /// The pool's replicas wanted.
-        pub size: u8,
-        /// Number of replicas below which the PG does not serve.
-        pub min_size: u8,
-        /// Earlier intervals, since the PG was last clean.
-        pub past: Vec<Interval>,
-        /// One more than the number of bits of the hash that tell its objects; 0 in records from before there
-        /// were splits. And 128 while the PG is about to be merged.
-        pub grain: u8 = since 2,
-    }
-}
 
 /// The stored records of a PG.
 #[derive(Clone, Debug, Default)]
@@ -306,7 +283,7 @@ impl Loader {
 mod tests {
     use super::*;
     use crate::pg::log::entry_kind;
-    use maps::PgId;
+    use maps::{Epoch, PgId};
 
     #[test]
     fn a_log_is_replaced_and_membership_is_not() {

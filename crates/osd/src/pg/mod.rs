@@ -50,7 +50,8 @@ use leases::Leases;
 use local::LocalCopy;
 use maps::{Epoch, HObject, Spg};
 use member::Member;
-use meta::{Members, MetaChange, Stored};
+use membership::Members;
+use meta::{MetaChange, Stored};
 use node::Level;
 use peering::round::{PeerCopy, PeeringRound};
 use recovery::Recovery;
@@ -140,10 +141,8 @@ impl Pg {
     /// A PG whose records were found when the OSD started.
     pub fn from_disk(core: &Core, id: Spg, pg_num: u32, stored: Stored) -> Self {
         let pg = Self::new(id, pg_num, stored);
-        let mut pg = Self { local: pg.local.found(), ..pg };
-        if pg.members.grain == 0 {
-            pg.members.grain = membership::grain(id.pgid, pg_num);
-        }
+        let (local, members) = (pg.local.found(), pg.members.found(id.pgid, pg_num));
+        let mut pg = Self { local, members, ..pg };
         pg.leases.assume(core, &pg.members);
         pg
     }
@@ -182,7 +181,7 @@ impl Pg {
     /// The head of a message about this PG to whoever has `shard` of it.
     pub fn head(&self, core: &Core, shard: i8) -> peer::PgHead {
         let Spg { pgid, shard: from } = self.id;
-        let (epoch, interval) = (core.epoch(), self.members.interval);
+        let (epoch, interval) = (core.epoch(), self.members.interval());
         peer::PgHead { pgid: Spg { pgid, shard }, from, epoch, interval }
     }
 
@@ -193,7 +192,7 @@ impl Pg {
 
     /// The primary of this interval.
     pub fn primary(&self) -> Option<Member> {
-        self.members.acting.primary()
+        self.members.acting().primary()
     }
 
     /// True if we are the primary.
@@ -203,7 +202,7 @@ impl Pg {
 
     /// Whether a copy takes part: its OSD serves the PG, or is to and is being filled while others serve it.
     pub fn takes_part(&self, member: Member) -> bool {
-        self.members.acting.contains(member) || self.members.up.contains(member)
+        self.members.acting().contains(member) || self.members.up().contains(member)
     }
 
     /// Copies of the others that take part.
@@ -213,20 +212,20 @@ impl Pg {
 
     /// The others that take part.
     pub fn others(&self, core: &Core) -> Vec<Member> {
-        let Members { acting, up, .. } = &self.members;
+        let (acting, up) = (self.members.acting(), self.members.up());
         let to_fill = up.members().filter(|member| !acting.contains(*member));
         acting.members().chain(to_fill).filter(|member| *member != self.us(core)).collect()
     }
 
     /// Number of members with a complete log, which count for `min_size`.
     fn full_members(&self) -> usize {
-        self.members.acting.members().filter(|member| !self.backfill.is_filling(*member)).count()
+        self.members.acting().members().filter(|member| !self.backfill.is_filling(*member)).count()
     }
 
     /// True if clients are served.
     pub fn is_serving(&self) -> bool {
         self.state.is_active()
-            && self.full_members() >= usize::from(self.members.min_size)
+            && self.full_members() >= self.members.min_size()
             && (!self.members.is_premerge() || stdx::mutants::is_active("osd_serves_before_a_merge"))
     }
 
@@ -255,7 +254,7 @@ impl Pg {
     pub fn notice(&self, core: &Core) -> Notice {
         Notice {
             info: self.local.info().clone(),
-            past: self.members.past.clone(),
+            past: self.members.past().to_vec(),
             lease_left_ns: self.lease_left(core),
             feature_level: core.options().feature_level,
         }
@@ -263,13 +262,13 @@ impl Pg {
 
     /// Nanoseconds for which a member of an earlier interval may still rely on our promises.
     pub fn lease_left(&self, core: &Core) -> u64 {
-        self.leases.left(core, &self.members.acting)
+        self.leases.left(core, self.members.acting())
     }
 
     /// True if we may serve reads: every other member has promised within its lease that it knows of no newer
     /// interval.
     pub fn has_lease(&self, core: &Core) -> bool {
-        self.members.acting.members().all(|m| m.osd == core.id() || core.lease_from(m.osd))
+        self.members.acting().members().all(|m| m.osd == core.id() || core.lease_from(m.osd))
     }
 
     /// Submits changes together with what is stored of the PG.

@@ -2,7 +2,7 @@
 
 use super::Pg;
 use super::info::Info;
-use super::meta::Members;
+use super::membership::Members;
 use super::request::ClientOp;
 use super::state::State;
 use maps::Spg;

@@ -1,7 +1,7 @@
 //! A member that is not primary: tells what it has, takes what the primary has found, makes updates durable.
 
 use super::Pg;
-use super::info::{Info, merge_past, trim_past};
+use super::info::Info;
 use super::local::Update;
 use super::log::{Entry, Missing, PgLog};
 use super::member::Member;
@@ -19,7 +19,7 @@ use wire::{DecodeError, Errno, Reader, Writer};
 impl Pg {
     /// True if a message belongs to our present interval.
     pub fn is_current(&self, interval: Epoch) -> bool {
-        interval == self.members.interval
+        interval == self.members.interval()
     }
 
     /// Reports our copy to a new primary, which may not know of it.
@@ -27,14 +27,14 @@ impl Pg {
         let Some(primary) = self.primary() else { return };
         let knows = self.local.is_stored() || self.local.info().history.epoch_created != Epoch(0);
         if knows && primary != self.us(core) {
-            let body = notify(self, core, primary.shard, self.members.interval);
+            let body = notify(self, core, primary.shard, self.members.interval());
             core.send_osd(primary.osd, 0, peer::Body::from(body));
         }
     }
 
     /// Answers the primary's question.
     pub fn on_query(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgQuery) {
-        if msg.head.interval < self.members.interval {
+        if msg.head.interval < self.members.interval() {
             return; // of an earlier primary, who will learn
         }
         if !msg.want_log {
@@ -98,8 +98,8 @@ impl Pg {
         }
         self.replication.learn_sure(activation.info.sure_to);
         self.local.follow(&activation.info, self.replication.sure_to(), &mut change);
-        merge_past(&mut self.members.past, &activation.past);
-        trim_past(&mut self.members.past, self.local.info().history.last_epoch_clean);
+        self.members.learn_past(&activation.past);
+        self.members.trim_past(self.local.info().history.last_epoch_clean);
         change.members(&self.members);
         self.set_state(core, State::ReplicaActive);
         self.recovery_reset(core);
@@ -128,7 +128,7 @@ impl Pg {
             self.leases.note_primary_serves();
         }
         if self.local.learn_history(&info.history) {
-            trim_past(&mut self.members.past, self.local.info().history.last_epoch_clean);
+            self.members.trim_past(self.local.info().history.last_epoch_clean);
             self.save(core);
         }
     }

@@ -10,8 +10,8 @@
 //! follows; a start that finds the mark continues from there.
 
 use super::Pg;
-use super::membership::grain;
-use super::meta::{Members, MetaChange, meta_key};
+use super::membership::{Members, grain};
+use super::meta::{MetaChange, meta_key};
 use super::replication::Replication;
 use crate::completion::CommitFor;
 use crate::core::Core;
@@ -34,7 +34,7 @@ impl Pg {
         let (mut ops, mut ours) = (Vec::new(), MetaChange::default());
         let mut children = Vec::new();
         for (local, (id, members)) in self.local.split(pg_num, &parts, &mut ours).into_iter().zip(members) {
-            let members = Members { past: self.members.past.clone(), ..members };
+            let members = members.of_child(&self.members);
             let replication = Replication::new(local.log().head(), self.replication.sure_to());
             // Errors that are left may be in any of them, until each has been scrubbed.
             let child = Self::of(id, members, local, self.scrub.record().clone());

@@ -3,7 +3,6 @@
 use super::PeerCopy;
 use super::Pg;
 use super::member::Member;
-use super::meta::Members;
 use super::state::State;
 use crate::core::Core;
 use maps::ObjectStatSum;
@@ -21,15 +20,15 @@ impl Pg {
 
     /// Objects that lack copies, counted once for each copy.
     fn degraded(&self) -> i64 {
-        let absent = usize::from(self.members.size).saturating_sub(self.members.acting.count()) as i64;
-        let copies = self.round.copies().filter(|(member, _)| self.members.acting.contains(*member));
+        let absent = self.members.size().saturating_sub(self.members.acting().count()) as i64;
+        let copies = self.round.copies().filter(|(member, _)| self.members.acting().contains(*member));
         let lacking: i64 = copies.map(|(member, copy)| self.lacking(member, copy)).sum();
         absent * self.local.info().stats.objects + self.local.missing().len() as i64 + lacking
     }
 
     /// Objects whose copies are elsewhere than where CRUSH wants them, counted once for each copy.
     fn misplaced(&self) -> i64 {
-        let Members { up, acting, .. } = &self.members;
+        let (up, acting) = (self.members.up(), self.members.acting());
         let to_fill = |member: &Member| up.contains(*member) && !acting.contains(*member);
         self.round
             .copies()
@@ -40,7 +39,7 @@ impl Pg {
 
     /// The state as Ceph's bits.
     pub fn state_bits(&self, core: &Core) -> u64 {
-        let members = self.members.acting.count();
+        let members = self.members.acting().count();
         let mut bits = match self.state {
             State::Reset | State::GetInfo | State::GetLog | State::GetMissing | State::WaitUpThru => {
                 pg_state::PEERING
@@ -58,13 +57,13 @@ impl Pg {
         if self.members.is_premerge() {
             bits |= pg_state::PREMERGE;
         }
-        if members < usize::from(self.members.size) {
+        if members < self.members.size() {
             bits |= pg_state::UNDERSIZED;
         }
         if self.degraded() > 0 {
             bits |= pg_state::DEGRADED;
         }
-        if self.members.up != self.members.acting {
+        if self.members.up() != self.members.acting() {
             bits |= pg_state::REMAPPED;
         }
         if self.state == State::Active {
@@ -115,7 +114,7 @@ impl Pg {
             num_objects: s.objects,
             num_bytes: s.bytes,
             num_object_clones: s.clones,
-            num_object_copies: s.objects * i64::from(self.members.size),
+            num_object_copies: s.objects * self.members.size() as i64,
             num_objects_missing_on_primary: self.local.missing().len() as i64,
             num_objects_degraded: self.degraded(),
             num_objects_misplaced: self.misplaced(),
@@ -147,8 +146,8 @@ impl Pg {
             last_scrub_version: self.scrub.record().last_version,
             last_deep_scrub_version: self.scrub.record().last_deep_version,
             log_size: self.local.log().len() as u64,
-            up: self.members.up.osds().to_vec(),
-            acting: self.members.acting.osds().to_vec(),
+            up: self.members.up().osds().to_vec(),
+            acting: self.members.acting().osds().to_vec(),
             stats,
             purged_snaps: self.trim.purged().clone(),
             snap_trim_queue: self.trim_queue_len(core),
@@ -163,9 +162,9 @@ impl Pg {
             "pgid": self.id.to_string(),
             "state": pg_state::name(self.state_bits(core)),
             "machine_state": self.state.to_string(),
-            "up": ids(self.members.up.osds()),
-            "acting": ids(self.members.acting.osds()),
-            "interval": self.members.interval.0,
+            "up": ids(self.members.up().osds()),
+            "acting": ids(self.members.acting().osds()),
+            "interval": self.members.interval().0,
             "last_update": self.local.info().last_update.to_string(),
             "log_tail": self.local.info().log_tail.to_string(),
             "committed_to": self.replication.committed_to().to_string(),
@@ -185,7 +184,7 @@ impl Pg {
                 "errors": self.scrub.record().errors(),
                 "repaired": self.scrub.record().repaired,
             },
-            "past_intervals": self.members.past.len(),
+            "past_intervals": self.members.past().len(),
             "blocked_by": ids(self.round.blocked_by()),
             "waits_for": self.round.asked().map(|member| member.osd.0).collect::<Vec<_>>(),
             "in_flight": self.replication.len(),

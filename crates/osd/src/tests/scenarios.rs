@@ -749,10 +749,10 @@ fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
         pg.state() == State::Clean && pg.takes_part(member(other))
     });
     // It is not a member when it comes: no interval begins.
-    let interval = c.osd(acting[0]).pgs[&Spg::replicated(pgid)].members().interval;
+    let interval = c.osd(acting[0]).pgs[&Spg::replicated(pgid)].members().interval();
     c.start(acting[2]);
     c.run(Duration::from_secs(10));
-    assert_eq!(c.osd(acting[0]).pgs[&Spg::replicated(pgid)].members().interval, interval);
+    assert_eq!(c.osd(acting[0]).pgs[&Spg::replicated(pgid)].members().interval(), interval);
     let left: Vec<_> = c.objects(acting[2]).into_keys().filter(|name| name == b"o").collect();
     assert_eq!(left, Vec::<Vec<u8>>::new(), "on osd.{}", acting[2]);
     c.check();

@@ -152,7 +152,11 @@ fn a_split_that_a_start_finds_marked_comes_to_the_same() {
             (pg.range().clone(), pg.log().len(), pg.log().head(), pg.info().stats.objects, pg.pg_num_before())
         };
         assert_eq!(of(&part), of(now));
-        let past = |pg: &Pg| (pg.members().acting.clone(), pg.members().past.len(), pg.members().grain);
+        let past = |pg: &Pg| {
+            let members = pg.members();
+            let grain = (members.bits(), members.is_premerge());
+            (members.acting().clone(), members.past().len(), grain)
+        };
         assert_eq!(past(&part), past(now));
     }
 }

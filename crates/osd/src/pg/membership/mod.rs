@@ -2,14 +2,39 @@
 
 mod steps;
 
-use super::info::Interval;
+use super::info::{Interval, add_past, merge_past, trim_past};
 use super::member::ActingSet;
-use super::meta::Members;
 use super::range::bits_of;
 use maps::{Epoch, OsdId, OsdMap, PgId};
+use wire::wire_structs;
 
-/// Bit of [`Members::grain`].
+/// Bit of `Members::grain`.
 const PREMERGE: u8 = 0x80;
+
+wire_structs! {
+    /// Membership of the PG over time, up to the newest processed map.
+    ///
+    /// Invariants: the present interval changes by maps alone; of the past it keeps what began before.
+    pub struct Members[v 3/3] {
+        /// The present interval began at this epoch.
+        interval: Epoch,
+        /// The OSDs that CRUSH and upmaps choose.
+        up: ActingSet,
+        /// Who serves it.
+        acting: ActingSet,
+        /// Since when each position of `acting` is up: a restart begins a new interval.
+        up_from: Vec<Epoch>,
+        /// The pool's replicas wanted.
+        size: u8,
+        /// Number of replicas below which the PG does not serve.
+        min_size: u8,
+        /// Earlier intervals, since the PG was last clean.
+        past: Vec<Interval>,
+        /// One more than the number of bits of the hash that tell its objects; 0 in records from before there
+        /// were splits. And 128 while the PG is about to be merged.
+        grain: u8 = since 2,
+    }
+}
 
 impl Members {
     /// The membership of `pgid` by `map`, as if an interval began with it. `None` if the pool is gone.
@@ -28,6 +53,36 @@ impl Members {
             past: Vec::new(),
             grain: grain(pgid, pool.pg_num) | if pool.is_premerge(pgid.seed) { PREMERGE } else { 0 },
         })
+    }
+
+    /// The epoch at which the present interval began.
+    pub fn interval(&self) -> Epoch {
+        self.interval
+    }
+
+    /// The OSDs that CRUSH and upmaps choose.
+    pub fn up(&self) -> &ActingSet {
+        &self.up
+    }
+
+    /// The OSDs that serve the PG.
+    pub fn acting(&self) -> &ActingSet {
+        &self.acting
+    }
+
+    /// The number of copies that the pool wants.
+    pub fn size(&self) -> usize {
+        self.size.into()
+    }
+
+    /// The number of copies below which the PG does not serve.
+    pub fn min_size(&self) -> usize {
+        self.min_size.into()
+    }
+
+    /// Earlier intervals, since the PG was last clean.
+    pub fn past(&self) -> &[Interval] {
+        &self.past
     }
 
     /// True if the PG is about to be merged with another one. No update is ordered and no client is served in
@@ -70,9 +125,40 @@ impl Members {
         *self = Self { past, ..next };
         Some(ended)
     }
+
+    /// An interval is over. The PG was last clean at `clean`.
+    pub fn add_past(&mut self, ended: Interval, clean: Epoch) {
+        add_past(&mut self.past, ended, clean);
+    }
+
+    /// Takes over what another OSD knows of the past. Whether that changed anything.
+    pub fn learn_past(&mut self, theirs: &[Interval]) -> bool {
+        merge_past(&mut self.past, theirs)
+    }
+
+    /// All members were clean at `clean`: earlier intervals do not count any more.
+    pub fn trim_past(&mut self, clean: Epoch) {
+        trim_past(&mut self.past, clean);
+    }
+
+    /// The PG is clean: no earlier interval counts.
+    pub fn forget_past(&mut self) {
+        self.past.clear();
+    }
+
+    /// The membership of a PG that was split off from that of `parent`, whose past is its own.
+    pub fn of_child(self, parent: &Self) -> Self {
+        Self { past: parent.past.clone(), ..self }
+    }
+
+    /// The membership as it was found in a record, which may be from before there were splits.
+    pub fn found(self, pgid: PgId, pg_num: u32) -> Self {
+        let grain = if self.grain == 0 { grain(pgid, pg_num) } else { self.grain };
+        Self { grain, ..self }
+    }
 }
 
-/// [`Members::grain`] of a PG that is not about to be merged.
+/// `Members::grain` of a PG that is not about to be merged.
 pub fn grain(pgid: PgId, pg_num: u32) -> u8 {
     1 + bits_of(pgid.seed, pg_num) as u8
 }

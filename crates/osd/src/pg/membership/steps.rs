@@ -1,10 +1,9 @@
 //! What each map means for a PG: its interval goes on, or a new round of peering begins.
 
+use super::Members;
 use crate::core::Core;
 use crate::pg::Pg;
 use crate::pg::backfill::Backfill;
-use crate::pg::info::add_past;
-use crate::pg::meta::Members;
 use crate::pg::peering::round::PeeringRound;
 use crate::pg::state::State;
 use maps::{Epoch, OsdId, OsdMap};
@@ -19,7 +18,7 @@ impl Pg {
             return false;
         };
         self.leases.remember(core, before.into_iter());
-        add_past(&mut self.members.past, ended, self.local.info().history.last_epoch_clean);
+        self.members.add_past(ended, self.local.info().history.last_epoch_clean);
         if !self.is_primary(core) {
             self.watches.clear();
         }
@@ -41,7 +40,7 @@ impl Pg {
         let ended = self.members.ended(old);
         let before: Vec<_> = self.lease_holders().collect();
         self.leases.remember(core, before.into_iter());
-        add_past(&mut self.members.past, ended, self.local.info().history.last_epoch_clean);
+        self.members.add_past(ended, self.local.info().history.last_epoch_clean);
         self.reset(core);
         self.begin_resize(old);
         self.drop_all_ops(core);

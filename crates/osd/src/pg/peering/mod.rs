@@ -11,10 +11,10 @@ pub mod round;
 use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::pg::Pg;
-use crate::pg::info::{Info, Interval, Notice, merge_past};
+use crate::pg::info::{Info, Interval, Notice};
 use crate::pg::log::{Dup, Entry, Missing, PgLog};
 use crate::pg::member::Member;
-use crate::pg::meta::{Members, MetaChange};
+use crate::pg::meta::MetaChange;
 use crate::pg::recovery::unfound::is_given_up;
 use crate::pg::state::State;
 use maps::{EVersion, Epoch, OsdId};
@@ -56,9 +56,9 @@ impl Pg {
     /// intervals of which no member is up, unless all were declared lost since.
     fn prior_set(&self, core: &Core) -> (BTreeSet<Member>, Vec<OsdId>) {
         let (mut probe, mut blocked) = (BTreeSet::new(), Vec::new());
-        probe.extend(self.members.acting.members().chain(self.members.up.members()));
+        probe.extend(self.members.acting().members().chain(self.members.up().members()));
         let since = self.local.info().history.last_epoch_started;
-        for interval in self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since) {
+        for interval in self.members.past().iter().filter(|i| i.maybe_rw && i.last >= since) {
             let members = || interval.acting.members();
             let up: Vec<Member> = members().filter(|member| core.map().is_up(member.osd)).collect();
             if up.is_empty() {
@@ -96,8 +96,8 @@ impl Pg {
             return;
         }
         let mut learned = self.local.learn_history(&notice.info.history);
-        let past: Vec<_> = notice.past.into_iter().filter(|i| i.last < self.members.interval).collect();
-        learned |= merge_past(&mut self.members.past, &past);
+        let past: Vec<_> = notice.past.into_iter().filter(|i| i.last < self.members.interval()).collect();
+        learned |= self.members.learn_past(&past);
         self.leases.wait(core.now().mono, notice.lease_left_ns);
         self.replication.learn_sure(notice.info.sure_to);
         let feature_level = notice.feature_level;
@@ -212,7 +212,7 @@ impl Pg {
             return false;
         };
         // A serving copy may lack objects that its log names; a copy that starts to serve must lack nothing.
-        let filled = copy.missing().is_empty() || self.members.acting.contains(member);
+        let filled = copy.missing().is_empty() || self.members.acting().contains(member);
         match copy.is_activated() {
             true => !self.backfill.is_filling(member) && filled,
             false => copy.exists() && known(copy.info()),
@@ -223,17 +223,17 @@ impl Pg {
     /// too few, others that can, until the first are backfilled. The PG thus keeps its number of copies while
     /// it moves.
     fn choose_acting(&self, core: &Core, best: &Info) -> Vec<Member> {
-        let Members { up, acting, size, .. } = &self.members;
+        let (up, acting) = (self.members.up(), self.members.acting());
         if best.is_empty() {
             return up.members().collect();
         }
         let mut want: Vec<Member> =
             up.members().filter(|member| self.can_serve(core, *member, best)).collect();
         // In the order in which they served last: then most clients need not change theirs.
-        let before = self.members.past.last().into_iter().flat_map(|last| last.acting.members());
+        let before = self.members.past().last().into_iter().flat_map(|last| last.acting.members());
         let known = self.round.copies().map(|(member, _)| member);
         for member in acting.members().chain(before).chain(known) {
-            if want.len() < usize::from(*size)
+            if want.len() < self.members.size()
                 && !want.contains(&member)
                 && self.can_serve(core, member, best)
             {
@@ -284,7 +284,7 @@ impl Pg {
     fn ask_acting(&self, core: &mut Core, best: &Info) -> bool {
         let mut want: Vec<OsdId> =
             self.choose_acting(core, best).into_iter().map(|member| member.osd).collect();
-        if want == self.members.up.osds() {
+        if want == self.members.up().osds() {
             want.clear();
         }
         let now = core.map().pg_temp.get(&self.id.pgid);
@@ -298,9 +298,9 @@ impl Pg {
     /// While the PG is served: whether others should serve it by now, because copies have been filled. Then
     /// the monitors are asked.
     pub fn follow_acting(&self, core: &mut Core) -> bool {
-        let Members { up, acting, size, .. } = &self.members;
+        let (up, acting) = (self.members.up(), self.members.acting());
         let settled = acting == up
-            && acting.count() >= usize::from(*size)
+            && acting.count() >= self.members.size()
             && self.who_leads(core, &acting.members().collect::<Vec<_>>()) == 0
             && self.backfill.is_done();
         let serves = self.state.is_active() && self.is_primary(core);
@@ -367,10 +367,10 @@ impl Pg {
     /// been active.
     pub fn check_up_thru(&mut self, core: &mut Core) {
         let up_thru = core.map().osd(core.id()).map_or(Epoch(0), |o| o.info.up_thru);
-        if up_thru >= self.members.interval {
+        if up_thru >= self.members.interval() {
             self.activate(core);
         } else {
-            core.need_up_thru(self.members.interval);
+            core.need_up_thru(self.members.interval());
             if self.state != State::WaitUpThru {
                 self.set_state(core, State::WaitUpThru);
             }
@@ -381,7 +381,7 @@ impl Pg {
     /// were lost with us, all would search for their objects in vain.
     fn activate(&mut self, core: &mut Core) {
         self.set_state(core, State::Activating);
-        let serves = self.members.acting.count() >= usize::from(self.members.min_size);
+        let serves = self.members.acting().count() >= self.members.min_size();
         let mut change = MetaChange::default();
         self.local.activate(serves.then(|| core.epoch()), self.replication.sure_to(), &mut change);
         change.members(&self.members);
@@ -400,7 +400,7 @@ impl Pg {
             let common = self.round.copy(member).map_or(EVersion::default(), PeerCopy::common);
             let since = if backfill { self.local.log().tail() } else { common };
             let dups = if backfill { self.local.log().dups().cloned().collect() } else { Vec::new() };
-            let past = self.members.past.clone();
+            let past = self.members.past().to_vec();
             let activation = Activation { info: self.local.info().clone(), since, backfill, dups, past };
             let entries: Vec<Entry> = self.local.log().since(since).collect();
             let body = peer::PgLog {
@@ -477,7 +477,7 @@ impl Pg {
             return true;
         }
         let since = self.local.info().history.last_epoch_started;
-        let serving = self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since);
+        let serving = self.members.past().iter().filter(|i| i.maybe_rw && i.last >= since);
         let mut members = serving.flat_map(|i| i.acting.members().map(|member| (member, i.last)));
         // An OSD that answered us in this interval has stopped serving in the earlier one.
         let stopped = |member| member == self.us(core) || self.round.knows(member);

@@ -38,9 +38,7 @@ impl Pg {
     fn urgency(&self) -> u8 {
         match self.full_members() {
             _ if !self.is_serving() => INACTIVE,
-            full if full < usize::from(self.members.size) || self.members.acting == self.members.up => {
-                DEGRADED
-            }
+            full if full < self.members.size() || self.members.acting() == self.members.up() => DEGRADED,
             _ => MISPLACED,
         }
     }

@@ -286,12 +286,12 @@ impl Pg {
             return;
         }
         let others_should_serve = self.follow_acting(core);
-        if others_should_serve || self.members.acting.count() < usize::from(self.members.size) {
+        if others_should_serve || self.members.acting().count() < self.members.size() {
             return;
         }
         self.set_state(core, State::Clean);
         self.local.became_clean(core.epoch());
-        self.members.past.clear();
+        self.members.forget_past();
         self.save(core);
         self.share_history(core);
         self.remove_strays(core);

@@ -39,7 +39,7 @@ impl Pg {
     /// OSDs that may have objects which nobody else has: they are down, or have not answered yet.
     fn unheard(&self, core: &Core) -> BTreeMap<OsdId, &'static str> {
         let us = self.us(core);
-        let past = self.members.past.iter().filter(|i| i.maybe_rw);
+        let past = self.members.past().iter().filter(|i| i.maybe_rw);
         let members = past.flat_map(|i| i.acting.members().map(|member| (member, i.first)));
         let unheard = members.filter(|(member, first)| {
             *member != us && !self.round.knows(*member) && !is_given_up(core.map(), member.osd, *first)

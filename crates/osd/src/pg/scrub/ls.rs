@@ -32,14 +32,14 @@ impl Pg {
         let mut reply = OsdOpReply::to(&op.request, result, core.epoch());
         reply.ops[0].rval = result;
         // With the epoch also where that of the question is over, as Ceph does.
-        let empty = ScrubLsReply { interval: self.members.interval.0, values: Vec::new() };
+        let empty = ScrubLsReply { interval: self.members.interval().0, values: Vec::new() };
         reply.ops[0].data = Writer::encode(&outcome.unwrap_or(empty)).into();
         reply.set_version(self.local.info().last_update, self.local.info().last_user_version);
         Some(reply)
     }
 
     fn list_found(&self, us: Member, input: &ScrubLs) -> Result<ScrubLsReply, Errno> {
-        let interval = self.members.interval;
+        let interval = self.members.interval();
         if input.interval != 0 && input.interval != interval.0 {
             return Err(Errno::EAGAIN);
         }

@@ -67,7 +67,7 @@ impl Pg {
         mut op: ClientOp,
     ) -> Option<ClientOp> {
         let now = core.now().mono;
-        if op.checked || self.members.acting.count() < 2 || reads_do_not_mend() {
+        if op.checked || self.members.acting().count() < 2 || reads_do_not_mend() {
             return Some(op);
         }
         op.checked = true;
@@ -131,7 +131,7 @@ impl Pg {
         if !lost.is_empty() {
             let record = &mut self.scrub.record;
             record.deep_errors = record.deep_errors.max(lost.len() as u32);
-            self.scrub.found.interval = self.members.interval;
+            self.scrub.found.interval = self.members.interval();
             self.scrub.found.unconfirmed = true;
             self.scrub.found.add(lost, Vec::new());
             self.scrub_save(core);

@@ -71,7 +71,7 @@ impl Pg {
     /// its next turn.
     fn scrub_to_confirm(&self) -> bool {
         let found = &self.scrub.found;
-        self.scrub.record.errors() > 0 && (found.unconfirmed || found.interval != self.members.interval)
+        self.scrub.record.errors() > 0 && (found.unconfirmed || found.interval != self.members.interval())
     }
 
     /// An administrator orders a scrub. It begins when nothing else is in its way.

@@ -40,7 +40,7 @@ impl Pg {
             fixed: 0,
             shallow: 0,
             deep: 0,
-            found: Found { interval: self.members.interval, ..Found::default() },
+            found: Found { interval: self.members.interval(), ..Found::default() },
         });
         core.begin_scrub();
         core.event(Level::Info, "scrub_began", format!("pg {}: {}", self.id, what.name()));
