@@ -101,7 +101,7 @@ impl Osd {
             "dump_pgs" => Ok(self.pgs.values().map(|pg| pg.dump(&self.core)).collect()),
             "clear_shards_repaired" => {
                 let count = parsed["count"].as_u64().unwrap_or_default();
-                self.core.io().set_repaired(u32::try_from(count).unwrap_or(u32::MAX));
+                self.core.set_repaired(u32::try_from(count).unwrap_or(u32::MAX));
                 Ok(json!({ "num_shards_repaired": self.core.store().repaired() }))
             }
             "scrub" | "deep_scrub" | "repair" => self.scrub_command(&parsed, prefix),

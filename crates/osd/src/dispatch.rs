@@ -19,7 +19,7 @@ impl Osd {
                 }
             }
             StoreOut::Read(id, result) => {
-                if let Some(then) = self.core.io().reader(id) {
+                if let Some(then) = self.core.reader(id) {
                     self.read_done(then, result);
                 }
             }

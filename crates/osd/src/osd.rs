@@ -253,7 +253,7 @@ impl Osd {
     /// Does everything that follows from an input.
     fn settle(&mut self) {
         loop {
-            let events = self.core.io().take_events();
+            let events = self.core.take_store_events();
             let told = std::mem::take(&mut self.monc_out);
             let copies = self.copies_settle();
             let idle = events.is_empty() && told.is_empty() && !copies && self.core.is_idle();
@@ -311,7 +311,7 @@ impl Node for Osd {
         }
         if self.closing {
             if let Input::Disk { id, result } = input {
-                self.core.io().disk_done(id, result);
+                self.core.disk_done(id, result);
                 self.close(out);
             }
             return;
@@ -322,7 +322,7 @@ impl Node for Osd {
             Input::Connected { conn, peer } => self.connected(conn, peer),
             Input::Message { conn, msg } => self.message(conn, msg),
             Input::Closed { conn, reason } => self.closed(conn, reason),
-            Input::Disk { id, result } => self.core.io().disk_done(id, result),
+            Input::Disk { id, result } => self.core.disk_done(id, result),
             Input::Load(_) => {}
             Input::Admin { id, command } => self.admin(id, &command),
             Input::Request { request, .. } => match request {},
@@ -339,7 +339,7 @@ impl Node for Osd {
         if self.stopped {
             return;
         }
-        self.core.io().batch_ended();
+        self.core.batch_ended();
         if self.closing {
             return self.close(out);
         }
@@ -350,13 +350,13 @@ impl Node for Osd {
     /// Leaves its PGs, so that others take over, and shuts the store down, so that no replay is needed.
     fn shut_down(&mut self, now: Now, out: &mut Vec<Out>) {
         self.core.begin_input(now);
-        if self.stopped || !self.core.io().is_open() {
+        if self.stopped || !self.core.store().is_open() {
             self.stopped = true;
             return out.push(Out::Stop(Ok(())));
         }
         self.closing = true;
         out.extend(self.core.sessions().conns().map(|conn| Out::Close { conn }));
-        self.core.io().close();
+        self.core.close_store();
         self.close(out);
     }
 
@@ -385,7 +385,7 @@ impl Node for Osd {
 impl Osd {
     /// Continues shutting the store down. Clients that wait for an answer ask another OSD.
     fn close(&mut self, out: &mut Vec<Out>) {
-        for event in self.core.io().take_events() {
+        for event in self.core.take_store_events() {
             match event {
                 StoreOut::Disk(id, op) => out.push(Out::Disk { id, op }),
                 StoreOut::Failed(error) => {
@@ -396,7 +396,7 @@ impl Osd {
                 StoreOut::Opened | StoreOut::Committed(_) | StoreOut::Read(..) => {}
             }
         }
-        if self.core.io().is_clean() && !self.stopped {
+        if self.core.store().is_clean() && !self.stopped {
             self.stopped = true;
             out.push(Out::Stop(Ok(())));
         }

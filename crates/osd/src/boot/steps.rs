@@ -23,7 +23,7 @@ impl Osd {
 
     pub(crate) fn open_store(&mut self) {
         let mkfs = MkfsInfo { uuid: self.core.config().uuid, label: self.label() };
-        self.core.io().open(mkfs);
+        self.core.open_store(mkfs);
         if self.core.config().credentials.key.is_none() {
             self.publish_keys(None);
         }
@@ -31,7 +31,7 @@ impl Osd {
 
     /// The store is open: checks that it is ours, and reads the superblock.
     pub(crate) fn store_opened(&mut self) {
-        let found = self.core.io().identity();
+        let found = self.core.store().identity();
         let (label, uuid) = (self.label(), self.core.config().uuid);
         if found.label != label || found.uuid != uuid {
             return self.stop(format!(

@@ -15,6 +15,7 @@ mod recovery;
 mod recovery_budget;
 mod reservations;
 mod shares;
+mod storage;
 
 pub use crate::outbox::Out;
 pub use due::Due;
@@ -22,9 +23,7 @@ pub use leases::Lease;
 pub use own_requests::CopyFor;
 
 use crate::backoff::{Backoffs, Range};
-use crate::completion::{CommitFor, ReadFor};
 use crate::config::{OsdConfig, OsdOptions};
-use crate::disk_health::Commits;
 use crate::links::Links;
 use crate::map_sharing::PeerEpochs;
 use crate::op_tracker::OpTracker;
@@ -48,7 +47,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Hold, Instant, Now};
-use store::{Read, Refusal, Transaction, TxnId, Usage};
 
 /// State that all PGs share.
 #[derive(Debug)]
@@ -226,70 +224,6 @@ impl Core {
     /// Takes the acting sets to request from the monitors; `None` if there are none.
     pub fn take_pg_temp(&mut self) -> Option<BTreeMap<PgId, Vec<OsdId>>> {
         self.map_requests.wants_pg_temp().then(|| self.map_requests.take_pg_temp())
-    }
-}
-
-/// Access to the store.
-impl Core {
-    /// Starts a read; `then` receives the result.
-    pub fn read(&mut self, read: Read, then: ReadFor) {
-        self.io.read(read, then);
-    }
-
-    /// Submits a transaction; `then` is carried out when it is durable.
-    pub fn submit(&mut self, txn: Transaction, then: CommitFor) -> Result<(), Refusal> {
-        self.io.submit(self.now, txn, then)
-    }
-
-    /// Submits a transaction of our own making, which must fit: the full ratios stop clients long before.
-    pub fn submit_own(&mut self, txn: Transaction, then: CommitFor) {
-        if let Err(refusal) = self.submit(txn, then) {
-            let text = format!(
-                "the store can not take the OSD's own records ({refusal:?}): add space or remove data"
-            );
-            self.outbox.push(Out::Stop(Err(text)));
-        }
-    }
-
-    /// Wraps [`StoreIo::would_refuse`].
-    pub fn would_refuse(&self, txn: &Transaction, beside: usize, left: u64) -> Option<Refusal> {
-        self.io.would_refuse(txn, beside, left)
-    }
-
-    /// The space of the store.
-    pub fn usage(&self) -> Usage {
-        self.io.usage()
-    }
-
-    /// True if the store is too full to grant backfill here.
-    pub fn is_backfill_full(&self) -> bool {
-        let (usage, ratio) = (self.io.usage(), f64::from(self.map().backfillfull_ratio));
-        ratio > 0.0 && usage.total.saturating_sub(usage.available) as f64 >= ratio * usage.total as f64
-    }
-
-    /// The store with the owners of its operations, for the OSD itself.
-    pub fn io(&mut self) -> &mut StoreIo {
-        &mut self.io
-    }
-
-    /// Takes the owners of the transactions up to `txn`, which are durable.
-    pub fn committed(&mut self, txn: TxnId) -> Vec<CommitFor> {
-        self.io.committed(self.now, txn)
-    }
-
-    /// Commit times of recent transactions.
-    pub fn commits(&mut self) -> Commits {
-        self.io.commits(self.now)
-    }
-
-    /// The store, read-only.
-    pub fn store(&self) -> &StoreIo {
-        &self.io
-    }
-
-    /// Notes that a damaged object of ours was replaced by another OSD's copy.
-    pub fn object_repaired(&mut self) {
-        self.io.object_repaired();
     }
 }
 
