@@ -80,8 +80,7 @@ impl Osd {
     fn command(&mut self, text: &str) -> Result<Value, (Errno, String)> {
         let parsed: Value = serde_json::from_str(text).unwrap_or_else(|_| json!({ "prefix": text.trim() }));
         let prefix = parsed["prefix"].as_str().unwrap_or_default();
-        if let Some(answer) = self.settings.command(&parsed) {
-            self.settings_changed();
+        if let Some(answer) = self.settings_command(&parsed) {
             return answer;
         }
         match prefix {
@@ -91,7 +90,7 @@ impl Osd {
                 Ok(json!({ "num_ops": ops.len(), "ops": ops }))
             }
             "exit" => {
-                self.asked_to_end = true;
+                self.ask_to_end();
                 Ok(json!({}))
             }
             "dump_historic_ops" => Ok(self.core.op_tracker().dump()),

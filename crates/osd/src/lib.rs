@@ -14,10 +14,12 @@ mod copy_from;
 mod core;
 mod disk_health;
 mod dispatch;
+mod ending;
 mod heartbeat;
 mod links;
 mod map_log;
 mod map_sharing;
+mod mon_session;
 mod object;
 pub mod offline;
 mod op_tracker;
@@ -26,6 +28,7 @@ mod osd;
 mod outbox;
 mod pack;
 mod pg;
+mod pgs;
 mod qos;
 mod removal;
 mod report;
@@ -39,6 +42,7 @@ mod store_io;
 mod superblock;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod waiting;
 mod watch;
 

@@ -7,51 +7,50 @@ use crate::boot::Boot;
 use crate::config::OsdConfig;
 use crate::copy_from::CopyReads;
 use crate::core::{Core, Due, Out};
-
+use crate::ending::Ending;
 use crate::heartbeat::Heartbeats;
 use crate::links::Purpose;
 use crate::map_log::MapLog;
+use crate::mon_session::MonSession;
 use crate::pg::Pg;
-use crate::removal::Removal;
+use crate::pgs::Pgs;
+use crate::removal::Removals;
+use crate::report::Reports;
 use crate::store_io::StoreIo;
+use crate::turns::Turns;
 use crate::waiting::Waiting;
-use maps::{Epoch, PgId, Spg};
-use monc::{Monc, MoncConfig, MoncOut};
+use maps::{PgId, Spg};
+use monc::MoncConfig;
 use node::{CloseReason, ConnId, DiskInfo, Input, Level, Msg, Never, Node, Peer};
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::time::Duration;
 use stdx::{Instant, Now, Rng};
 use store::StoreOut;
-use wire::EntityType;
+use wire::{EntityType, Errno};
 
 /// Our share of the node's connection numbers for the monitors.
 const MONC_SPACE: u8 = 1;
 
 /// An object storage daemon.
+///
+/// Each part is an owner: the files beside this one call its operations, and only its own file or folder
+/// changes it.
 #[derive(Debug)]
 pub struct Osd {
     pub(crate) core: Core,
-    pub(crate) pgs: BTreeMap<Spg, Pg>,
-    pub(crate) monc: Monc,
-    pub(crate) monc_out: Vec<MoncOut>,
+    pub(crate) pgs: Pgs,
+    pub(crate) mon: MonSession,
     pub(crate) boot: Boot,
     pub(crate) maps: MapLog,
     pub(crate) heartbeats: Heartbeats,
     pub(crate) waiting: Waiting,
-    pub(crate) removals: BTreeMap<Spg, Removal>,
+    pub(crate) removals: Removals,
     pub(crate) copies: CopyReads,
-    pub(crate) report_at: Instant,
-    pub(crate) asked_up_thru: Epoch,
-    pub(crate) reported: BTreeMap<PgId, u64>,
-    pub(crate) stopped: bool,
-    /// A command asked it to end.
-    pub(crate) asked_to_end: bool,
-    /// It was asked to end and only shuts its store down.
-    closing: bool,
-    pub(crate) settings: decl::Settings,
-    recovered_last: Spg,
-    /// Time of the next search for PGs that are due for scrub.
-    pub(crate) scrub_look_at: Instant,
+    pub(crate) reports: Reports,
+    ending: Ending,
+    turns: Turns,
+    settings: decl::Settings,
 }
 
 impl Osd {
@@ -66,28 +65,22 @@ impl Osd {
             hostname: config.hostname.clone(),
         };
         let io = StoreIo::new(&config.options, disk, rng.fork());
-        let monc = Monc::new(monc, rng.fork());
+        let mon = MonSession::new(monc, rng.fork());
         let name = config.credentials.name.to_string();
         Self {
             heartbeats: Heartbeats::default(),
             core: Core::new(config, io),
-            pgs: BTreeMap::new(),
-            monc,
-            monc_out: Vec::new(),
+            pgs: Pgs::default(),
+            mon,
             boot: Boot::default(),
             maps: MapLog::default(),
             waiting: Waiting::default(),
-            removals: BTreeMap::new(),
+            removals: Removals::default(),
             copies: CopyReads::default(),
-            report_at: Instant(0),
-            asked_up_thru: Epoch(0),
-            reported: BTreeMap::new(),
-            stopped: false,
-            asked_to_end: false,
-            closing: false,
+            reports: Reports::default(),
+            ending: Ending::default(),
+            turns: Turns::default(),
             settings: decl::Settings::new(name, BTreeMap::new()),
-            recovered_last: Spg::default(),
-            scrub_look_at: Instant(0),
         }
     }
 
@@ -100,21 +93,44 @@ impl Osd {
     }
 
     /// Applies changed options.
-    pub(crate) fn settings_changed(&mut self) {
+    fn settings_changed(&mut self) {
         self.core.apply_settings(&self.settings);
+    }
+
+    /// Takes the options that the monitors have for this OSD.
+    pub(crate) fn take_central_settings(&mut self, options: BTreeMap<String, String>) {
+        if self.settings.set_central(options) {
+            self.settings_changed();
+        }
+    }
+
+    /// Carries out a command about options; `None` if it is another one.
+    pub(crate) fn settings_command(&mut self, command: &Value) -> Option<Result<Value, (Errno, String)>> {
+        let answer = self.settings.command(command)?;
+        self.settings_changed();
+        Some(answer)
     }
 
     /// Stops this OSD after an unrecoverable error.
     pub(crate) fn stop(&mut self, why: String) {
-        if !self.stopped {
+        if self.ending.stop() {
             self.core.push(Out::Stop(Err(why)));
         }
-        self.stopped = true;
+    }
+
+    /// A command asks this OSD to end.
+    pub(crate) fn ask_to_end(&mut self) {
+        self.ending.ask();
+    }
+
+    /// True once in each period `every`: it is time to search for PGs that are due for scrub.
+    pub(crate) fn is_scrub_look_due(&mut self, every: Duration) -> bool {
+        self.turns.is_scrub_look_due(self.core.now().mono, every)
     }
 
     fn connected(&mut self, conn: ConnId, peer: Box<Peer>) {
-        if self.monc.owns(conn) {
-            self.monc.connected(self.core.now(), conn, &peer, &mut self.monc_out);
+        if self.mon.owns(conn) {
+            self.mon.connected(self.core.now(), conn, &peer);
         } else if self.core.links().owns(conn) {
             self.link_made(conn);
         } else {
@@ -123,8 +139,8 @@ impl Osd {
     }
 
     fn message(&mut self, conn: ConnId, msg: Msg) {
-        if self.monc.owns(conn) {
-            self.monc.message(self.core.now(), conn, msg, &mut self.monc_out);
+        if self.mon.owns(conn) {
+            self.mon.message(self.core.now(), conn, msg);
             return;
         }
         match msg.body {
@@ -139,15 +155,15 @@ impl Osd {
     }
 
     fn closed(&mut self, conn: ConnId, reason: CloseReason) {
-        if self.monc.owns(conn) {
-            self.monc.closed(self.core.now(), conn, reason, &mut self.monc_out);
+        if self.mon.owns(conn) {
+            self.mon.closed(self.core.now(), conn, reason);
         } else if self.core.links().owns(conn) {
             let Some((purpose, osd)) = self.core.link_closed(conn, reason) else {
                 return;
             };
             self.core.count("links_lost", 1);
             if reason == CloseReason::Denied {
-                self.monc.tickets_refused(self.core.now(), &mut self.monc_out);
+                self.mon.tickets_refused(self.core.now());
             }
             self.link_failed(osd, reason);
             if purpose == Purpose::Data {
@@ -176,7 +192,7 @@ impl Osd {
     }
 
     fn timer(&mut self) {
-        self.monc.timer(self.core.now(), &mut self.monc_out);
+        self.mon.timer(self.core.now());
         self.beat();
         self.repeer_due();
         let now = self.core.now().mono;
@@ -204,10 +220,7 @@ impl Osd {
 
     /// Gives free transfers to PGs that wait for one, the longest waiting first.
     fn recover_more(&mut self) {
-        let after = self.recovered_last;
-        let later = self.pgs.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id);
-        let turn: Vec<Spg> = later.chain(self.pgs.range(..=after).map(|(id, _)| *id)).collect();
-        for pgid in turn {
+        for pgid in self.turns.to_recover(self.pgs.ids()) {
             if self.core.is_paced() || !self.core.has_free_transfer() {
                 break;
             }
@@ -215,7 +228,7 @@ impl Osd {
                 && pg.wants_recovery(core)
             {
                 pg.recover(core);
-                self.recovered_last = pgid;
+                self.turns.recovered(pgid);
             }
         }
     }
@@ -254,10 +267,10 @@ impl Osd {
     fn settle(&mut self) {
         loop {
             let events = self.core.take_store_events();
-            let told = std::mem::take(&mut self.monc_out);
+            let told = self.mon.take_events();
             let copies = self.copies_settle();
             let idle = events.is_empty() && told.is_empty() && !copies && self.core.is_idle();
-            if idle || self.stopped {
+            if idle || self.ending.is_stopped() {
                 break;
             }
             events.into_iter().for_each(|event| self.store_event(event));
@@ -273,7 +286,7 @@ impl Osd {
         }
         self.ask_up_thru();
         self.ask_pg_temp();
-        self.core.flush_links(&self.monc);
+        self.core.flush_links(self.mon.session());
     }
 
     /// Does one kind of work that PGs or messages have made due.
@@ -289,9 +302,9 @@ impl Osd {
 
     /// The shard of a PG that this OSD is primary of, or else the first that it has.
     pub(crate) fn shard_here(&self, pgid: PgId) -> Option<Spg> {
-        let here = || self.pgs.range(Spg::all_of(pgid));
-        let led = here().find(|(_, pg)| pg.is_primary(&self.core));
-        led.or_else(|| here().next()).map(|(id, _)| *id)
+        let here = || self.pgs.shards_of(pgid);
+        let led = here().find(|pg| pg.is_primary(&self.core));
+        led.or_else(|| here().next()).map(Pg::id)
     }
 
     /// A shard of a PG; `None` if this OSD has nothing of it.
@@ -306,10 +319,10 @@ impl Node for Osd {
 
     fn handle(&mut self, now: Now, input: Input<Never>, out: &mut Vec<Out>) {
         self.core.begin_input(now);
-        if self.stopped {
+        if self.ending.is_stopped() {
             return;
         }
-        if self.closing {
+        if self.ending.is_closing() {
             if let Input::Disk { id, result } = input {
                 self.core.disk_done(id, result);
                 self.close(out);
@@ -329,18 +342,18 @@ impl Node for Osd {
         }
         self.settle();
         self.core.drain(out);
-        if std::mem::take(&mut self.asked_to_end) {
+        if self.ending.take_asked() {
             out.push(Out::ShutDown);
         }
     }
 
     fn batch_ended(&mut self, now: Now, out: &mut Vec<Out>) {
         self.core.begin_input(now);
-        if self.stopped {
+        if self.ending.is_stopped() {
             return;
         }
         self.core.batch_ended();
-        if self.closing {
+        if self.ending.is_closing() {
             return self.close(out);
         }
         self.settle();
@@ -350,18 +363,18 @@ impl Node for Osd {
     /// Leaves its PGs, so that others take over, and shuts the store down, so that no replay is needed.
     fn shut_down(&mut self, now: Now, out: &mut Vec<Out>) {
         self.core.begin_input(now);
-        if self.stopped || !self.core.store().is_open() {
-            self.stopped = true;
+        if self.ending.is_stopped() || !self.core.store().is_open() {
+            self.ending.stop();
             return out.push(Out::Stop(Ok(())));
         }
-        self.closing = true;
+        self.ending.begin_close();
         out.extend(self.core.sessions().conns().map(|conn| Out::Close { conn }));
         self.core.close_store();
         self.close(out);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        if self.closing || self.stopped {
+        if self.ending.is_closing() || self.ending.is_stopped() {
             return None;
         }
         if !self.boot.is_running() {
@@ -369,14 +382,14 @@ impl Node for Osd {
         }
         let all = [
             self.pgs.values().filter_map(|pg| pg.deadline(&self.core)).min(),
-            self.monc.deadline(),
+            self.mon.deadline(),
             Some(self.heartbeats.deadline()),
-            Some(self.report_at),
+            Some(self.reports.next_at()),
             self.core.links().deadline(),
             self.waiting.deadline(),
             self.awaited_map_deadline(),
             self.core.budget_deadline(),
-            self.removals.values().filter_map(|removal| removal.deadline()).min(),
+            self.removals.deadline(),
         ];
         all.into_iter().flatten().min()
     }
@@ -389,15 +402,14 @@ impl Osd {
             match event {
                 StoreOut::Disk(id, op) => out.push(Out::Disk { id, op }),
                 StoreOut::Failed(error) => {
-                    self.stopped = true;
+                    self.ending.stop();
                     let id = self.core.id();
                     return out.push(Out::Stop(Err(format!("osd.{id}: its store can't be closed: {error}"))));
                 }
                 StoreOut::Opened | StoreOut::Committed(_) | StoreOut::Read(..) => {}
             }
         }
-        if self.core.store().is_clean() && !self.stopped {
-            self.stopped = true;
+        if self.core.store().is_clean() && self.ending.stop() {
             out.push(Out::Stop(Ok(())));
         }
     }

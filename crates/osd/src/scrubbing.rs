@@ -34,8 +34,7 @@ impl Osd {
         for pg in self.pgs.values_mut().filter(|pg| pg.scrub_paused_until().is_some_and(|at| at <= now)) {
             pg.scrub_go_on(&mut self.core);
         }
-        if now >= self.scrub_look_at {
-            self.scrub_look_at = now + LOOK_EVERY;
+        if self.is_scrub_look_due(LOOK_EVERY) {
             self.core.look_for_scrubs();
         }
     }
@@ -44,7 +43,7 @@ impl Osd {
     pub(crate) fn scrub_more(&mut self) {
         self.pgs.values_mut().for_each(|pg| pg.scrub_go_on(&mut self.core));
         while self.core.has_free_scrub() {
-            let due = self.pgs.iter().filter_map(|(id, pg)| Some((*id, pg.scrub_wanted(&self.core)?)));
+            let due = self.pgs.values().filter_map(|pg| Some((pg.id(), pg.scrub_wanted(&self.core)?)));
             let rank = |(id, (what, since)): &(Spg, (Wanted, Wall))| (Reverse(what.ordered), *since, *id);
             let Some((pgid, (what, _))) = due.min_by_key(rank) else { break };
             let Some((pg, core)) = self.pg(pgid) else { break };

@@ -173,7 +173,7 @@ impl Osd {
 
     fn pg_loaded(&mut self, pgid: Spg, loader: Loader) {
         let Some(pool) = self.core.map().pools.get(&pgid.pgid.pool) else {
-            self.removals.insert(pgid, Removal::whole_pool_part(pgid));
+            self.removals.begin(pgid, Removal::whole_pool_part(pgid));
             return;
         };
         if loader.importing {
@@ -190,7 +190,7 @@ impl Osd {
             ));
         }
         let pg = Pg::from_disk(&self.core, pgid, pool.pg_num, stored);
-        self.pgs.insert(pgid, pg);
+        self.pgs.add(pg);
     }
 
     /// Ends the start: everything is loaded, so the session to the monitors begins.
@@ -203,14 +203,9 @@ impl Osd {
             "store_opened",
             format!("{} PGs, map {}", self.pgs.len(), self.core.epoch()),
         );
-        let pgids: Vec<Spg> = self.removals.keys().copied().collect();
-        pgids.into_iter().for_each(|pgid| self.removal_step(pgid));
-        let next = u64::from(self.core.epoch().0);
-        self.monc.subscribe("osdmap", if next == 0 { 0 } else { next + 1 }, false, &mut self.monc_out);
-        self.monc.subscribe("nacremap", 0, false, &mut self.monc_out);
-        self.monc.subscribe("config", 0, false, &mut self.monc_out);
-        self.monc.start(self.core.now(), &mut self.monc_out);
+        self.removals.ids().into_iter().for_each(|pgid| self.removal_step(pgid));
+        self.mon.begin(self.core.now(), self.core.epoch());
         self.heartbeats.begin(self.core.now().mono);
-        self.report_at = self.core.now().mono + self.core.options().report_interval;
+        self.report_later();
     }
 }

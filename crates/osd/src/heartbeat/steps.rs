@@ -129,7 +129,7 @@ impl Osd {
             epoch: self.core.epoch(),
         };
         self.event(Level::Info, "peer_reported", format!("osd.{osd} refused={refused} alive={alive_again}"));
-        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.mon.send(peer::Body::from(body));
         self.expect_map();
     }
 

@@ -138,13 +138,13 @@ impl Osd {
 
     /// Asks the monitor for all maps after ours.
     fn ask_monitor_for_maps(&mut self) {
-        self.monc.ask_again("osdmap", u64::from(self.core.epoch().0) + 1, &mut self.monc_out);
+        self.mon.ask_for_maps(self.core.epoch());
         self.expect_map();
     }
 
     /// Expects a newer map: somebody has it, or a report to the monitor should lead to one.
     pub(crate) fn expect_map(&mut self) {
-        self.monc.expect(self.core.now(), "osdmap");
+        self.mon.expect_map(self.core.now());
     }
 
     /// Processes one map. If PGs split or merge with it, all earlier maps are processed first, and the splits
@@ -180,18 +180,17 @@ impl Osd {
         self.store_map(&map);
         self.follow_untouched(&old, &map);
         forget_snaps(&map, &mut self.maps.unsaved);
-        let gone: Vec<Spg> =
-            self.pgs.keys().copied().filter(|p| Members::of(p.pgid, &map).is_none()).collect();
+        let gone: Vec<Spg> = self.pgs.ids().filter(|p| Members::of(p.pgid, &map).is_none()).collect();
         let (merged, gone): (Vec<Spg>, Vec<Spg>) =
             gone.into_iter().partition(|pgid| map.pools.contains_key(&pgid.pgid.pool));
         gone.into_iter().for_each(|pgid| self.drop_pg(pgid));
         self.end_merged(&old, &map, merged, began);
-        for (pgid, pg) in &mut self.pgs {
-            if let Some(next) = Members::of(pgid.pgid, &map)
+        for pg in self.pgs.values_mut() {
+            if let Some(next) = Members::of(pg.id().pgid, &map)
                 && pg.advance(&mut self.core, next, &old)
-                && !began.contains(pgid)
+                && !began.contains(&pg.id())
             {
-                began.push(*pgid);
+                began.push(pg.id());
             }
         }
         self.new_pgs(&old, &map, began);
@@ -279,7 +278,7 @@ impl Osd {
             let of = |m: &OsdMap| m.pools.get(pool).map(|pool| pool.pg_num);
             of(map) < of(old)
         };
-        for (_, pg) in self.pgs.iter_mut().filter(|(pgid, _)| shrinks(&pgid.pgid.pool)) {
+        for pg in self.pgs.values_mut().filter(|pg| shrinks(&pg.id().pgid.pool)) {
             pg.changed(&mut self.core);
         }
     }
@@ -288,7 +287,7 @@ impl Osd {
     /// those split.
     fn new_pgs(&mut self, old: &OsdMap, map: &OsdMap, began: &mut Vec<Spg>) {
         for (id, pool) in &map.pools {
-            let lacking = |pgid: &Spg| !self.pgs.contains_key(pgid);
+            let lacking = |pgid: &Spg| !self.pgs.contains(pgid);
             for spg in pool.pgs(*id).map(Spg::replicated).filter(lacking).collect::<Vec<_>>() {
                 let pgid = spg.pgid;
                 let Some(members) = Members::of(pgid, map) else { continue };
@@ -296,9 +295,9 @@ impl Osd {
                 if !members.acting().contains(us) && !members.up().contains(us) || pool.is_erasure() {
                     continue;
                 }
-                let here = |seed| self.pgs.contains_key(&spg.of(PgId::new(*id, seed)));
+                let here = |seed| self.pgs.contains(&spg.of(PgId::new(*id, seed)));
                 let was = old.pools.get(id).map_or(0, |old| old.pg_num);
-                if parent(old, pgid).is_some_and(|parent| self.pgs.contains_key(&spg.of(parent)))
+                if parent(old, pgid).is_some_and(|parent| self.pgs.contains(&spg.of(parent)))
                     || split_off(pgid.seed, pool.pg_num, was).any(here)
                 {
                     continue;
@@ -307,7 +306,7 @@ impl Osd {
                 if let Some(known) = self.maps.untouched.get(&pgid) {
                     pg.set_created(known.created);
                 }
-                self.pgs.insert(spg, pg);
+                self.pgs.add(pg);
                 began.push(spg);
             }
         }
@@ -332,7 +331,7 @@ impl Osd {
                 format!("{} new ones, map {}", children.len(), self.core.epoch()),
             );
         }
-        self.pgs.extend(children.into_iter().map(|child| (child.id(), child)));
+        children.into_iter().for_each(|child| self.pgs.add(child));
         made
     }
 
@@ -340,7 +339,7 @@ impl Osd {
     pub(crate) fn merge_pgs(&mut self) -> Vec<Spg> {
         let map = self.core.map().clone();
         let mut merges: BTreeMap<Spg, Vec<Spg>> = BTreeMap::new();
-        for pgid in self.pgs.iter().filter(|(_, pg)| pg.pg_num_before().is_some()).map(|(pgid, _)| *pgid) {
+        for pgid in self.pgs.values().filter(|pg| pg.pg_num_before().is_some()).map(Pg::id) {
             let Some(pool) = map.pools.get(&pgid.pgid.pool) else { continue };
             let target = pgid.of(pool.raw_pg_to_pg(pgid.pgid));
             merges.entry(target).or_default().extend((target != pgid).then_some(pgid));
@@ -350,7 +349,7 @@ impl Osd {
             let target = self.pgs.remove(&pgid);
             let sources = sources.iter().filter_map(|source| self.pgs.remove(source)).collect();
             if let Some(pg) = Pg::merge(&mut self.core, pgid, target, sources) {
-                self.pgs.insert(pgid, pg);
+                self.pgs.add(pg);
                 made.push(pgid);
             }
         }
@@ -376,7 +375,7 @@ impl Osd {
     /// for it go on.
     fn acted_on(&mut self, before: &OsdMap, mut began: Vec<Spg>) {
         let map = self.core.map().clone();
-        self.monc.got("osdmap", u64::from(map.epoch.0));
+        self.mon.got_map(map.epoch);
         self.maps.awaited.have(map.epoch);
         let ended = self.core.links_follow_map();
         self.save_acted_on(&began);
@@ -388,8 +387,8 @@ impl Osd {
         };
         let came_or_went = states(before) != states(&map);
         self.core.forget_old_incarnations(before);
-        for (pgid, pg) in &mut self.pgs {
-            if !began.contains(pgid) {
+        for pg in self.pgs.values_mut() {
+            if !began.contains(&pg.id()) {
                 ended.iter().for_each(|osd| pg.on_link_lost(&self.core, *osd));
                 pg.on_same_interval(&mut self.core, came_or_went);
                 continue;
@@ -416,8 +415,8 @@ impl Osd {
     fn save_acted_on(&mut self, began: &[Spg]) {
         self.maps.unsaved_len = 0;
         let mut ops = std::mem::take(&mut self.maps.unsaved);
-        for (pgid, pg) in &mut self.pgs {
-            if pg.is_stored() && began.contains(pgid) {
+        for pg in self.pgs.values_mut() {
+            if pg.is_stored() && began.contains(&pg.id()) {
                 pg.save_ops(&mut ops);
             }
         }

@@ -5,6 +5,7 @@ mod steps;
 
 use crate::pg::range::objects_of;
 use maps::{PgId, Spg};
+use std::collections::BTreeMap;
 use stdx::Instant;
 use store::ObjectKey;
 
@@ -31,9 +32,38 @@ impl Removal {
     pub fn whole_pool_part(pgid: Spg) -> Self {
         Self::of(objects_of(pgid.of(PgId::new(pgid.pgid.pool, 0)), 1))
     }
+}
 
-    /// End of the pause, if it pauses.
+/// The PGs that are being removed.
+#[derive(Debug, Default)]
+pub struct Removals {
+    by_pg: BTreeMap<Spg, Removal>,
+}
+
+impl Removals {
+    /// Begins to remove a PG.
+    pub fn begin(&mut self, pgid: Spg, removal: Removal) {
+        self.by_pg.insert(pgid, removal);
+    }
+
+    /// True if a PG is being removed.
+    pub fn contains(&self, pgid: &Spg) -> bool {
+        self.by_pg.contains_key(pgid)
+    }
+
+    /// True if none is.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.by_pg.is_empty()
+    }
+
+    /// The PGs.
+    pub fn ids(&self) -> Vec<Spg> {
+        self.by_pg.keys().copied().collect()
+    }
+
+    /// The first end of a pause.
     pub fn deadline(&self) -> Option<Instant> {
-        self.pause
+        self.by_pg.values().filter_map(|removal| removal.pause).min()
     }
 }

@@ -17,19 +17,19 @@ const AT_ONCE: usize = 64;
 impl Osd {
     /// Removes a whole PG, because its pool is gone.
     pub(crate) fn remove_whole(&mut self, pgid: Spg, range: (ObjectKey, ObjectKey)) {
-        if let Some(removal) = self.removals.get_mut(&pgid) {
+        if let Some(removal) = self.removals.by_pg.get_mut(&pgid) {
             // The removal has already begun as that of a copy.
             removal.round = None;
             return;
         }
-        self.removals.insert(pgid, Removal::of(range));
+        self.removals.begin(pgid, Removal::of(range));
         self.removal_step(pgid);
     }
 
     /// Removes our copy of a PG.
     pub(crate) fn remove_copy(&mut self, pgid: Spg) {
         let Some(pg) = self.pgs.get_mut(&pgid) else { return };
-        if self.removals.contains_key(&pgid) {
+        if self.removals.contains(&pgid) {
             return;
         }
         if !pg.is_stored() {
@@ -38,7 +38,7 @@ impl Osd {
         }
         pg.give_up(&mut self.core);
         let removal = Removal { round: Some(pg.round()), ..Removal::of(pg.range().clone()) };
-        self.removals.insert(pgid, removal);
+        self.removals.begin(pgid, removal);
         self.event(Level::Info, "pg_copy_removed", format!("{pgid}: its members have everything"));
         self.removal_step(pgid);
     }
@@ -46,13 +46,13 @@ impl Osd {
     /// True if a removal should continue. The removal of a copy ends when the copy is needed again; the
     /// remaining objects are then compared.
     fn is_removal_due(&mut self, pgid: Spg) -> bool {
-        let Some(removal) = self.removals.get(&pgid) else { return false };
+        let Some(removal) = self.removals.by_pg.get(&pgid) else { return false };
         let still =
             |round| self.pgs.get(&pgid).is_some_and(|pg| pg.round() == round && pg.state() == State::Stray);
         if removal.gone || removal.round.is_none_or(still) {
             return true;
         }
-        self.removals.remove(&pgid);
+        self.removals.by_pg.remove(&pgid);
         false
     }
 
@@ -61,9 +61,9 @@ impl Osd {
         if !self.is_removal_due(pgid) {
             return;
         }
-        let Some(removal) = self.removals.get_mut(&pgid) else { return };
+        let Some(removal) = self.removals.by_pg.get_mut(&pgid) else { return };
         if removal.gone {
-            self.removals.remove(&pgid);
+            self.removals.by_pg.remove(&pgid);
             self.event(Level::Info, "pg_removed", pgid.to_string());
         } else if removal.emptied {
             removal.gone = true;
@@ -86,7 +86,7 @@ impl Osd {
     /// Continues removals that paused.
     pub(crate) fn removals_due(&mut self) {
         let now = self.core.now().mono;
-        let due = self.removals.iter_mut().filter(|(_, r)| r.pause.is_some_and(|at| at <= now));
+        let due = self.removals.by_pg.iter_mut().filter(|(_, r)| r.pause.is_some_and(|at| at <= now));
         let due: Vec<Spg> = due.map(|(pgid, removal)| (removal.pause = None, *pgid).1).collect();
         due.into_iter().for_each(|pgid| self.removal_step(pgid));
     }
@@ -96,10 +96,10 @@ impl Osd {
         if !self.is_removal_due(pgid) {
             return;
         }
-        let Some(removal) = self.removals.get_mut(&pgid) else { return };
+        let Some(removal) = self.removals.by_pg.get_mut(&pgid) else { return };
         let Ok(ReadReply::List(keys)) = result else {
             // A PG that can't be listed can't be removed; the next start tries again.
-            self.removals.remove(&pgid);
+            self.removals.by_pg.remove(&pgid);
             return self.event(Level::Warn, "pg_removal_failed", pgid.to_string());
         };
         removal.emptied = keys.len() < AT_ONCE;

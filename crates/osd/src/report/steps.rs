@@ -1,4 +1,4 @@
-//! Reports to the monitor, and its answers.
+//! The steps of a report, and what a monitor tells.
 
 use crate::config::OsdConfig;
 use crate::core::Out;
@@ -7,10 +7,10 @@ use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::state::State;
 use auth::{RotatingKeys, ServerKeys};
-use maps::{Epoch, PgId, StoreStatfs};
+use maps::{Epoch, StoreStatfs};
 use monc::{MoncOut, Told};
 use node::Level;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::EntityType;
 
@@ -46,10 +46,9 @@ impl Osd {
             MoncOut::Net(net) => self.core.push(Out::from(net)),
             MoncOut::Told(Told::Session { .. }) => {
                 self.boot.announce_again();
-                self.reported.clear();
+                self.reports.session_began();
                 self.pgs.values_mut().for_each(Pg::report_again);
                 self.core.report_soon();
-                self.asked_up_thru = Epoch(0);
                 // Reports sent to the previous monitor may be lost.
                 self.report_silent(true);
                 self.announce();
@@ -71,12 +70,7 @@ impl Osd {
                 node::Body::Client(msgs::Body::OsdMap(maps)) => self.take_maps(&maps),
                 node::Body::Peer(peer::Body::NacreMap(m)) => self.take_nacre(m.map),
                 node::Body::Peer(peer::Body::OsdScrub(m)) => self.scrub_ordered(&m),
-                node::Body::Client(msgs::Body::Config(m)) => {
-                    let changed = self.settings.set_central(m.config);
-                    if changed {
-                        self.settings_changed();
-                    }
-                }
+                node::Body::Client(msgs::Body::Config(m)) => self.take_central_settings(m.config),
                 _ => {}
             },
             MoncOut::Told(Told::Tickets(_)) => self.event(Level::Debug, "tickets_fetched", ""),
@@ -112,7 +106,7 @@ impl Osd {
             self.boot.announce_again();
             return;
         }
-        if !caught_up || !self.monc.is_open() || !self.boot.announce() {
+        if !caught_up || !self.mon.is_open() || !self.boot.announce() {
             return;
         }
         let mut body = self.core.config().boot(self.core.epoch(), self.maps.superblock().last_up);
@@ -120,7 +114,7 @@ impl Osd {
             let by_size = self.core.usage().total >> WEIGHT_SHIFT;
             body.crush_weight = u32::try_from(by_size).unwrap_or(u32::MAX).max(1);
         }
-        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.mon.send(peer::Body::from(body));
         self.expect_map();
     }
 
@@ -128,29 +122,28 @@ impl Osd {
     pub(crate) fn ask_up_thru(&mut self) {
         let want = self.core.needed_up_thru();
         let have = self.core.map().osd(self.core.id()).map_or(Epoch(0), |o| o.info.up_thru);
-        if want <= have || want <= self.asked_up_thru || !self.core.is_up() || !self.monc.is_open() {
+        if want <= have || !self.core.is_up() || !self.mon.is_open() || !self.reports.ask_up_thru(want) {
             return;
         }
-        self.asked_up_thru = want;
         let body = peer::OsdAlive { osd: self.core.id(), want, epoch: self.core.epoch() };
-        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.mon.send(peer::Body::from(body));
         self.expect_map();
         // Events of the session during settle are handled with this input too.
-        for event in std::mem::take(&mut self.monc_out) {
+        for event in self.mon.take_events() {
             self.monc_event(event);
         }
     }
 
     /// Requests temporary acting sets, and their end.
     pub(crate) fn ask_pg_temp(&mut self) {
-        if !self.monc.is_open() {
+        if !self.mon.is_open() {
             return;
         }
         let Some(pg_temp) = self.core.take_pg_temp() else { return };
         let body = peer::OsdPgTemp { osd: self.core.id(), epoch: self.core.epoch(), pg_temp };
-        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.mon.send(peer::Body::from(body));
         self.expect_map();
-        for event in std::mem::take(&mut self.monc_out) {
+        for event in self.mon.take_events() {
             self.monc_event(event);
         }
     }
@@ -158,22 +151,22 @@ impl Osd {
     /// Sends periodic statistics of PGs and space, and repeats requests that the monitor has not granted.
     pub(crate) fn report(&mut self) {
         let now = self.core.now().mono;
-        if !self.core.is_up() && now >= self.report_at {
-            self.boot.announce_again();
-            self.report_at = now + self.core.options().report_interval;
-            return self.announce();
-        }
-        if now < self.report_at || !self.monc.is_open() {
-            if now >= self.report_at {
-                self.report_at = now + self.core.options().report_interval;
-            }
+        if now < self.reports.next_at() {
             return;
         }
-        self.asked_up_thru = Epoch(0);
-        for (pgid, pg) in &self.pgs {
+        if !self.core.is_up() {
+            self.boot.announce_again();
+            self.report_later();
+            return self.announce();
+        }
+        if !self.mon.is_open() {
+            return self.report_later();
+        }
+        self.reports.ask_again();
+        for pg in self.pgs.values() {
             pg.follow_acting(&mut self.core);
             // The primary may have missed that we have a copy, or we that it is no longer needed.
-            if pg.state() == State::Stray && !self.removals.contains_key(pgid) {
+            if pg.state() == State::Stray && !self.removals.contains(&pg.id()) {
                 pg.notify_primary(&mut self.core);
             }
         }
@@ -184,25 +177,27 @@ impl Osd {
     pub(crate) fn stats_soon(&mut self) {
         const SOON: std::time::Duration = std::time::Duration::from_millis(100);
         if self.boot.is_running() {
-            self.report_at = self.report_at.min(self.core.now().mono + SOON);
+            self.reports.hasten(self.core.now().mono + SOON);
         }
     }
 
+    /// The next report is due when the usual interval has passed.
+    pub(crate) fn report_later(&mut self) {
+        self.reports.wait_until(self.core.now().mono + self.core.options().report_interval);
+    }
+
     fn send_stats(&mut self) {
-        self.report_at = self.core.now().mono + self.core.options().report_interval;
+        self.report_later();
         let mut pgs = Vec::new();
-        let mut seen = BTreeMap::new();
-        for (pgid, pg) in &mut self.pgs {
-            if !pg.is_primary(&self.core) {
-                continue;
-            }
-            seen.insert(pgid.pgid, 0);
-            if pg.take_stats_changed() || !self.reported.contains_key(&pgid.pgid) {
+        let mut led = BTreeSet::new();
+        for pg in self.pgs.values_mut().filter(|pg| pg.is_primary(&self.core)) {
+            let pgid = pg.id().pgid;
+            led.insert(pgid);
+            if pg.take_stats_changed() || self.reports.is_new(pgid) {
                 pgs.push(pg.stat(&self.core));
             }
         }
-        let removed: Vec<PgId> = self.reported.keys().filter(|p| !seen.contains_key(*p)).copied().collect();
-        self.reported = seen;
+        let removed = self.reports.lead(led);
         let now = self.core.now().mono;
         let ages = self.pgs.values().flat_map(Pg::requests).map(|op| now.since(op.received));
         let slow: Vec<u64> = ages.filter(|age| *age >= COMPLAINT).map(|age| age.as_secs()).collect();
@@ -223,7 +218,7 @@ impl Osd {
             disk_errors: self.core.store().device_errors(),
             oldest_slow_s: slow.iter().max().map_or(0, |age| u32::try_from(*age).unwrap_or(u32::MAX)),
         };
-        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.mon.send(peer::Body::from(body));
     }
 
     fn statfs(&self) -> StoreStatfs {
@@ -241,8 +236,8 @@ impl Osd {
 
     fn pool_stats(&self) -> Vec<peer::OsdPoolStat> {
         let mut pools: BTreeMap<i64, i64> = BTreeMap::new();
-        for (pgid, pg) in &self.pgs {
-            *pools.entry(pgid.pgid.pool).or_default() += pg.info().stats.bytes;
+        for pg in self.pgs.values() {
+            *pools.entry(pg.id().pgid.pool).or_default() += pg.info().stats.bytes;
         }
         let stat = |(pool, bytes)| peer::OsdPoolStat {
             pool,

@@ -1,0 +1,66 @@
+//! Reports to the monitor, and its answers.
+
+mod steps;
+
+use maps::{Epoch, PgId};
+use std::collections::BTreeSet;
+use stdx::Instant;
+
+/// What the monitor has been told and asked in this session, and when it is told next.
+///
+/// Invariant: a new session knows of no report and of no request.
+#[derive(Debug, Default)]
+pub struct Reports {
+    /// Time of the next report.
+    next_at: Instant,
+    /// PGs in the last report of this session that we lead.
+    reported: BTreeSet<PgId>,
+    /// The highest epoch in which the monitor was asked to record us as up, since the last report.
+    asked_up_thru: Epoch,
+}
+
+impl Reports {
+    /// Time of the next report.
+    pub fn next_at(&self) -> Instant {
+        self.next_at
+    }
+
+    /// The next report is due at this time.
+    pub fn wait_until(&mut self, at: Instant) {
+        self.next_at = at;
+    }
+
+    /// The next report is due at this time, if it is not due before.
+    pub fn hasten(&mut self, at: Instant) {
+        self.next_at = self.next_at.min(at);
+    }
+
+    /// Another session has begun: what the last monitor was told may be lost.
+    pub fn session_began(&mut self) {
+        self.reported.clear();
+        self.asked_up_thru = Epoch(0);
+    }
+
+    /// The monitor is to be asked to record us as up in epoch `want`. False if it has been asked.
+    pub fn ask_up_thru(&mut self, want: Epoch) -> bool {
+        let news = want > self.asked_up_thru;
+        self.asked_up_thru = self.asked_up_thru.max(want);
+        news
+    }
+
+    /// Requests that were not granted may be repeated.
+    pub fn ask_again(&mut self) {
+        self.asked_up_thru = Epoch(0);
+    }
+
+    /// True if the monitor has not been told of a PG.
+    pub fn is_new(&self, pgid: PgId) -> bool {
+        !self.reported.contains(&pgid)
+    }
+
+    /// The PGs that we lead are these now. Gives those that were reported and that we do not lead any more.
+    pub fn lead(&mut self, pgs: BTreeSet<PgId>) -> Vec<PgId> {
+        let before = std::mem::replace(&mut self.reported, pgs);
+        before.difference(&self.reported).copied().collect()
+    }
+}
