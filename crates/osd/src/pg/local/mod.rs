@@ -8,6 +8,8 @@
 mod authority;
 mod growth;
 mod parts;
+#[cfg(test)]
+mod tests;
 mod update;
 
 pub use update::Update;
@@ -161,8 +163,8 @@ impl LocalCopy {
         self.info.history.merge(other)
     }
 
-    /// The PG is active on all members.
-    pub fn active_on_all(&mut self) {
+    /// The PG is active on all members, of which we are the primary.
+    pub fn became_active(&mut self) {
         self.info.history.last_epoch_started = self.info.last_epoch_started;
     }
 

@@ -440,7 +440,7 @@ impl Pg {
         {
             return;
         }
-        self.local.active_on_all();
+        self.local.became_active();
         self.replication.activated(self.local.log().head());
         self.set_state(core, State::Active);
         self.update_sure();
