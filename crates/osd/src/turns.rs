@@ -36,3 +36,28 @@ impl Turns {
         due
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::PgId;
+
+    #[test]
+    fn who_had_a_turn_comes_last() {
+        let pgs: Vec<Spg> = (0..4).map(|seed| Spg::replicated(PgId::new(1, seed))).collect();
+        let mut turns = Turns::default();
+        assert_eq!(turns.to_recover(pgs.iter().copied()), pgs);
+        turns.recovered(pgs[1]);
+        assert_eq!(turns.to_recover(pgs.iter().copied()), [pgs[2], pgs[3], pgs[0], pgs[1]]);
+    }
+
+    #[test]
+    fn there_is_one_search_in_a_period() {
+        let (mut turns, every) = (Turns::default(), Duration::from_secs(1));
+        let due = [0, 0, 999, 1000, 1500, 3000, 3999].map(|ms| {
+            let now = Instant(0) + Duration::from_millis(ms);
+            turns.is_scrub_look_due(now, every)
+        });
+        assert_eq!(due, [true, false, false, true, false, true, false]);
+    }
+}

@@ -64,3 +64,28 @@ impl Reports {
         before.difference(&self.reported).copied().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_is_told_of_each_pg_and_of_its_loss_once() {
+        let [a, b] = [PgId::new(1, 0), PgId::new(1, 1)];
+        let mut reports = Reports::default();
+        assert_eq!((reports.lead([a, b].into()), reports.is_new(a)), (vec![], false));
+        assert_eq!((reports.lead([b].into()), reports.is_new(a)), (vec![a], true));
+        assert_eq!(reports.lead([b].into()), []);
+        reports.session_began();
+        assert_eq!((reports.is_new(b), reports.lead([a].into())), (true, vec![]));
+    }
+
+    #[test]
+    fn up_thru_is_asked_for_once_between_two_reports() {
+        let mut reports = Reports::default();
+        let asked = [3, 3, 2, 4].map(|epoch| reports.ask_up_thru(Epoch(epoch)));
+        assert_eq!(asked, [true, false, false, true]);
+        reports.ask_again();
+        assert!(reports.ask_up_thru(Epoch(2)));
+    }
+}

@@ -12,7 +12,8 @@ impl LocalCopy {
         EVersion::new(epoch, self.info.last_update.version + 1)
     }
 
-    /// Appends an update to log and info.
+    /// Appends an update to log and info. By `state`, a member that follows a primary also learns if all that
+    /// it refused since could be forgotten.
     pub fn append(&mut self, update: Update, sure_to: EVersion, state: State, change: &mut MetaChange) {
         let Update { entry, stats, last_user_version } = update;
         change.add_entry(&entry);

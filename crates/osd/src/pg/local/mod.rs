@@ -1,9 +1,10 @@
 //! The copy of a PG that this OSD has: its range of keys, its log, the objects that the log tells of and that
 //! are not here, and the info that describes all of it to others.
 //!
-//! What a PG learns, orders or receives changes its copy only by the operations of this folder. Each takes
-//! the [`MetaChange`] that stores its effect in the same transaction. [`growth`]: the log grows and is
-//! trimmed. [`authority`]: the copy follows another one. [`parts`]: splits and merges.
+//! What a PG learns, orders or receives changes its copy only by the operations of this folder. An operation
+//! that takes a [`MetaChange`] adds to it what stores its effect; others are stored with the next
+//! [`LocalCopy::save`]. [`growth`]: the log grows and is trimmed. [`authority`]: the copy follows another
+//! one. [`parts`]: splits and merges.
 
 mod authority;
 mod growth;
@@ -25,8 +26,9 @@ use store::{ObjectKey, TxnOp};
 
 /// Our own copy of a PG.
 ///
-/// Invariants: info names the ends of the log and counts the objects that are missing; updates that may be
-/// forgotten are named. Info of a copy that was given up counts its missing objects when it is stored next.
+/// Invariants: info names the ends of the log and counts the objects that are missing; if updates may be
+/// forgotten, it names the first of them. Only a copy that was given up counts its missing objects later,
+/// when it is saved.
 #[derive(Debug)]
 pub struct LocalCopy {
     /// The copy's description. It names the PG and the shard of it that we have.
@@ -133,7 +135,11 @@ impl LocalCopy {
     pub fn check(&self) {
         self.assert_described();
         let named = self.info.short_of != EVersion::default();
-        assert!(named || !self.info.forgettable, "pg {}: unnamed updates may be forgotten", self.info.pgid);
+        assert!(
+            named || !self.info.forgettable,
+            "pg {}: the first update to forget is not named",
+            self.info.pgid
+        );
     }
 
     /// Asserts that info describes log and missing objects.
