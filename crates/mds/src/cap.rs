@@ -6,7 +6,9 @@
 //! confirmed.
 
 use crate::types::ClientId;
-use msgs::{CapPeer, cap};
+use fsfmt::InodeKey;
+use msgs::{CapPeer, Caps, cap};
+use std::fmt;
 use stdx::Instant;
 
 /// What a holder may still have of earlier messages.
@@ -18,6 +20,25 @@ struct Revoking {
     unflushed: u32,
     /// Send time of the oldest unconfirmed revocation; none if only bits are left that it has again.
     since: Option<Instant>,
+}
+
+/// Bits that a client has been asked for and does not give back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Late {
+    /// When it was asked first.
+    pub since: Instant,
+    /// The inode concerned.
+    pub ino: InodeKey,
+    /// The bits.
+    pub bits: u32,
+    /// Number of the last message about the capability.
+    pub seq: u32,
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of inode {} (message {})", Caps(self.bits), self.ino, self.seq)
+    }
 }
 
 /// A client's capability that has come from another rank, which the client is to be told.
@@ -104,9 +125,10 @@ impl Cap {
         self.revoking.as_ref().map_or(&[], |r| &r.history)
     }
 
-    /// Send time of the oldest unconfirmed revocation.
-    pub fn revoked_at(&self) -> Option<Instant> {
-        self.revoking.as_ref()?.since
+    /// What the holder has been asked for and has not given back.
+    pub fn late(&self, ino: InodeKey) -> Option<Late> {
+        let since = self.revoking.as_ref()?.since?;
+        Some(Late { since, ino, bits: self.held() & !self.pending, seq: self.seq })
     }
 
     /// True if the holder may still have revoked bits.
@@ -388,9 +410,10 @@ mod tests {
     fn what_is_flushed_after_a_restart_is_held_until_then() {
         for seq in [0, 7] {
             let mut c = Cap::claimed(1, cap::PIN, 0).until_flushed(cap::FILE_WR, Instant(1));
-            assert_eq!((c.held(), c.revoked_at()), (cap::PIN | cap::FILE_WR, Some(Instant(1))));
+            let late = c.late(fsfmt::Ino::ROOT.head()).map(|late| late.since);
+            assert_eq!((c.held(), late), (cap::PIN | cap::FILE_WR, Some(Instant(1))));
             assert!(c.confirm(seq, cap::PIN));
-            assert_eq!((c.held(), c.revoked_at()), (cap::PIN, None));
+            assert_eq!((c.held(), c.late(fsfmt::Ino::ROOT.head())), (cap::PIN, None));
         }
     }
 

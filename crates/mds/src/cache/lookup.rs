@@ -2,7 +2,8 @@
 
 use super::{Cache, Inode, Slot, SlotLink};
 use crate::authority::{Auth, Hold};
-use crate::types::{Holder, LastChange, Need, Place};
+use crate::cap::Late;
+use crate::types::{ClientId, Holder, LastChange, Need, Place};
 use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, Link, Update};
 use maps::SnapId;
 use msgs::cap;
@@ -147,6 +148,11 @@ impl Cache {
         }
         names.reverse();
         Ok((at == Ino::ROOT.head()).then(|| names.join(&b'/')))
+    }
+
+    /// What a client has been asked for of an inode and has not given back.
+    pub fn late(&self, ino: InodeKey, client: ClientId) -> Option<Late> {
+        self.inodes.get(&ino)?.caps.get(client)?.late(ino)
     }
 
     /// The revocation after which nobody but `except` holds bits of `mask`; `None` if that is already so.

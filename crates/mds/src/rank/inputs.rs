@@ -66,9 +66,10 @@ impl Rank {
         let Self { env, cache, sessions, ops, migration, .. } = self;
         self.reconnect.check_window(env, cache, sessions);
         if env.stage() == Stage::Active {
-            let now = env.now();
-            let late =
-                |client| ops.late_revocation(cache, client, now).max(migration.late(cache, client, now));
+            let late = |client| {
+                let revocations = [ops.late_revocation(cache, client), migration.late(cache, client)];
+                revocations.into_iter().flatten().min()
+            };
             sessions.check_silence(env, cache, late);
             sessions.recall(env, cache);
         }

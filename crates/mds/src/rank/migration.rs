@@ -4,7 +4,7 @@ use super::env::Env;
 use super::handover::{Ahead, Content, Sent};
 use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
-use crate::cap::Cap;
+use crate::cap::Late;
 use crate::types::{ClientId, IoId, Lsn, Segment};
 use fsfmt::{Event, Ino, InodeKey, NestStat, SubtreeRecord, Update};
 use maps::MdsRank;
@@ -230,11 +230,9 @@ impl Fence {
 }
 
 impl Migration {
-    /// The time for which the fence has waited for a client's answer to a revocation.
-    pub fn late(&self, cache: &Cache, client: ClientId, now: Instant) -> Duration {
-        let cap = |ino: &InodeKey| cache.inodes.get(ino).and_then(|inode| inode.caps.get(client));
-        let since = self.fence.open.iter().filter_map(|ino| cap(ino).and_then(Cap::revoked_at));
-        since.map(|at| now.since(at)).max().unwrap_or_default()
+    /// What the fence waits for longest that a client does not give back.
+    pub fn late(&self, cache: &Cache, client: ClientId) -> Option<Late> {
+        self.fence.open.iter().filter_map(|ino| cache.late(*ino, client)).min()
     }
 
     /// True if no subtree is on its way, or could be.
@@ -308,7 +306,8 @@ impl Migration {
 
     /// True while a subtree below this one comes to this rank, or becomes part of what is around it.
     pub fn comes_below(&self, cache: &Cache, root: Ino) -> bool {
-        let is_below = |other: &Ino| cache.subtrees.record(*other).is_some_and(|record| record.is_below(root));
+        let is_below =
+            |other: &Ino| cache.subtrees.record(*other).is_some_and(|record| record.is_below(root));
         self.imports.keys().chain(self.merges.keys()).any(is_below)
     }
 

@@ -18,7 +18,7 @@ pub const PATHS: [Passed; 2] = [
         paths: &[
             "crates/osd/src/pg/client/",
             "crates/osd/src/pg/replicate.rs",
-            "crates/osd/src/pg/append.rs",
+            "crates/osd/src/pg/local/growth.rs",
             "crates/osd/src/pg/replica.rs",
         ],
     },

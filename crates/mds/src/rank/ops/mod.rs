@@ -15,15 +15,13 @@ use super::caps::Caps;
 use super::env::{Env, Loaded};
 use super::sessions::Sessions;
 use crate::cache::Cache;
-use crate::cap::Cap;
+use crate::cap::Late;
 use crate::types::{ClientId, Need, OpId};
 use counters::Counters;
 use fsfmt::InodeKey;
 use msgs::{ClientRequest, MdsOp};
 use op::Op;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
-use stdx::Instant;
 use under_way::UnderWay;
 use wire::Errno;
 
@@ -183,20 +181,14 @@ impl Ops {
         caps.end_revocations(env, cache, sessions, op.id, op.touched);
     }
 
-    /// The time for which an operation has waited for this client's answer to a revocation.
-    pub fn late_revocation(&self, cache: &Cache, client: ClientId, now: Instant) -> Duration {
-        let mut longest = Duration::ZERO;
-        for need in self.ops.values().flat_map(|op| &op.needs) {
-            let Need::Revoke { ino, except, .. } = need else { continue };
-            if *except == Some(client.into()) {
-                continue;
-            }
-            let cap = cache.inodes.get(ino).and_then(|i| i.caps.get(client));
-            if let Some(at) = cap.and_then(Cap::revoked_at) {
-                longest = longest.max(now.since(at));
-            }
-        }
-        longest
+    /// What operations wait for longest that this client does not give back.
+    pub fn late_revocation(&self, cache: &Cache, client: ClientId) -> Option<Late> {
+        let needs = self.ops.values().flat_map(|op| &op.needs);
+        let revoked = needs.filter_map(|need| match need {
+            Need::Revoke { ino, except, .. } if *except != Some(client.into()) => Some(*ino),
+            _ => None,
+        });
+        revoked.filter_map(|ino| cache.late(ino, client)).min()
     }
 
     /// The first run on whose loads an operation relies.

@@ -2,6 +2,7 @@
 
 use super::{ClientPeer, FEATURES, Session, SessionState, Sessions, numbers};
 use crate::cache::Cache;
+use crate::cap::Late;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
@@ -17,6 +18,8 @@ use wire::AddrVec;
 
 /// Pause of this daemon after which no client counts as silent, because none could renew.
 const OWN_PAUSE: Duration = Duration::from_secs(10);
+/// It is reported so often that a client does not give back what others wait for.
+const REPORTS_EVERY_S: u64 = 30;
 /// Minimum capabilities that a client is left with.
 const MIN_CAPS: usize = 16;
 /// Clients are asked for capabilities no more often.
@@ -195,7 +198,7 @@ impl Sessions {
 
     /// Once a second, checks for clients that are silent or do not give up revoked bits. `late` returns the
     /// time for which an operation has waited for a client's answer to a revocation.
-    pub fn check_silence(&mut self, env: &mut Env, cache: &Cache, late: impl Fn(ClientId) -> Duration) {
+    pub fn check_silence(&mut self, env: &mut Env, cache: &Cache, late: impl Fn(ClientId) -> Option<Late>) {
         let now = env.now();
         if now.since(self.last_check) > OWN_PAUSE {
             self.map.values_mut().for_each(|s| s.renewed = now);
@@ -229,11 +232,27 @@ impl Sessions {
                 {
                     self.evict(env, client, "it is silent");
                 }
-                SessionState::Open if late(client) > evict_after => {
-                    self.evict(env, client, "it does not give back capabilities");
+                SessionState::Open => {
+                    if let Some(late) = late(client) {
+                        self.wait_longer(env, client, late, evict_after);
+                    }
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// A client does not give back what others wait for. That is reported now and then; at last it is
+    /// evicted.
+    fn wait_longer(&mut self, env: &mut Env, client: ClientId, late: Late, evict_after: Duration) {
+        let waited = env.now().since(late.since);
+        if waited > evict_after {
+            return self.evict(env, client, &format!("it does not give back {late}"));
+        }
+        if waited.as_secs() > 0 && waited.as_secs().is_multiple_of(REPORTS_EVERY_S) {
+            let text =
+                format!("{client} does not give back {late}: others wait since {} s", waited.as_secs());
+            env.log(Level::Warn, "late_release_seen", text);
         }
     }
 
