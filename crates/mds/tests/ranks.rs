@@ -233,6 +233,40 @@ fn a_flush_that_comes_while_a_directory_moves_is_not_lost() {
     assert!(held_back > 0, "some came while it was about to leave");
 }
 
+/// A rank tells the others what it has got. That may come when the subtree has long moved on, and is where
+/// the message comes to.
+#[test]
+fn what_is_told_late_of_a_subtree_is_not_believed() {
+    let mut r = Ranks::of(31, 3);
+    r.ok(0, mkdir("d"));
+    r.export(0, "/d", 1);
+    let is_told =
+        |(to, body): &(MdsRank, peer::Body)| *to == MdsRank(0) && matches!(body, peer::Body::MdsAuthority(_));
+    let mut late = Vec::new();
+    while late.is_empty() {
+        r.step();
+        late.extend(r.worlds[1].to_ranks.extract_if(.., |message| is_told(message)));
+    }
+    r.settle();
+    for (from, to) in [(1, 2), (2, 0)] {
+        r.export(from, "/d", to);
+        r.settle();
+        assert_eq!(r.authorities("/d"), [to as usize]);
+    }
+    r.ok(0, create("d/before", READ_WRITE));
+    for (_, body) in late {
+        let from = mds::RankPeer { rank: MdsRank(1), incarnation: 1 };
+        r.with(0, |w| {
+            w.rank.peer_message(w.now, from, body);
+            w.effects();
+        });
+    }
+    r.ok(0, create("d/after", READ_WRITE));
+    r.settle();
+    r.ok(0, create("d/later", READ_WRITE));
+    assert_eq!(r.authorities("/d"), [0]);
+}
+
 /// What comes into a subtree while that is about to leave goes with it.
 #[test]
 fn a_directory_leaves_only_when_what_comes_into_it_is_there() {

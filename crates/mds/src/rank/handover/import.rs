@@ -21,7 +21,7 @@ use node::Level;
 use peer::{HandedCap, MdsAuthority, MdsHandAhead, MdsHandOver, MdsTaken, TakenCap};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::mutants::is_active;
-use wire::{DecodeError, Reader, Writer};
+use wire::{DecodeError, Writer};
 
 /// The flag of a capability whose sender had the authority.
 const AUTH: u8 = 1;
@@ -431,28 +431,28 @@ impl Rank {
         self.env.effect(Effect::SendRank(rank, m.into()));
     }
 
-    /// Another rank tells who has the authority over a subtree of which this one has nothing.
+    /// Another rank tells who has the authority over a subtree of which this one has nothing. That may be
+    /// late: others have told of later moves, or the subtree has come here since. So the record is read.
     pub(super) fn learn_authority(&mut self, from: MdsRank, m: &MdsAuthority) {
         let root = Ino(m.root);
+        let believed = self.cache.subtrees.hold(root);
         let stays_there = || {
             let record = self.cache.subtrees.record(root);
             record.and_then(|record| record.from) == Some(from) && !self.migration.imports.contains_key(&root)
         };
-        match self.cache.subtrees.hold(root) {
-            None | Some(Hold::Foreign(_)) => {}
+        let is_known = match believed {
+            None => m.record.is_empty(),
+            Some(Hold::Foreign(_)) => {
+                let record = self.cache.subtrees.record(root).map(Writer::encode);
+                record.is_some_and(|record| record == m.record)
+            }
             // It was about to come when this rank stopped.
-            Some(Hold::Arriving) if stays_there() => {}
-            Some(_) => return,
+            Some(Hold::Arriving) => !stays_there(),
+            Some(_) => true,
+        };
+        if !is_known {
+            self.read_records([root], Read::News(BTreeMap::from([(root, believed)])));
         }
-        if m.record.is_empty() {
-            self.cache.subtrees.remove(root);
-        } else if let Ok(record) = Reader::new(&m.record).get::<SubtreeRecord>()
-            && record.rank != own(&self.env)
-            && record.from.is_none()
-        {
-            self.cache.subtrees.set_with(root, Hold::Foreign(record.rank), Some(record));
-        }
-        self.partition_changed(false);
     }
 }
 
