@@ -114,10 +114,13 @@ impl Accounting {
         sessions: &mut Sessions,
         takes_changes: bool,
     ) -> bool {
-        if env.now() < self.next || env.stage() != Stage::Active {
+        if env.now() < self.next {
             return false;
         }
         self.next = env.now() + INTERVAL;
+        if env.stage() != Stage::Active {
+            return false;
+        }
         if !takes_changes || self.unaccounted.is_empty() {
             return true;
         }
