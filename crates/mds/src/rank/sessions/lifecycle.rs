@@ -252,7 +252,7 @@ impl Sessions {
         if waited.as_secs() > 0 && waited.as_secs().is_multiple_of(REPORTS_EVERY_S) {
             let text =
                 format!("{client} does not give back {late}: others wait since {} s", waited.as_secs());
-            env.log(Level::Warn, "late_release_seen", text);
+            env.log(Level::Info, "late_release_seen", text);
         }
     }
 
