@@ -73,37 +73,37 @@ mutants! {
     store_accepts_torn_records in Objects within 400
         by "keeps_running" | "unexpected_event" | "replicas_identical" | "objects_linearizable";
     mon_reuses_global_ids in Any within 400 by "global_ids_unique";
-    mds_hands_over_what_is_not_stored in Ranks within 60 from 680000
+    mds_hands_over_what_is_not_stored in Ranks within 120 from 680000
         by "no_panic" | "metadata_consistent" | "namespace_linearizable" | "files_linearizable";
-    mds_hands_over_no_capabilities in Ranks within 20 from 680000
+    mds_hands_over_no_capabilities in Ranks within 120 from 680000
         by "unexpected_event" | "locks_exclude" | "answers_everything";
-    mds_hands_over_no_locks in Ranks within 20 from 680000 by "locks_exclude" | "unexpected_event";
-    mds_serves_what_it_hands_over in Ranks within 10 from 680000
+    mds_hands_over_no_locks in Ranks within 120 from 680000 by "locks_exclude" | "unexpected_event";
+    mds_serves_what_it_hands_over in Ranks within 120 from 680000
         by "ranks_stop" | "no_panic" | "namespace_linearizable";
-    mds_takes_no_directories_back in Ranks within 10 from 670070
+    mds_takes_no_directories_back in Ranks within 120 from 670070
         by "unexpected_event" | "namespace_linearizable";
-    mds_forgets_what_it_hands_over in Ranks within 20 from 680000 by "ranks_stop";
-    mds_takes_no_sessions in Ranks within 60 from 680000
+    mds_forgets_what_it_hands_over in Ranks within 120 from 680000 by "ranks_stop";
+    mds_takes_no_sessions in Ranks within 120 from 680000
         by "unexpected_event" | "locks_exclude" | "answers_everything";
-    mds_keeps_old_copies in Ranks within 20 from 680030
+    mds_keeps_old_copies in Ranks within 120 from 680030
         by "files_linearizable" | "namespace_linearizable";
-    mds_tells_no_client_of_imports in Ranks within 20 from 680000
+    mds_tells_no_client_of_imports in Ranks within 120 from 680000
         by "answers_everything" | "locks_exclude";
-    mds_keeps_what_went_ahead in Ranks within 40 from 680000
+    mds_keeps_what_went_ahead in Ranks within 120 from 680000
         by "no_panic" | "files_linearizable" | "namespace_linearizable" | "unexpected_event"
             | "statistics_exact";
-    mds_forgets_what_is_counted in Ranks within 20 from 680000 by "statistics_exact" | "metadata_consistent";
-    mds_announces_directories_only in Ranks within 20 from 680000
+    mds_forgets_what_is_counted in Ranks within 120 from 680000 by "statistics_exact" | "metadata_consistent";
+    mds_announces_directories_only in Ranks within 120 from 680000
         by "ranks_stop" | "answers_everything";
-    mds_works_without_what_is_below in Ranks within 20 from 680025
+    mds_works_without_what_is_below in Ranks within 120 from 680025
         by "files_linearizable" | "namespace_linearizable" | "snapshots_constant";
-    mds_stops_with_what_it_has in Ranks within 20 from 680000 by "ranks_stop";
-    mds_learns_of_no_snapshots in Ranks within 5 from 680002 by "ranks_stop" | "snapshots_constant";
-    mds_answers_from_copies in Ranks within 20 from 680000
+    mds_stops_with_what_it_has in Ranks within 120 from 680000 by "ranks_stop";
+    mds_learns_of_no_snapshots in Ranks within 120 from 680002 by "ranks_stop" | "snapshots_constant";
+    mds_answers_from_copies in Ranks within 120 from 680000
         by "no_panic" | "unexpected_event" | "locks_exclude" | "namespace_linearizable";
-    mds_serves_what_has_not_come in Ranks within 120 from 710000
+    mds_serves_what_has_not_come in Ranks within 500 from 710000
         by "no_panic" | "ranks_stop" | "unexpected_event" | "locks_exclude" | "namespace_linearizable";
-    mds_gives_numbers_of_others in Ranks within 20 from 680000
+    mds_gives_numbers_of_others in Ranks within 120 from 680000
         by "no_panic" | "metadata_consistent" | "namespace_linearizable" | "unexpected_event";
     // A truncation that was answered and lost: directories count what its client does not see any more.
     mds_answers_before_journal in Files within 200
