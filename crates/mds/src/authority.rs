@@ -10,7 +10,7 @@ use fsfmt::{Ino, SubtreeRecord, parse_subtree_key};
 use maps::MdsRank;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::{DecodeError, Reader};
+use wire::{Decode, DecodeError, Reader};
 
 /// The authority over a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +43,15 @@ pub type Records = BTreeMap<Ino, SubtreeRecord>;
 
 /// Records of the partition as they are stored.
 pub fn decode_records(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Records, DecodeError> {
-    let known = entries.iter().filter_map(|(key, value)| Some((parse_subtree_key(key)?, value)));
+    decode_by_root(entries, parse_subtree_key)
+}
+
+/// The values of the keys that `parse` knows, by the root of the subtree that they are about.
+pub fn decode_by_root<T: Decode>(
+    entries: &BTreeMap<Vec<u8>, Vec<u8>>,
+    parse: fn(&[u8]) -> Option<Ino>,
+) -> Result<BTreeMap<Ino, T>, DecodeError> {
+    let known = entries.iter().filter_map(|(key, value)| Some((parse(key)?, value)));
     known.map(|(root, value)| Ok((root, Reader::new(value).get()?))).collect()
 }
 

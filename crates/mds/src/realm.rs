@@ -22,15 +22,8 @@ impl Cache {
             // Without snapshots that realm is like the root's. The first one tells clients what is in it.
             return if self.snaps.last() == SnapId(0) { Ino::ROOT } else { inode.data.realm };
         }
-        let mut at = Some(inode);
-        while let Some(inode) = at {
-            if inode.data.own_realm.is_some() {
-                return inode.data.ino;
-            }
-            // Ancestors of cached inodes are cached.
-            at = inode.place.as_ref().and_then(|(dir, _)| Some(&**self.inodes.get(&dir.inode())?));
-        }
-        Ino::ROOT
+        let nearest = self.upwards(inode).find(|inode| inode.data.own_realm.is_some());
+        nearest.map_or(Ino::ROOT, |inode| inode.data.ino)
     }
 
     /// The realm around one that is not the root's.

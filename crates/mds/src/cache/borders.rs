@@ -5,11 +5,12 @@
 //! again, and counts what has changed since. When the subtree becomes part of the one around it, this is what
 //! its root has been counted with.
 
+use crate::authority::decode_by_root;
 use crate::dirty::DirtyIndex;
 use crate::types::{Lsn, Origin, Segment};
 use fsfmt::{Ino, NestStat, border_key, parse_border_key};
 use std::collections::BTreeMap;
-use wire::{DecodeError, Reader, Writer};
+use wire::{DecodeError, Writer};
 
 /// What is counted of a subtree.
 #[derive(Clone, PartialEq, Debug)]
@@ -95,6 +96,5 @@ impl Borders {
 
 /// What stored entries of the partition say.
 pub fn decode_borders(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<BTreeMap<Ino, NestStat>, DecodeError> {
-    let known = entries.iter().filter_map(|(key, value)| Some((parse_border_key(key)?, value)));
-    known.map(|(root, value)| Ok((root, Reader::new(value).get()?))).collect()
+    decode_by_root(entries, parse_border_key)
 }

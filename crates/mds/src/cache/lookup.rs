@@ -138,6 +138,14 @@ impl Cache {
         Ok(out)
     }
 
+    /// A cached inode and the directories above it. Ancestors of cached inodes are cached.
+    pub fn upwards<'a>(&'a self, inode: &'a Inode) -> impl Iterator<Item = &'a Inode> {
+        std::iter::successors(Some(inode), |inode| {
+            let (dir, _) = inode.place.as_ref()?;
+            Some(&**self.inodes.get(&dir.inode())?)
+        })
+    }
+
     /// The path of an inode from the root, without a leading slash; `None` where it lies in no visible
     /// directory.
     pub fn path_of(&self, ino: InodeKey) -> Result<Option<Vec<u8>>, Need> {

@@ -26,15 +26,10 @@ pub(super) fn is_name(name: &[u8]) -> bool {
 /// The answer that tells it waits until all that it follows from is durable: a client writes by it.
 pub(super) fn of_new_files(cx: &Cx<'_>, dir: InodeKey) -> Shared<FileLayout> {
     cx.see(cx.cache.layouts_changed);
-    let mut at = Some(dir).filter(|_| cx.cache.may_have_layouts);
-    while let Some(inode) = at.and_then(|key| cx.cache.inodes.get(&key)) {
-        if is_set(&inode.data.layout) {
-            return inode.data.layout.clone();
-        }
-        // Ancestors of cached inodes are cached.
-        at = inode.place.as_ref().map(|(dir, _)| dir.inode());
-    }
-    FileLayout::new(cx.cfg.data_pool).into()
+    let dir = cx.cache.inodes.get(&dir).filter(|_| cx.cache.may_have_layouts);
+    let layouts = dir.into_iter().flat_map(|dir| cx.cache.upwards(dir)).map(|inode| &inode.data.layout);
+    let nearest = layouts.into_iter().find(|layout| is_set(layout)).cloned();
+    nearest.unwrap_or_else(|| FileLayout::new(cx.cfg.data_pool).into())
 }
 
 fn is_set(layout: &FileLayout) -> bool {

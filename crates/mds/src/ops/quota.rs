@@ -57,15 +57,13 @@ pub(super) fn check_files(cx: &Cx<'_>, dir: InodeKey) -> Result<(), Stop> {
     if !cx.cache.may_have_quotas || cx.is_promised() {
         return Ok(());
     }
-    let mut at = Some(dir);
-    while let Some(inode) = at.and_then(|key| cx.cache.inodes.get(&key)) {
+    let dir = cx.cache.inodes.get(&dir);
+    for inode in dir.into_iter().flat_map(|dir| cx.cache.upwards(dir)) {
         let (most, stat) = (inode.data.quota.max_files, &inode.data.rstat);
         if most > 0 && stat.rfiles.saturating_add(stat.rsubdirs) >= most {
             cx.see(inode.change);
             return Err(Errno::EDQUOT.into());
         }
-        // Ancestors of cached inodes are cached.
-        at = inode.place.as_ref().map(|(dir, _)| dir.inode());
     }
     Ok(())
 }

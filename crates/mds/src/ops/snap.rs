@@ -160,14 +160,7 @@ pub(super) fn quiesce(cx: &Cx<'_>, top: InodeKey) -> Result<(), Stop> {
 
 /// True for an inode below a directory, and for a file with several names.
 fn is_covered(cx: &Cx<'_>, top: InodeKey, inode: &Inode) -> bool {
-    let mut at = Some(inode);
-    while let Some(inode) = at {
-        if inode.data.key() == top || inode.data.realm == Realm::GLOBAL {
-            return true;
-        }
-        at = inode.place.as_ref().and_then(|(dir, _)| Some(&**cx.cache.inodes.get(&dir.inode())?));
-    }
-    false
+    cx.cache.upwards(inode).any(|at| at.data.key() == top || at.data.realm == Realm::GLOBAL)
 }
 
 /// Requires that no client holds these bits on such inodes below a directory.

@@ -10,7 +10,7 @@ use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Inode};
 use crate::ops::{Draft, shift};
 use crate::types::{Need, Stop};
-use fsfmt::{Ino, InodeKey, NestStat, Update};
+use fsfmt::{Ino, InodeData, InodeKey, NestStat, Update};
 use maps::MdsRank;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,36 +27,20 @@ pub(super) struct Accounting {
     /// Those that somebody waits for.
     hurried: BTreeSet<InodeKey>,
     next: Instant,
-    /// Subtrees of this rank in directories of others, which do not count all of their statistics yet.
-    untold: BTreeSet<Ino>,
     /// What is counted of this rank's subtrees above them, as far as this rank was told.
     counted: BTreeMap<Ino, NestStat>,
 }
 
-/// The rank that counts the statistics of an inode.
-enum Counts {
-    /// This one, or none: they are counted.
-    Here,
-    /// The rank of the directory above.
-    Above,
-}
-
 impl Accounting {
     pub fn new(now: Instant) -> Self {
-        Self {
-            unaccounted: BTreeSet::new(),
-            hurried: BTreeSet::new(),
-            next: now,
-            untold: BTreeSet::new(),
-            counted: BTreeMap::new(),
-        }
+        Self { unaccounted: BTreeSet::new(), hurried: BTreeSet::new(), next: now, counted: BTreeMap::new() }
     }
 
     /// Notes that an inode was changed or loaded.
     pub fn note(&mut self, cache: &Cache, ino: InodeKey, inode: &Inode) {
         let data = &inode.data;
         let is_counted = match cache.subtrees.record(data.ino) {
-            Some(_) => self.counted.get(&data.ino) == Some(&data.rstat),
+            Some(_) => self.is_counted(data),
             None => data.rstat == data.accounted,
         };
         if !is_counted && ino != Ino::ROOT.head() && !data.ino.is_base() {
@@ -82,25 +66,27 @@ impl Accounting {
     }
 
     /// The rank of the directory above a subtree counts this of it.
-    pub fn counted(&mut self, cache: &Cache, root: Ino, rstat: NestStat) {
-        if cache.inodes.get(&root.head()).is_none_or(|inode| inode.data.rstat == rstat) {
-            self.untold.remove(&root);
-        }
+    pub fn counted(&mut self, root: Ino, rstat: NestStat) {
         self.counted.insert(root, rstat);
+    }
+
+    fn is_counted(&self, root: &InodeData) -> bool {
+        self.counted.get(&root.ino) == Some(&root.rstat)
     }
 
     /// The subtrees whose statistics other ranks have to be told, and those that are below a limited number
     /// of files: the answer tells how many there are.
-    pub fn untold(&mut self, cache: &Cache) -> BTreeMap<MdsRank, Vec<Ino>> {
-        let mut to: BTreeMap<MdsRank, Vec<Ino>> = BTreeMap::new();
-        self.untold.retain(|root| cache.subtrees.hold(*root) == Some(Hold::Own));
+    pub fn untold<'a>(&self, cache: &'a Cache) -> BTreeMap<MdsRank, Vec<&'a InodeData>> {
+        let mut to: BTreeMap<MdsRank, Vec<&InodeData>> = BTreeMap::new();
         for (root, hold, record) in cache.subtrees.iter() {
             let Some(record) = record.filter(|_| hold == Hold::Own) else { continue };
+            // Roots of this rank's subtrees are not evicted.
+            let Some(data) = cache.inodes.get(&root.head()).map(|inode| &inode.data) else { continue };
             let is_limited = || record.prefix.iter().any(|above| above.inode.quota.max_files > 0);
-            if (self.untold.contains(&root) || is_limited())
+            if (!self.is_counted(data) || is_limited())
                 && let Ok(Auth::Rank(rank)) = cache.authority(record.dir.ino)
             {
-                to.entry(rank).or_default().push(root);
+                to.entry(rank).or_default().push(data);
             }
         }
         to
@@ -131,11 +117,7 @@ impl Accounting {
         let mut borders = Vec::new();
         for ino in some {
             match account(&mut draft, cache, ino, &mut borders) {
-                Ok(Counts::Above) => {
-                    self.untold.insert(ino.ino);
-                    done.push(ino);
-                }
-                Ok(Counts::Here) | Err(Stop::Fail(_)) => done.push(ino),
+                Ok(()) | Err(Stop::Fail(_)) => done.push(ino),
                 Err(Stop::Need(needs)) if needs.iter().any(|n| matches!(n, Need::Inode(_))) => done.push(ino),
                 Err(Stop::Need(_)) => {}
             }
@@ -162,11 +144,11 @@ fn account(
     cache: &Cache,
     ino: InodeKey,
     borders: &mut Vec<(Ino, NestStat)>,
-) -> Result<Counts, Stop> {
+) -> Result<(), Stop> {
     let is_root = cache.subtrees.record(ino.ino).is_some();
     let place = cache.inodes.get(&ino).and_then(|i| i.place.clone());
     let Some((dir, _)) = place.filter(|(dir, _)| !dir.ino.is_base() || dir.ino == Ino::ROOT) else {
-        return Ok(Counts::Here);
+        return Ok(());
     };
     for here in [dir.ino, ino.ino] {
         match cache.authority(here)? {
@@ -175,9 +157,8 @@ fn account(
             // would change the root again.
             Auth::Frozen(root) if root == ino.ino && cache.subtrees.hold(root) == Some(Hold::Settling) => {}
             Auth::Frozen(root) => return Err(Need::Thaw(root).into()),
-            Auth::Rank(_) if is_root && here == dir.ino => return Ok(Counts::Above),
-            // What comes here is noted again.
-            Auth::Rank(_) => return Ok(Counts::Here),
+            // Of a subtree of this rank it is told. What comes here is noted again.
+            Auth::Rank(_) => return Ok(()),
         }
     }
     // A parent that is not cached counts it at its next use: its child is then examined again.
@@ -185,7 +166,7 @@ fn account(
     let old = cache.counted(cache.inode(ino)?).clone();
     let inode = draft.inode(ino)?;
     if inode.rstat == old {
-        return Ok(Counts::Here);
+        return Ok(());
     }
     let new = inode.rstat.clone();
     match is_root {
@@ -193,5 +174,5 @@ fn account(
         false => inode.accounted = new.clone(),
     }
     shift(&mut draft.inode(dir.inode())?.rstat, &old, &new);
-    Ok(Counts::Here)
+    Ok(())
 }

@@ -12,7 +12,7 @@ use crate::types::{Need, RankPeer, Stop};
 use fsfmt::{Ino, InodeData, InodeKey, NestStat, Update};
 use node::Level;
 use peer::{MdsCounted, MdsStats, SubtreeStat};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::{DecodeError, Reader, Writer};
 
 /// Subtrees in one message.
@@ -42,17 +42,10 @@ impl Told {
 impl Rank {
     /// Tells other ranks the statistics of this rank's subtrees in their directories.
     pub(in crate::rank) fn tell_stats(&mut self) {
-        let Self { env, cache, accounting, .. } = self;
-        for (rank, roots) in accounting.untold(cache) {
+        for (rank, roots) in self.accounting.untold(&self.cache) {
             for some in roots.chunks(MOST_TOLD) {
-                let mut m = MdsStats::default();
-                for root in some {
-                    match cache.inodes.get(&root.head()) {
-                        Some(inode) => m.stats.push(stat_of(&inode.data)),
-                        None => env.due(Due::Load(Need::Inode(root.head()), None)),
-                    }
-                }
-                env.effect(Effect::SendRank(rank, m.into()));
+                let m = MdsStats { stats: some.iter().map(|root| stat_of(root)).collect() };
+                self.env.effect(Effect::SendRank(rank, m.into()));
             }
         }
     }
@@ -64,6 +57,7 @@ impl Rank {
         let mut updates = Vec::new();
         let mut draft = Draft::new(&self.cache, self.env.stamp());
         let mut loads = Vec::new();
+        let mut dirs = BTreeSet::new();
         for stat in &m.stats {
             let told = match Told::decode(stat) {
                 Ok(told) => told,
@@ -86,7 +80,7 @@ impl Rank {
                     continue;
                 }
             }
-            answer.limited.extend(limited_above(&self.cache, dir));
+            dirs.insert(dir);
             let before = self.cache.borders.counted(told.root).unwrap_or(&told.accounted);
             if *before == told.rstat {
                 if self.cache.borders.event(told.root) <= self.env.journal().durable() {
@@ -103,6 +97,7 @@ impl Rank {
                 Err(Stop::Fail(_)) => {}
             }
         }
+        answer.limited = limited_above(&self.cache, &dirs);
         let loads = loads.into_iter().filter(|need| matches!(need, Need::Inode(_)));
         if self.write_back.takes_changes(&self.env) && !updates.is_empty() {
             updates.extend(draft.finish_quietly());
@@ -119,7 +114,7 @@ impl Rank {
     pub(super) fn stats_counted(&mut self, m: &MdsCounted) {
         for told in &m.stats {
             if let Ok(rstat) = Reader::new(&told.rstat).get() {
-                self.accounting.counted(&self.cache, Ino(told.root), rstat);
+                self.accounting.counted(Ino(told.root), rstat);
             }
         }
         for (dir, rstat) in &m.limited {
@@ -130,15 +125,15 @@ impl Rank {
     }
 }
 
-/// What directories above `dir`, itself included, amount to that limit their number of files.
-fn limited_above(cache: &Cache, dir: InodeKey) -> BTreeMap<u64, Vec<u8>> {
-    let mut limited = BTreeMap::new();
-    let mut at = Some(dir).filter(|_| cache.may_have_quotas);
-    while let Some(inode) = at.and_then(|key| cache.inodes.get(&key)) {
-        if inode.data.quota.max_files > 0 {
-            limited.insert(inode.data.ino.0, Writer::encode(&inode.data.rstat));
-        }
-        at = inode.place.as_ref().map(|(dir, _)| dir.inode());
+/// What directories amount to that are above these, or among them, and limit their number of files.
+fn limited_above(cache: &Cache, dirs: &BTreeSet<InodeKey>) -> BTreeMap<u64, Vec<u8>> {
+    if !cache.may_have_quotas {
+        return BTreeMap::new();
     }
-    limited
+    let above = dirs.iter().filter_map(|dir| cache.inodes.get(dir)).flat_map(|dir| cache.upwards(dir));
+    let limited: BTreeMap<u64, &NestStat> = above
+        .filter(|inode| inode.data.quota.max_files > 0)
+        .map(|inode| (inode.data.ino.0, &inode.data.rstat))
+        .collect();
+    limited.into_iter().map(|(ino, rstat)| (ino, Writer::encode(rstat))).collect()
 }

@@ -7,7 +7,6 @@ use crate::cache::Inode;
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
-use crate::rank::env::Due;
 use crate::rank::migration::{
     BUSY, Export, ExportStep as Step, Exported, FENCED, SentAhead, TRIMS, Waiting, Write, own,
 };
@@ -103,9 +102,6 @@ impl Rank {
             self.migration.exports.insert(root, export);
         }
         self.migration.look_at = now;
-        // Whether they are counted above is not known.
-        let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
-        own.for_each(|(root, ..)| self.env.due(Due::InodeLoaded(root.head())));
     }
 
     /// A client that claims something in another rank's subtree has not heard that it moved: the predecessor

@@ -341,19 +341,15 @@ impl Rank {
         self.write_records(root, record, Vec::new(), why);
     }
 
-    fn write_records(&mut self, root: Ino, record: Option<&SubtreeRecord>, gone: Vec<Ino>, why: Write) {
+    fn write_records(&mut self, root: Ino, record: Option<&SubtreeRecord>, mut joins: Vec<Ino>, why: Write) {
         let mut ops = vec![ObjOp::Create];
+        joins.extend(record.is_none().then_some(root));
         let mut gone: Vec<Vec<u8>> =
-            gone.into_iter().flat_map(|root| [subtree_key(root), border_key(root)]).collect();
-        match record {
-            Some(record) => {
-                // From a directory of this rank, which counts all of it as its inode says.
-                if why == Write::Leave && !record.was_alone {
-                    gone.push(border_key(root));
-                }
-                ops.push(ObjOp::OmapSet(BTreeMap::from([(subtree_key(root), Writer::encode(record))])));
-            }
-            None => gone.extend([subtree_key(root), border_key(root)]),
+            joins.into_iter().flat_map(|root| [subtree_key(root), border_key(root)]).collect();
+        if let Some(record) = record {
+            // From a directory of this rank, which counts all of it as its inode says.
+            gone.extend((why == Write::Leave && !record.was_alone).then(|| border_key(root)));
+            ops.push(ObjOp::OmapSet(BTreeMap::from([(subtree_key(root), Writer::encode(record))])));
         }
         if !gone.is_empty() {
             ops.push(ObjOp::OmapRemove(gone));
@@ -377,12 +373,10 @@ impl Rank {
             None => cache.subtrees.remove(root),
         }
         if import.is_merged && !root.is_base() {
-            cache.borders.remove(root);
             drop_base(env, cache, root);
         }
         for other in import.joins.iter().copied() {
             cache.subtrees.remove(other);
-            cache.borders.remove(other);
             drop_base(env, cache, other);
         }
         for (handed, taken) in import.caps.iter().filter(|_| !is_active("mds_tells_no_client_of_imports")) {
@@ -461,8 +455,10 @@ fn settled(record: SubtreeRecord) -> SubtreeRecord {
     SubtreeRecord { from: None, was_alone: true, ..record }
 }
 
-/// The root of a subtree is part of the one around it: its inode is not stored alone any more.
+/// The root of a subtree is part of the one around it: its inode is not stored alone any more, and tells
+/// itself what is counted of it.
 pub(super) fn drop_base(env: &mut Env, cache: &mut Cache, root: Ino) {
+    cache.borders.remove(root);
     cache.forget_base(root);
     env.start_metadata_io(names::base_object(root), vec![ObjOp::Delete], IoWhy::JournalTrim);
 }

@@ -128,7 +128,6 @@ impl Rank {
     pub(super) fn merged(&mut self, root: Ino) {
         self.migration.merges.remove(&root);
         self.cache.subtrees.remove(root);
-        self.cache.borders.remove(root);
         drop_base(&mut self.env, &mut self.cache, root);
         self.env.due(Due::InodeLoaded(root.head()));
         self.migration.stay.insert(root, self.env.now() + STAY);

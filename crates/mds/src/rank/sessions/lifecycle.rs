@@ -196,8 +196,8 @@ impl Sessions {
         self.map.get(&client).is_some_and(|s| s.state == SessionState::Evicting)
     }
 
-    /// Once a second, checks for clients that are silent or do not give up revoked bits. `late` returns the
-    /// time for which an operation has waited for a client's answer to a revocation.
+    /// Once a second, checks for clients that are silent or do not give up revoked bits. `late` returns
+    /// what others wait for longest that a client does not give back.
     pub fn check_silence(&mut self, env: &mut Env, cache: &Cache, late: impl Fn(ClientId) -> Option<Late>) {
         let now = env.now();
         if now.since(self.last_check) > OWN_PAUSE {
