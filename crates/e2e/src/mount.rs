@@ -93,7 +93,7 @@ impl Drop for Mount {
 
 fn serve(program: Program, cluster: &Cluster, root: &str, point: &Path) -> Child {
     if program == Program::CephFuse {
-        let mut command = Command::new("ceph-fuse");
+        let mut command = cluster.command("ceph-fuse");
         command.arg("-c").arg(cluster.conf()).args(["-r", root, "-f"]).arg(point).stderr(Stdio::null());
         let process = command.stdout(Stdio::null()).spawn().expect("starts");
         let began = Instant::now();
@@ -102,7 +102,7 @@ fn serve(program: Program, cluster: &Cluster, root: &str, point: &Path) -> Child
         }
         return process;
     }
-    let mut command = Command::new(nacre_bin());
+    let mut command = cluster.command(nacre_bin());
     command.arg("mount").arg("-c").arg(cluster.conf()).arg(format!(":{root}")).arg(point);
     command.arg("--log").arg(cluster.dir().join("log/mount.log"));
     let mut process = command.stdout(Stdio::piped()).spawn().expect("starts");

@@ -5,11 +5,13 @@
 use crate::cluster::{Cluster, Daemon, Options};
 use crate::mount::{Mount, Program};
 use crate::run::has;
+use crate::thrash::Hosts;
 use crate::workload::Workload;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{Duration, Instant};
 use stdx::Rng;
 
@@ -32,6 +34,10 @@ pub struct FilesPlan {
     pub ranks: u32,
     /// Time between two faults.
     pub pause: Duration,
+    /// A program that works on the same file system, as a guest with Linux's client would. It gets the
+    /// duration in seconds and the mount points as arguments, finds the cluster by `CEPH_CONF`, and the network
+    /// namespace in which it listens by `NACRE_NETNS`. It must end by itself with status 0.
+    pub beside: Option<PathBuf>,
     /// Prints each step on standard error.
     pub tells: bool,
 }
@@ -43,6 +49,7 @@ impl Default for FilesPlan {
             time: Duration::from_secs(300),
             ranks: 3,
             pause: Duration::from_secs(30),
+            beside: None,
             tells: true,
         }
     }
@@ -78,6 +85,8 @@ struct Thrasher {
     mounts: Vec<Mount>,
     daemons: BTreeMap<String, Daemon>,
     cluster: Cluster,
+    /// The network, if it is one of its own. It is there for as long as the cluster.
+    hosts: Option<Hosts>,
     /// Servers that were killed, with the times at which they start again.
     away: Vec<(Instant, String)>,
     done: FilesDone,
@@ -86,7 +95,9 @@ struct Thrasher {
 /// Thrashes a new cluster's file system. An error tells the failure and the state of the cluster at that
 /// time.
 pub fn thrash_files(plan: FilesPlan) -> Result<FilesDone, String> {
-    let cluster = Cluster::start(Options { separate: true, mds: plan.ranks + 1, ..Options::default() });
+    let hosts = plan.beside.as_ref().map(|_| Hosts::new(0)).transpose()?;
+    let net = hosts.as_ref().map(Hosts::net);
+    let cluster = Cluster::start(Options { separate: true, mds: plan.ranks + 1, net, ..Options::default() });
     let mut mounts = vec![Mount::new(&cluster, "nacre")];
     if has("ceph-fuse") {
         mounts.push(Mount::by(Program::CephFuse, &cluster, "ceph-fuse"));
@@ -98,6 +109,7 @@ pub fn thrash_files(plan: FilesPlan) -> Result<FilesDone, String> {
         mounts,
         daemons: BTreeMap::new(),
         cluster,
+        hosts: hosts,
         away: Vec::new(),
         done: FilesDone::default(),
     };
@@ -112,13 +124,10 @@ impl Thrasher {
         self.set_ranks(ranks);
         self.wait_until_active(ranks)?;
         let mut workers = self.start_workers();
+        let mut beside = self.start_beside();
         let mut next = Instant::now() + self.plan.pause;
         while self.began.elapsed() < self.plan.time {
-            self.start_again();
-            workers.go_on(Duration::from_millis(500))?;
-            if workers.waits_ms > LONGEST_WAIT_MS {
-                return Err(format!("an operation waits for {} ms", workers.waits_ms));
-            }
+            self.let_work(&mut workers)?;
             if Instant::now() >= next {
                 next = Instant::now() + self.plan.pause;
                 self.hurt(workers.operations);
@@ -126,9 +135,32 @@ impl Thrasher {
         }
         self.away.iter_mut().for_each(|(at, _)| *at = Instant::now());
         self.start_again();
+        if let Some(mut beside) = beside.take() {
+            while !has_ended(&mut beside)? {
+                if self.began.elapsed() > self.plan.time + PATIENCE {
+                    return Err("the program beside does not end".into());
+                }
+                self.let_work(&mut workers)?;
+            }
+        }
         self.done.workers = workers.finish(PATIENCE)?;
         self.cluster.wait_for("good health", |status| status["health"]["status"] == "HEALTH_OK");
         self.cluster.check_logs()
+    }
+
+    fn let_work(&mut self, workers: &mut Workload) -> Result<(), String> {
+        self.start_again();
+        workers.go_on(Duration::from_millis(500))?;
+        let waits = workers.waits_ms;
+        if waits > LONGEST_WAIT_MS { Err(format!("an operation waits for {waits} ms")) } else { Ok(()) }
+    }
+
+    fn start_beside(&self) -> Option<Child> {
+        let mut command = self.cluster.command(std::path::absolute(self.plan.beside.as_ref()?).ok()?);
+        command.arg(self.plan.time.as_secs().to_string()).args(self.mounts.iter().map(Mount::point));
+        let net = self.hosts.as_ref().map(Hosts::net)?;
+        command.env("NACRE_NETNS", net.name).env("CEPH_CONF", self.cluster.conf());
+        Some(command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}")))
     }
 
     fn start_workers(&self) -> Workload {
@@ -214,5 +246,14 @@ impl Thrasher {
             }
         }
         out + &self.cluster.check_logs().err().unwrap_or_default()
+    }
+}
+
+/// True if a program has ended well.
+fn has_ended(program: &mut Child) -> Result<bool, String> {
+    match program.try_wait().expect("it was started") {
+        None => Ok(false),
+        Some(status) if status.success() => Ok(true),
+        Some(status) => Err(format!("the program beside ended with {status}")),
     }
 }

@@ -65,6 +65,21 @@ fn only_who_works_asynchronously_may_create_and_unlink_in_a_directory_by_itself(
     assert_eq!(caps(&w, B, others) & ALONE, 0, "another works there too");
 }
 
+/// Linux chooses the number before it sends the request, which may be after its claims: it must not be refused
+/// what its caller takes for done.
+#[test]
+fn a_number_that_a_client_chose_before_a_restart_is_still_its_own() {
+    for crashes in 1..=3 {
+        let (mut w, _) = alone(1);
+        let (number, request) = w.clients.get_mut(&A).expect("a").create_async("d/late");
+        (0..crashes).for_each(|_| w.crash(&[A, B]));
+        let reply = w.call(A, request);
+        assert_eq!((result(&reply), ino(&reply)), (0, number), "after {crashes} crashes");
+        assert!(w.clients[&A].delegated.len() >= 250, "it gets others");
+        assert!(!w.clients[&A].delegated.contains(&number));
+    }
+}
+
 /// It promised its callers nothing that others have to wait for.
 #[test]
 fn a_directory_of_a_client_that_waits_for_answers_is_not_kept_for_it_over_a_crash() {

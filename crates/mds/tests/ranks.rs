@@ -3,11 +3,12 @@
 mod world;
 
 use maps::MdsRank;
-use mds::MdsOptions;
+use mds::{MdsOptions, Stage};
 use msgs::{ClientCaps, ClientRequest, MdsOp, cap, cap_op};
 use std::collections::{BTreeMap, BTreeSet};
 use world::World;
 use world::client::{asynchronous, create, getattr, lookup, mkdir, request};
+use world::fragments::flush;
 use world::pair::ino;
 use world::ranks::{A, Ranks};
 
@@ -265,6 +266,76 @@ fn what_is_told_late_of_a_subtree_is_not_believed() {
     r.settle();
     r.ok(0, create("d/later", READ_WRITE));
     assert_eq!(r.authorities("/d"), [0]);
+}
+
+/// A rank hands over a directory, and says who it thinks has what below. It may not have heard yet of what
+/// has moved further down, into a subtree of the rank that gets it: that one knows better.
+#[test]
+fn what_is_in_own_subtrees_is_not_learned_from_who_hands_over_what_is_around() {
+    let mut r = Ranks::of(35, 3);
+    for dir in ["d", "d/own", "d/own/x"] {
+        r.ok(0, mkdir(dir));
+    }
+    for (from, path, to) in [(0, "/d/own/x", 2), (0, "/d", 1), (1, "/d/own", 0)] {
+        r.export(from, path, to);
+        r.settle();
+    }
+    let found = ["/d", "/d/own", "/d/own/x"].map(|path| r.authorities(path));
+    assert_eq!(found, [[1], [0], [2]]);
+    // Rank 1 does not hear that this has become part of what rank 0 has.
+    r.export(2, "/d/own/x", 0);
+    let to_1 =
+        |(to, body): &(MdsRank, peer::Body)| *to == MdsRank(1) && matches!(body, peer::Body::MdsAuthority(_));
+    while r.authorities("/d/own/x") != [0] || r.worlds.iter().any(|w| !w.to_ranks.is_empty()) {
+        r.step();
+        r.worlds[0].to_ranks.retain(|message| !to_1(message));
+    }
+    r.ok(0, create("d/own/x/before", READ_WRITE));
+    r.export(1, "/d", 0);
+    r.settle();
+    let found = ["/d", "/d/own", "/d/own/x"].map(|path| r.authorities(path));
+    assert_eq!(found, [[0], [0], [0]]);
+    r.ok(0, create("d/own/x/after", READ_WRITE));
+}
+
+/// What a client created asynchronously, and asks for again after a restart, has a number that only this rank
+/// knows.
+#[test]
+fn a_directory_leaves_only_when_what_was_promised_in_it_is_carried_out() {
+    for seed in 0..200 {
+        let mut r = Ranks::new(5000 + seed);
+        let d = r.ok(0, mkdir("d")).trace.target.expect("it was made").ino;
+        let asked = r.with(0, |w| {
+            assert_eq!(w.call(A, create("d/first", READ_WRITE)).result, 0);
+            w.want_alone(A, d);
+            assert_eq!(w.call(A, create("d/second", READ_WRITE)).result, 0);
+            flush(w);
+            let start = |n| {
+                let (_, request) = w.clients.get_mut(&A).expect("a").create_async(&format!("d/{n}"));
+                w.start(A, request)
+            };
+            (0..5).map(start).collect::<Vec<u64>>()
+        });
+        r.with(0, |w| {
+            w.begin_replay();
+            w.quiet();
+            w.come_back(A);
+        });
+        r.tell_ranks();
+        while r.worlds[0].rank.stage() != Stage::Active {
+            r.step();
+        }
+        for _ in 0..100 {
+            if r.with(0, |w| w.rank.export_dir("/d", MdsRank(1)).is_ok()) {
+                break;
+            }
+            r.step();
+        }
+        r.settle();
+        for tid in asked {
+            assert_eq!(r.with(0, |w| w.reply(A, tid)).result, 0, "seed {seed}");
+        }
+    }
 }
 
 /// What comes into a subtree while that is about to leave goes with it.

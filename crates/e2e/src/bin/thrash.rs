@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "thrash [--minutes N] [--seed S] [--mons N] [--osds N] [--splits] [--flips]
-thrash --files [--minutes N] [--seed S] [--ranks N] [--pause SECONDS]
+thrash --files [--minutes N] [--seed S] [--ranks N] [--pause SECONDS] [--beside PROGRAM]
   NACRE_THRASH_KEEP=DIR keeps the cluster's directory where a run fails";
 
 fn main() -> ExitCode {
@@ -18,6 +18,10 @@ fn main() -> ExitCode {
     let (mut files, mut is_of_files) = (e2e::FilesPlan::default(), false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
+        if arg == "--beside" {
+            files.beside = args.next().map(Into::into);
+            continue;
+        }
         let mut number = || args.next().and_then(|n| n.parse::<u64>().ok());
         let taken = match arg.as_str() {
             "--minutes" => number().map(|n| {

@@ -15,7 +15,7 @@ mod state;
 pub use plan::{Done, Plan};
 
 use crate::cluster::{Cluster, Options};
-use hosts::Hosts;
+pub(crate) use hosts::Hosts;
 use hurt::Hurt;
 use load::{Bench, start_writers};
 use rustix::process::Signal;

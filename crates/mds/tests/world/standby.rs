@@ -28,6 +28,12 @@ impl Standby {
         standby
     }
 
+    /// It gets the rank.
+    pub fn take_over(&mut self, w: &mut World) {
+        self.rank.take_over(self.cfg.clone(), w.now);
+        self.effects(w);
+    }
+
     fn effects(&mut self, w: &mut World) {
         let mut out = Vec::new();
         self.rank.settle(&mut out);

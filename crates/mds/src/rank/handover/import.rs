@@ -166,7 +166,8 @@ impl Rank {
 
     /// Takes in which subtrees are below `root`, as the rank knows that hands it over: that rank has merged
     /// those that are missing, and those that this one has not heard of are not its own, or two ranks would
-    /// serve them.
+    /// serve them. This one knows better what is in its own subtrees: the other may not have heard yet of
+    /// what has become part of them.
     fn learn_subtrees(&mut self, root: Ino, known: &BTreeMap<Ino, SubtreeRecord>) {
         let subtrees = &mut self.cache.subtrees;
         let is_gone =
@@ -175,8 +176,11 @@ impl Rank {
         gone.into_iter().for_each(|other| subtrees.remove(other));
         let own = own(&self.env);
         for (other, record) in known {
+            let between = record.prefix.iter().rev().map(|entry| entry.inode.ino);
+            let nearest = between.take_while(|dir| *dir != root).find_map(|dir| subtrees.hold(dir));
+            let is_in_own = nearest.is_some_and(|hold| !matches!(hold, Hold::Foreign(_)));
             let is_new = subtrees.hold(*other).is_none() && record.rank != own && record.is_below(root);
-            if is_new && *other != root {
+            if is_new && !is_in_own && *other != root {
                 subtrees.set_with(*other, Hold::Foreign(record.rank), Some(record.clone()));
             }
         }

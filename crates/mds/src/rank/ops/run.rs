@@ -330,8 +330,15 @@ fn report_async_failure(
     request: &ClientRequest,
     errno: Errno,
 ) {
-    let (op, why) = (request.op, errno.name().unwrap_or("an error"));
+    let (op, ino, why) = (request.op, Ino(request.ino), errno.name().unwrap_or("an error"));
+    let (sent, forwarded) = (request.num_retry + 1, request.num_fwd);
+    let is_reserved = sessions.get(client).is_some_and(|s| s.has_reserved(ino));
     sessions.report_once(env, client, Level::Warn, "async_request_failed", |who| {
-        format!("{op} by {who} fails with {why}, but its caller was told that it succeeded")
+        let is_its = if is_reserved { "reserved for it" } else { "not reserved for it" };
+        format!(
+            "{op} by {who} below inode {} fails with {why}, but its caller was told that it succeeded \
+             (inode {ino}, {is_its}; sent {sent} times, forwarded {forwarded} times)",
+            ops::base(&request.path).ino
+        )
     });
 }

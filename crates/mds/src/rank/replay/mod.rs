@@ -57,8 +57,8 @@ enum Read {
     /// The table of snapshots, once more, with what was read so far.
     SnapsAgain(BTreeMap<Vec<u8>, Vec<u8>>),
     Partition,
-    /// The partition, once more.
-    PartitionAgain,
+    /// The partition, once more, after so many records that are as they were.
+    PartitionAgain(usize),
     InoTable,
     Base,
     /// The root of a subtree.
@@ -314,11 +314,14 @@ impl Replay {
                 cache.put_prefix(record);
                 cache.put_root(Reader::new(bytes).get()?, record);
             }
-            Read::PartitionAgain => {
+            Read::PartitionAgain(before) => {
                 let (found, next) = records(&reply)?;
                 let is_same = found.iter().all(|(root, record)| self.partition.get(root) == Some(record));
-                if !is_same || next.is_none() && found.len() != self.partition.len() {
-                    self.steps.push_back(Step::Behind);
+                let count = before + found.len();
+                match next.filter(|_| is_same) {
+                    Some(last) => self.read_partition(env, last, Read::PartitionAgain(count)),
+                    None if !is_same || count != self.partition.len() => self.steps.push_back(Step::Behind),
+                    None => {}
                 }
             }
             Read::Journal | Read::Beyond(_) | Read::Look => unreachable!("no table"),
@@ -390,7 +393,7 @@ impl Replay {
             if self.mode == Mode::LookDue {
                 self.mode = Mode::LastLook;
                 // They were read when this began to follow.
-                self.read_partition(env, Vec::new(), Read::PartitionAgain);
+                self.read_partition(env, Vec::new(), Read::PartitionAgain(0));
                 self.read_snaps(env, Vec::new(), Read::SnapsAgain(BTreeMap::new()));
             }
             // Until the header is here, nothing else is read.

@@ -5,8 +5,10 @@
 //! a lost create may have used is not used again, for objects with it may exist.
 //!
 //! Some of its numbers are *delegated* to a client that creates asynchronously: it chooses one itself and
-//! uses it before the create has arrived here.
+//! uses it before the create has arrived here. After a restart of the rank the client forgets them. But it may
+//! have chosen one before that, for a request that it sends after its claims, so it may still use them.
 
+use super::session::end_of;
 use super::{Session, Sessions};
 use crate::cache::Cache;
 use crate::rank::commit::commit;
@@ -24,6 +26,8 @@ const LOW: u64 = RESERVED_AT_ONCE / 2;
 const DELEGATED: u64 = RESERVED_AT_ONCE / 2;
 /// Further ones are delegated when fewer are left.
 const DELEGATED_LOW: u64 = DELEGATED / 2;
+/// Numbers from before restarts that a client may still use.
+const FORMER: u64 = 2 * RESERVED_AT_ONCE;
 
 /// The change of a session's numbers that goes with a create.
 #[derive(Default)]
@@ -65,7 +69,8 @@ impl Sessions {
         let (mut preallocated, mut delegated) = (preallocated.clone(), delegated.clone());
         remove(&mut preallocated, ino);
         remove(&mut delegated, ino);
-        let missing = DELEGATED - count(&delegated).min(DELEGATED);
+        let known: u64 = delegated.iter().filter(|r| r.first >= session.known_from).map(|r| r.count).sum();
+        let missing = DELEGATED - known.min(DELEGATED);
         let may_use_more = session.creates_async && !session.is_repeating;
         let delegates = tells && may_use_more && missing > DELEGATED - DELEGATED_LOW;
         let mut next = ino_next.max(ino.0 + 1);
@@ -95,15 +100,17 @@ impl Sessions {
         }
     }
 
-    /// Gives up the numbers that a client has reserved.
+    /// Gives nothing else the numbers that a client has reserved. Some of them it may have chosen already.
     pub fn drop_numbers(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId) {
-        if let Some(s) = self.map.get_mut(&client) {
-            s.is_repeating = false;
-        }
-        let has_some = |s: &Session| !s.record.preallocated.is_empty() || !s.record.delegated.is_empty();
-        if self.map.get(&client).is_some_and(has_some) {
-            let (preallocated, delegated) = (Vec::new(), Vec::new());
-            let update = Update::InoRanges { client: client.0, preallocated, delegated };
+        let Some(s) = self.map.get_mut(&client) else { return };
+        s.is_repeating = false;
+        let mut all = [&s.record.preallocated[..], &s.record.delegated].concat();
+        all.sort_by_key(|range| range.first);
+        s.known_from = Ino(end_of(&all));
+        let surplus = count(&all).saturating_sub(FORMER);
+        take(&mut all, surplus);
+        if !s.record.preallocated.is_empty() || all != s.record.delegated {
+            let update = Update::InoRanges { client: client.0, preallocated: Vec::new(), delegated: all };
             commit(env, cache, self, "inode numbers given up", vec![update]);
         }
     }

@@ -62,6 +62,9 @@ pub struct Session {
     pub(super) reserved_by: Lsn,
     /// The end of all inode numbers that it has ever reserved.
     pub(super) reserved_end: u64,
+    /// Of the numbers that are delegated to it, its client knows those from here on. Others are from before a
+    /// restart.
+    pub(super) known_from: Ino,
     /// True if it creates files asynchronously, as far as is known: it is given numbers for that.
     pub(super) creates_async: bool,
     /// The OSD map that it was told to have before it accesses data.
@@ -90,6 +93,7 @@ impl Session {
             reserved_from: Ino(0),
             reserved_by: 0,
             reserved_end,
+            known_from: Ino(0),
             creates_async,
             barrier: Epoch(0),
             is_unasked: false,
