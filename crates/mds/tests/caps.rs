@@ -33,6 +33,27 @@ fn a_stat_sees_the_size_that_another_client_has_not_flushed() {
     assert_ne!(again & cap::FILE_WR, 0, "the writer gets its caps back: {}", msgs::Caps(again));
 }
 
+/// Linux and ceph-fuse since 17 do not ask for a longer file if they have it alone.
+#[test]
+fn who_has_a_file_alone_lets_it_grow_beyond_what_it_may_write() {
+    let mut w = two_clients(2);
+    let f = ino(&w.call(A, create("f", 2)));
+    for (size, seen) in [(1 << 30, 1 << 30), (u64::MAX, w.cfg.max_file_size)] {
+        let held = w.clients.get_mut(&A).expect("a").held.get_mut(&f).expect("held");
+        assert!(held.caps & cap::FILE_EXCL != 0 && held.max_size < 1 << 30);
+        (held.size, held.dirty) = (size, held.dirty | cap::FILE_EXCL);
+        let (tid, flush) = w.clients.get_mut(&A).expect("a").update(f);
+        w.send(A, tid, flush);
+        w.quiet();
+        let stat = w.call(A, getattr("f", 0)).trace.target.expect("a target");
+        assert_eq!(stat.size, seen);
+    }
+    assert_eq!(
+        w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("a target").size,
+        w.cfg.max_file_size
+    );
+}
+
 #[test]
 fn a_second_opener_ends_caching_and_both_may_write() {
     let mut w = two_clients(3);

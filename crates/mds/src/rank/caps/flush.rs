@@ -59,7 +59,7 @@ impl Caps {
             let mut data = inode.data.clone();
             // Linux writes at a coarse time: others may have seen it between two of its writes.
             let is_alone = inode.caps.clients().all(|holder| holder == client);
-            merge(&mut data, m, is_alone && inode.change.is_by(client));
+            merge(&mut data, m, is_alone && inode.change.is_by(client), env.cfg().max_file_size);
             takes_data = small_files::take(env, cache, inode, client, &mut data, m);
             self.small_files += u64::from(takes_data);
             env.due(Due::Used(ino.ino, popularity::CHANGE));
@@ -128,8 +128,8 @@ fn was_cut_since(data: &InodeData, m: &ClientCaps) -> bool {
 }
 
 /// Merges what a client changed under exclusive or write caps; `is_its_own` if nobody else has seen or
-/// changed the inode since it did.
-fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool) {
+/// changed the inode since it did. No file becomes larger than `largest`.
+fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool, largest: u64) {
     let (file, dirty) = (m.file(), m.dirty.0);
     if dirty & cap::AUTH_EXCL != 0 {
         data.uid = m.uid;
@@ -163,10 +163,11 @@ fn merge(data: &mut InodeData, m: &ClientCaps, is_its_own: bool) {
                 data.dirstat.edit(|stat| stat.mtime = mtime);
             }
         }
-        // Nobody was let write further than this.
-        let size = file.size.min(data.max_size_ever);
+        // Nobody was let write further than this. Who has it alone also lets it grow (`ftruncate`) by itself.
+        let size = file.size.min(if exact { largest } else { data.max_size_ever });
         if data.is_file() && size > data.size && !was_cut_since(data, m) {
             data.size = size;
+            data.max_size_ever = data.max_size_ever.max(size);
             data.rstat.rbytes = size;
         }
     }
