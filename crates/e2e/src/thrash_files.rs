@@ -34,9 +34,9 @@ pub struct FilesPlan {
     pub ranks: u32,
     /// Time between two faults.
     pub pause: Duration,
-    /// A program that works on the same file system, as a guest with Linux's client would. It gets the
-    /// duration in seconds and the mount points as arguments, finds the cluster by `CEPH_CONF`, and the network
-    /// namespace in which it listens by `NACRE_NETNS`. It must end by itself with status 0.
+    /// A program that works on the same file system, as a guest with Linux's client would. Its arguments are
+    /// the duration in seconds and the mount points; it finds the cluster by `CEPH_CONF`, and the network
+    /// namespace that this listens in by `NACRE_NETNS`. It must end by itself with status 0.
     pub beside: Option<PathBuf>,
     /// Prints each step on standard error.
     pub tells: bool,
@@ -109,7 +109,7 @@ pub fn thrash_files(plan: FilesPlan) -> Result<FilesDone, String> {
         mounts,
         daemons: BTreeMap::new(),
         cluster,
-        hosts: hosts,
+        hosts,
         away: Vec::new(),
         done: FilesDone::default(),
     };

@@ -65,8 +65,8 @@ fn only_who_works_asynchronously_may_create_and_unlink_in_a_directory_by_itself(
     assert_eq!(caps(&w, B, others) & ALONE, 0, "another works there too");
 }
 
-/// Linux chooses the number before it sends the request, which may be after its claims: it must not be refused
-/// what its caller takes for done.
+/// Linux chooses the number before it sends the request, which may be after its claims: it must not be
+/// refused what its caller takes for done.
 #[test]
 fn a_number_that_a_client_chose_before_a_restart_is_still_its_own() {
     for crashes in 1..=3 {

@@ -314,17 +314,26 @@ impl Replay {
                 cache.put_prefix(record);
                 cache.put_root(Reader::new(bytes).get()?, record);
             }
-            Read::PartitionAgain(before) => {
-                let (found, next) = records(&reply)?;
-                let is_same = found.iter().all(|(root, record)| self.partition.get(root) == Some(record));
-                let count = before + found.len();
-                match next.filter(|_| is_same) {
-                    Some(last) => self.read_partition(env, last, Read::PartitionAgain(count)),
-                    None if !is_same || count != self.partition.len() => self.steps.push_back(Step::Behind),
-                    None => {}
-                }
-            }
+            Read::PartitionAgain(before) => self.compare_partition(env, *before, &reply)?,
             Read::Journal | Read::Beyond(_) | Read::Look => unreachable!("no table"),
+        }
+        Ok(())
+    }
+
+    /// Compares a part of the partition, after `before` records, with what was read before.
+    fn compare_partition(
+        &mut self,
+        env: &mut Env,
+        before: usize,
+        reply: &Option<ObjReply>,
+    ) -> Result<(), DecodeError> {
+        let (found, next) = records(reply)?;
+        let is_same = found.iter().all(|(root, record)| self.partition.get(root) == Some(record));
+        let count = before + found.len();
+        match next.filter(|_| is_same) {
+            Some(last) => self.read_partition(env, last, Read::PartitionAgain(count)),
+            None if !is_same || count != self.partition.len() => self.steps.push_back(Step::Behind),
+            None => {}
         }
         Ok(())
     }

@@ -5,8 +5,8 @@
 //! a lost create may have used is not used again, for objects with it may exist.
 //!
 //! Some of its numbers are *delegated* to a client that creates asynchronously: it chooses one itself and
-//! uses it before the create has arrived here. After a restart of the rank the client forgets them. But it may
-//! have chosen one before that, for a request that it sends after its claims, so it may still use them.
+//! uses it before the create has arrived here. After a restart of the rank the client forgets them. But it
+//! may have chosen one before that, for a request that it sends after its claims, so it may still use them.
 
 use super::session::end_of;
 use super::{Session, Sessions};
