@@ -117,7 +117,7 @@ mutants! {
     client_forgets_what_it_told in Files within 200 by "namespace_linearizable" | "files_linearizable";
     client_works_without_right in Files within 400 from 208
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event" | "quotas_hold";
-    client_forgets_promises in Files within 400
+    client_forgets_promises in Files within 400 from 400
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
     mds_makes_snapshots_at_once in Files within 60
         by "snapshots_constant" | "files_linearizable" | "namespace_linearizable" | "scrub_finds_nothing";
