@@ -124,7 +124,7 @@ impl Thrasher {
         self.set_ranks(ranks);
         self.wait_until_active(ranks)?;
         let mut workers = self.start_workers();
-        let mut beside = self.start_beside();
+        let beside = self.start_beside();
         let mut next = Instant::now() + self.plan.pause;
         while self.began.elapsed() < self.plan.time {
             self.let_work(&mut workers)?;
@@ -135,7 +135,7 @@ impl Thrasher {
         }
         self.away.iter_mut().for_each(|(at, _)| *at = Instant::now());
         self.start_again();
-        if let Some(mut beside) = beside.take() {
+        if let Some(mut beside) = beside {
             while !has_ended(&mut beside)? {
                 if self.began.elapsed() > self.plan.time + PATIENCE {
                     return Err("the program beside does not end".into());

@@ -18,8 +18,10 @@ fn main() -> ExitCode {
     let (mut files, mut is_of_files) = (e2e::FilesPlan::default(), false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
-        if arg == "--beside" {
-            files.beside = args.next().map(Into::into);
+        if arg == "--beside"
+            && let Some(program) = args.next()
+        {
+            files.beside = Some(program.into());
             continue;
         }
         let mut number = || args.next().and_then(|n| n.parse::<u64>().ok());
