@@ -30,8 +30,7 @@ impl Cache {
 
     /// True if names in a subtree have changed that are not stored.
     pub fn has_unstored_names(&self, root: Ino) -> bool {
-        let frags = |dir: InodeKey| self.dirs.range(DirFrag::all_of(dir.ino));
-        self.subtree(root).into_iter().flat_map(frags).any(|(_, frag)| frag.since().is_some())
+        self.dirty_dirs.keys().any(|dir| self.root_of(dir.ino).is_ok_and(|around| around == root))
     }
 
     /// The record of a subtree that this rank is about to hand over to another; `None` if its directories up
@@ -112,19 +111,17 @@ impl Cache {
         let Some(d) = self.dirs.get_mut(&dir) else { return };
         assert!(d.dirty.is_empty() && d.commit.is_none(), "changes of {dir} are forgotten");
         (d.complete, d.known_to) = (false, None);
-        let is_kept = |link: SlotLink| matches!(link, SlotLink::Primary(ino) if kept.contains(&ino.ino));
-        let gone = d.slots.iter().map(|(key, slot)| (key.clone(), slot.link(key)));
-        let gone: Vec<(DentryKey, SlotLink)> = gone.filter(|(_, link)| !is_kept(*link)).collect();
-        for (key, _) in &gone {
-            d.slots.remove(key);
-        }
+        let is_kept = |key: &DentryKey, slot: &Slot| matches!(slot.link(key), SlotLink::Primary(ino) if kept.contains(&ino.ino));
+        let all = std::mem::take(&mut d.slots).into_iter();
+        let (stays, gone): (Vec<_>, Vec<_>) = all.partition(|(key, slot)| is_kept(key, slot));
+        d.slots = stays.into_iter().collect();
         if d.slots.is_empty() {
             self.dirs.remove(&dir);
         }
         self.entries -= gone.len();
-        for (key, link) in gone {
+        for (key, slot) in gone {
             self.size.remove(extra_of_name(&key));
-            if let SlotLink::Primary(ino) = link {
+            if let SlotLink::Primary(ino) = slot.link(&key) {
                 assert!(self.inodes.get(&ino).is_none_or(|i| i.caps.is_empty()), "{ino} is held");
                 self.remove_inode(ino);
             }

@@ -186,11 +186,21 @@ impl Ranks {
         }
     }
 
+    /// True if nothing is on its way.
+    pub fn is_quiet(&self) -> bool {
+        let is_quiet = |w: &World| w.rank.is_quiet() && w.to_ranks.is_empty() && w.in_flight.is_empty();
+        self.worlds.iter().all(is_quiet)
+    }
+
+    /// The last thing that has happened between ranks.
+    pub fn last_of_trace(&self) -> String {
+        self.trace.last().cloned().unwrap_or_default()
+    }
+
     /// Runs until nothing is on its way.
     pub fn settle(&mut self) {
         for _ in 0..100_000 {
-            let is_quiet = |w: &World| w.rank.is_quiet() && w.to_ranks.is_empty() && w.in_flight.is_empty();
-            if self.worlds.iter().all(is_quiet) {
+            if self.is_quiet() {
                 return;
             }
             self.step();

@@ -5,7 +5,7 @@
 //! ahead.
 
 use super::Rank;
-use super::content::{entry_of, state_of};
+use super::content::{Sent, entry_of};
 use crate::rank::effect::Effect;
 use crate::rank::migration::SentAhead;
 use fsfmt::{Ino, InodeKey};
@@ -42,7 +42,7 @@ impl Rank {
         let count = ahead.left.len().min(most);
         for ino in ahead.left.drain(..count) {
             let Some(inode) = self.cache.inodes.get(&ino) else { continue };
-            let state = state_of(&self.cache, inode);
+            let state = Sent::new(inode);
             m.entries.extend(entry_of(&self.cache, inode));
             m.caps.extend_from_slice(&state.caps);
             ahead.sent.insert(ino, state);

@@ -4,7 +4,6 @@ use crate::cache::{Cache, Inode};
 use crate::types::{ClientId, Lsn, Place, RankPeer};
 use fsfmt::tables::SessionRecord;
 use fsfmt::{Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, InodeKey, Link, SubtreeRecord};
-use maps::SnapId;
 use msgs::FileLock;
 use peer::{FragId, HandedCap, HandedEntry, MdsHandAhead, MdsHandOver};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,12 +69,11 @@ fn placed(entry: &HandedEntry) -> Result<Placed, DecodeError> {
     Ok((dir, DentryKey::new(&entry.name), Reader::new(&entry.entry).get()?))
 }
 
-/// The state of a file as it was sent ahead.
-#[derive(Clone, PartialEq, Debug)]
+/// The state of a file as it was sent ahead. Whatever changes its entry changes it.
+#[derive(Debug)]
 pub(in crate::rank) struct Sent {
-    pub change: Lsn,
-    pub place: Option<Place>,
-    pub first: SnapId,
+    change: Lsn,
+    place: Option<Place>,
     pub caps: Vec<HandedCap>,
 }
 
@@ -119,8 +117,8 @@ impl Ahead {
 }
 
 /// What clients hold of an inode.
-pub(super) fn caps_of(inode: &Inode) -> Vec<HandedCap> {
-    let handed = |client: ClientId| {
+pub(super) fn caps_of(inode: &Inode) -> impl Iterator<Item = HandedCap> {
+    inode.caps.clients().map(|client| {
         let cap = inode.caps.get(client).expect("one of its capabilities");
         HandedCap {
             ino: inode.data.ino.0,
@@ -132,8 +130,7 @@ pub(super) fn caps_of(inode: &Inode) -> Vec<HandedCap> {
             migrate_seq: cap.migrate_seq,
             is_untold: inode.under_way.untold.contains(&client.into()),
         }
-    };
-    inode.caps.clients().map(handed).collect()
+    })
 }
 
 /// The entry that an inode is in.
@@ -144,12 +141,16 @@ pub(super) fn entry_of(cache: &Cache, inode: &Inode) -> Option<HandedEntry> {
     Some(HandedEntry { dir: FragId { ino: dir.ino.0, frag: dir.frag.raw() }, name: key.name.to_vec(), entry })
 }
 
-/// What the receiver has to know of a file.
-pub(super) fn state_of(cache: &Cache, inode: &Inode) -> Sent {
-    Sent {
-        change: inode.change.lsn(),
-        first: inode.place.as_ref().map_or(SnapId(0), |place| cache.first_of(place)),
-        place: inode.place.clone(),
-        caps: caps_of(inode),
+impl Sent {
+    /// A file that is about to be sent.
+    pub(super) fn new(inode: &Inode) -> Self {
+        let caps = caps_of(inode).collect();
+        Self { change: inode.change.lsn(), place: inode.place.clone(), caps }
+    }
+
+    /// True if the receiver knows the file as it is now.
+    pub(super) fn is(&self, inode: &Inode) -> bool {
+        let is_same = self.change == inode.change.lsn() && self.place == inode.place;
+        is_same && caps_of(inode).eq(self.caps.iter().copied())
     }
 }

@@ -1,7 +1,7 @@
 //! A subtree leaves this rank.
 
 use super::Rank;
-use super::content::{caps_of, entry_of, state_of};
+use super::content::{caps_of, entry_of};
 use crate::authority::{Auth, Hold};
 use crate::cache::Inode;
 use crate::rank::caps::Caps;
@@ -16,7 +16,7 @@ use maps::MdsRank;
 use msgs::cap;
 use node::Level;
 use peer::{HandedLocks, MdsHandOver, MdsTaken, TakenCap};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use stdx::FastMap;
 use stdx::mutants::is_active;
@@ -413,7 +413,7 @@ impl Rank {
             let Some(inode) = cache.inodes.get(&ino) else { continue };
             let is_used = !inode.caps.is_empty() || cache.locks.is_locked(ino);
             let went_ahead = sent.remove(&ino);
-            let is_as_sent = went_ahead.as_ref().is_some_and(|sent| *sent == state_of(cache, inode));
+            let is_as_sent = went_ahead.as_ref().is_some_and(|sent| sent.is(inode));
             if went_ahead.is_some() && !is_as_sent {
                 m.changed.push(ino.ino.0);
             }
@@ -496,7 +496,7 @@ impl Rank {
         self.migration.held.remove(&root);
         let was_passed_on = self.cache.subtrees.hold(root) != Some(Hold::Leaving);
         let Self { env, cache, sessions, migration, .. } = self;
-        let taken: BTreeMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();
+        let taken: FastMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();
         let inside = cache.subtree(root);
         for ino in inside.iter().copied() {
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };

@@ -251,11 +251,12 @@ impl Rank {
         cache.subtrees.set_with(root, Hold::Arriving, Some(record.clone()));
         cache.put_prefix(&record);
         cache.put_root(inode, &record);
+        cache.inodes.reserve(entries.len());
         entries.into_iter().for_each(|(dir, key, dentry)| cache.put_entry((dir, key), dentry));
         if !is_active("mds_takes_no_sessions") {
             sessions.adopt(env, cache, records, ino_next);
         }
-        let mut taken = Vec::new();
+        let mut taken = Vec::with_capacity(handed_caps.len());
         for handed in handed_caps {
             let (ino, client) = (Ino(handed.ino).head(), ClientId(handed.client));
             let has_session = sessions.get(client).is_some();
