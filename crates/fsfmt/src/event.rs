@@ -3,7 +3,7 @@
 
 use crate::tables::{LockRecord, SessionRecord};
 use crate::{
-    Dentry, DentryKey, DirFrag, Fnode, Ino, InoRange, InodeData, InodeKey, NestStat, PackRecord, SnapRecord,
+    Counted, Dentry, DentryKey, DirFrag, Fnode, Ino, InoRange, InodeData, InodeKey, PackRecord, SnapRecord,
     SnapTable, TxnId,
 };
 use maps::{MdsRank, SnapId};
@@ -221,8 +221,8 @@ updates! {
     22 = Border {
         /// The root of the subtree.
         root: Ino,
-        /// Its recursive statistics.
-        counted: NestStat,
+        /// Its statistics.
+        counted: Counted,
     }
 }
 

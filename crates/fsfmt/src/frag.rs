@@ -18,7 +18,7 @@ impl Frag {
     /// The greatest number that a fragment has.
     pub const MAX: Self = Self(0x18ff_ffff);
     /// Bits of a hash that choose the fragment.
-    const HASH_BITS: u32 = 24;
+    pub(crate) const HASH_BITS: u32 = 24;
 
     /// The fragment of an encoding; `None` if the prefix is too long, or has bits behind its length.
     pub fn from_raw(raw: u32) -> Option<Self> {

@@ -2,8 +2,8 @@
 
 use crate::sparse::sparse_structs;
 use crate::{
-    BackPointer, ClientRange, DirFrag, DirStat, FragTree, Ino, InodeKey, NestStat, OldInode, PackedData, Pin,
-    Quota, Realm, mode,
+    BackPointer, ClientRange, Counted, DirFrag, DirStat, FragTree, Ino, InodeKey, NestStat, OldInode,
+    PackedData, Pin, Quota, Realm, mode,
 };
 use maps::{FileLayout, MdsRank, SnapId};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use wire::Utime;
 sparse_structs! {
     /// An inode. Caches hold a million of them: what few inodes have is behind a pointer, and the layout
     /// that nearly all have in common is shared.
-    pub struct InodeData[v 1/1, u64] {
+    pub struct InodeData[v 2/1, u64] {
         /// Number.
         pub ino: Ino,
         /// Increases with each change.
@@ -95,10 +95,29 @@ sparse_structs! {
         pub links: Rare<Vec<BackPointer>>,
         /// A small file's data outside its data objects. Only in the journal: no stored entry has any.
         pub packed: Option<Box<PackedData>>,
+        /// Fragments of a directory are, or are about to be, shards: names come and go in other ranks, so
+        /// that clients may rely on no listing of it.
+        pub is_sharded: bool,
     }
 }
 
 impl InodeData {
+    /// The root of a shard that has just become one.
+    pub fn new_shard(root: Ino) -> Self {
+        Self { ino: root, version: 1, mode: mode::DIR, nlink: 1, ..Self::default() }
+    }
+
+    /// What the directory above counts of this root of a subtree, once it counts all.
+    pub fn to_count(&self) -> Counted {
+        let dirstat = if self.ino.is_shard() { self.dirstat.clone() } else { Rare::default() };
+        Counted { dirstat, ..Counted::from(&self.rstat) }
+    }
+
+    /// What it counts of this root if that is noted nowhere else.
+    pub fn counted_so_far(&self) -> Counted {
+        Counted::from(&self.accounted)
+    }
+
     /// The key of this state as the one up to and including `snap`, the snapshot of its primary entry.
     pub fn key_at(&self, snap: SnapId) -> InodeKey {
         InodeKey { ino: self.ino, snap }

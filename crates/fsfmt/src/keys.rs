@@ -38,6 +38,16 @@ impl DirFrag {
         self.frag.contains(key.hash)
     }
 
+    /// True if a name of a directory is in it.
+    pub fn has_name(self, dir: Ino, name: &[u8]) -> bool {
+        self.ino == dir && self.frag.contains(ceph_str_hash_rjenkins(name))
+    }
+
+    /// True if a fragment is a part of this one, or the same.
+    pub fn contains_frag(self, part: Self) -> bool {
+        self.ino == part.ino && self.frag.bits() <= part.frag.bits() && self.frag.contains(part.frag.value())
+    }
+
     /// Its 2^`bits` parts, in the order of hashes.
     pub fn parts(self, bits: u32) -> impl Iterator<Item = Self> {
         self.frag.parts(bits).map(move |frag| Self { frag, ..self })

@@ -19,6 +19,7 @@ mod pending;
 mod pending_tables;
 pub mod ranges;
 mod refragment;
+mod shard;
 mod snapshot;
 mod sparse;
 mod subject;
@@ -33,7 +34,9 @@ pub use ino::{Ino, InoRange, InodeKey, mode};
 pub use inode::InodeData;
 pub use journal_scan::{JournalScan, Scanned, ScannedEvent};
 pub use keys::{DentryKey, DirFrag};
-pub use parts::{Ancestor, BackPointer, ClientRange, DirStat, NestStat, PackRecord, PackedData, Pin, Quota};
+pub use parts::{
+    Ancestor, BackPointer, ClientRange, Counted, DirStat, NestStat, PackRecord, PackedData, Pin, Quota,
+};
 pub use pending::Pending;
 pub use pending_tables::PendingTables;
 pub use refragment::Refragment;

@@ -3,7 +3,7 @@
 use crate::Ino;
 use crate::sparse::sparse_structs;
 use maps::MdsRank;
-use stdx::ConstDefault;
+use stdx::{ConstDefault, Rare};
 use wire::Utime;
 
 sparse_structs! {
@@ -31,6 +31,24 @@ sparse_structs! {
         pub mtime: Utime,
         /// Counts additions and removals; filled by fragments on several ranks.
         pub change_attr: u64,
+    }
+
+    /// What the directory above a subtree counts of it: the root's recursive statistics, and those of a
+    /// shard's own entries. Of a shard it is what has changed since it became one: counts may have gone below
+    /// 0, and wrap.
+    pub struct Counted[v 2/1, u8] {
+        /// As in [`NestStat`].
+        pub rbytes: u64,
+        /// As in [`NestStat`].
+        pub rfiles: u64,
+        /// As in [`NestStat`].
+        pub rsubdirs: u64,
+        /// As in [`NestStat`].
+        pub rsnaps: u64,
+        /// As in [`NestStat`].
+        pub rctime: Utime,
+        /// Statistics of a shard's entries; those of other directories count for nobody else.
+        pub dirstat: Rare<DirStat>,
     }
 
     /// Limits of a subtree; 0 means none.
@@ -119,6 +137,21 @@ wire::wire_structs! {
         /// The directory's own ancestors, nearest first; they may have moved since. Filled by scrub and by
         /// discovery between ranks.
         pub ancestors: Vec<Ancestor>,
+    }
+}
+
+impl From<&NestStat> for Counted {
+    fn from(rstat: &NestStat) -> Self {
+        let NestStat { rbytes, rfiles, rsubdirs, rsnaps, rctime } = *rstat;
+        Self { rbytes, rfiles, rsubdirs, rsnaps, rctime, dirstat: Rare::default() }
+    }
+}
+
+impl Counted {
+    /// Recursive statistics.
+    pub fn rstat(&self) -> NestStat {
+        let Self { rbytes, rfiles, rsubdirs, rsnaps, rctime, .. } = *self;
+        NestStat { rbytes, rfiles, rsubdirs, rsnaps, rctime }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an update touches, in a few words for people.
 
-use crate::{Dentry, DirFrag, Ino, Link, NestStat, Refragment, Update, ranges};
+use crate::{Counted, Dentry, DirFrag, Ino, Link, Refragment, Update, ranges};
 use std::fmt;
 
 impl Update {
@@ -86,7 +86,7 @@ impl fmt::Display for Update {
                 write!(f, "pack {pack:x}{}", if record.is_some() { "" } else { " gone" })
             }
             Self::Border { root, counted } => {
-                let NestStat { rbytes, rfiles, rsubdirs, .. } = counted;
+                let Counted { rbytes, rfiles, rsubdirs, .. } = counted;
                 write!(f, "subtree {root} counts as {rbytes} bytes, {rfiles} files, {rsubdirs} directories")
             }
         }

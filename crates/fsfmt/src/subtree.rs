@@ -45,9 +45,18 @@ sparse_structs! {
 }
 
 impl SubtreeRecord {
-    /// True if the subtree is below a directory.
-    pub fn is_below(&self, dir: Ino) -> bool {
-        self.dir.ino == dir || self.prefix.iter().any(|entry| entry.inode.ino == dir)
+    /// True if the subtree is below a directory, or in a shard.
+    pub fn is_below(&self, root: Ino) -> bool {
+        match root.as_shard() {
+            None => self.dir.ino == root || self.prefix.iter().any(|entry| entry.inode.ino == root),
+            Some(shard) => self.names().any(|(dir, name)| shard.has_name(dir, name)),
+        }
+    }
+
+    /// The names that lead to the subtree, each with its directory. A shard itself has none.
+    fn names(&self) -> impl Iterator<Item = (Ino, &[u8])> {
+        let above = self.prefix.iter().filter_map(|entry| Some((entry.dir?.ino, &*entry.name)));
+        above.chain(Some((self.dir.ino, &*self.name)).filter(|(_, name)| !name.is_empty()))
     }
 }
 

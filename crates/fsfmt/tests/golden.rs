@@ -8,9 +8,10 @@
 use fsfmt::journal::JournalHeader;
 use fsfmt::tables::{InoTable, LockRecord, SessionRecord};
 use fsfmt::{
-    Ancestor, BackPointer, ClientRange, Dentry, DentryKey, DirFrag, DirStat, Event, Fnode, Frag, FragTree,
-    Ino, InoRange, InodeData, InodeKey, Link, NestStat, OldInode, PackRecord, PackedData, Pin, PrefixEntry,
-    PreparedTxn, Quota, Realm, SnapInfo, SnapRecord, SnapTable, Subtree, SubtreeRecord, TxnId, Update,
+    Ancestor, BackPointer, ClientRange, Counted, Dentry, DentryKey, DirFrag, DirStat, Event, Fnode, Frag,
+    FragTree, Ino, InoRange, InodeData, InodeKey, Link, NestStat, OldInode, PackRecord, PackedData, Pin,
+    PrefixEntry, PreparedTxn, Quota, Realm, SnapInfo, SnapRecord, SnapTable, Subtree, SubtreeRecord, TxnId,
+    Update,
 };
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -85,8 +86,8 @@ macro_rules! golden {
 }
 
 golden! {
-    Ancestor BackPointer ClientRange Dentry DentryKey DirFrag DirStat Event Fnode Frag FragTree Ino InoRange
-    InoTable InodeData InodeKey JournalHeader Link LockRecord NestStat OldInode PackRecord PackedData Pin
+    Ancestor BackPointer ClientRange Counted Dentry DentryKey DirFrag DirStat Event Fnode Frag FragTree Ino
+    InoRange InoTable InodeData InodeKey JournalHeader Link LockRecord NestStat OldInode PackRecord PackedData Pin
     PrefixEntry PreparedTxn Quota Realm SessionRecord SnapInfo SnapRecord SnapTable Subtree SubtreeRecord
     TxnId
 }

@@ -1,9 +1,9 @@
 //! The processor time of moving a directory to another rank, with files that a client has:
 //! `cargo bench -p mds --bench pause -- 100000`.
 //!
-//! Printed are the longest steps of either rank: one input each, with what follows from it. *Meanwhile* nobody
-//! has the directory. Objects, clients and the way between the ranks take no time here, so this is what the two
-//! ranks themselves add to the pause.
+//! Printed are the longest steps of either rank: one input each, with what follows from it. *Meanwhile*
+//! nobody has the directory. Objects, clients and the way between the ranks take no time here, so this is
+//! what the two ranks themselves add to the pause.
 #![expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -6,8 +6,8 @@
 //! (docs/adr/0021-authority-moves-by-one-write.md).
 
 use crate::types::Need;
-use fsfmt::{Ino, SubtreeRecord, parse_subtree_key};
-use maps::MdsRank;
+use fsfmt::{DirFrag, Ino, SubtreeRecord, parse_subtree_key};
+use maps::{MdsRank, ceph_str_hash_rjenkins};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{Decode, DecodeError, Reader};
@@ -115,6 +115,8 @@ pub struct SubtreeMap {
     /// Other ranks, which have directories of their own at least.
     others: BTreeSet<MdsRank>,
     roots: BTreeMap<Ino, Root>,
+    /// The root of a shard that is about to begin.
+    next_shard: Option<Ino>,
     prefix: Ways,
     beyond: Ways,
 }
@@ -126,6 +128,7 @@ impl SubtreeMap {
             own,
             others: BTreeSet::new(),
             roots: BTreeMap::new(),
+            next_shard: None,
             prefix: Ways::default(),
             beyond: Ways::default(),
         }
@@ -201,6 +204,67 @@ impl SubtreeMap {
     /// What this rank has to do with the subtree that has this root; none if it is no root.
     pub fn hold(&self, root: Ino) -> Option<Hold> {
         self.roots.get(&root).map(|known| known.hold)
+    }
+
+    /// The root of the shard that holds names of a hash in a directory; none if the directory itself does.
+    pub fn shard(&self, dir: Ino, hash: u32) -> Option<Ino> {
+        self.shards_of(dir).find(|root| root.as_shard().is_some_and(|shard| shard.frag.contains(hash)))
+    }
+
+    /// The roots of a directory's shards.
+    pub fn shards_of(&self, dir: Ino) -> impl Iterator<Item = Ino> {
+        self.roots.range(Ino::shards_of(dir)).map(|(root, _)| *root)
+    }
+
+    /// True if fragments of a directory are shards, or one is about to become one.
+    pub fn is_sharded(&self, dir: Ino) -> bool {
+        let all = Ino::shards_of(dir);
+        self.next_shard.is_some_and(|root| all.contains(&root)) || self.roots.range(all).next().is_some()
+    }
+
+    /// True if there are shards of any directory.
+    pub fn has_shards(&self) -> bool {
+        self.roots.range(Ino::FIRST_SHARD..).next().is_some()
+    }
+
+    /// Notes which shard is about to begin.
+    pub fn set_next_shard(&mut self, root: Option<Ino>) {
+        self.next_shard = root;
+    }
+
+    /// What this rank has to do with the nearest subtree around another one, within the one of `root`; none
+    /// if that is the nearest.
+    pub fn nearest_within(&self, root: Ino, record: &SubtreeRecord) -> Option<Hold> {
+        let own = Some((record.dir.ino, &record.name));
+        let above = record.prefix.iter().rev().filter_map(|entry| Some((entry.dir?.ino, &entry.name)));
+        let around = own.into_iter().chain(above).flat_map(|(dir, name)| {
+            // A shard has no name.
+            let keeper = if name.is_empty() { dir } else { self.keeper_of_name(dir, name) };
+            [keeper, dir].into_iter().skip(usize::from(keeper == dir))
+        });
+        let top = root.as_shard().map(|shard| shard.ino);
+        let mut within = around.take_while(|at| *at != root && Some(*at) != top);
+        within.find_map(|at| self.hold(at))
+    }
+
+    /// The inode that counts what is in a fragment, and whose authority it is under: the root of the shard
+    /// that it is, or else its directory.
+    pub fn keeper(&self, dir: DirFrag) -> Ino {
+        Ino::shard(dir).filter(|root| self.roots.contains_key(root)).unwrap_or(dir.ino)
+    }
+
+    /// The same for a name, of which the fragment may have changed since this was noted.
+    pub fn keeper_of_name(&self, dir: Ino, name: &[u8]) -> Ino {
+        self.shard(dir, ceph_str_hash_rjenkins(name)).unwrap_or(dir)
+    }
+
+    /// The inode that is around the root of a subtree: the keeper of its name, or the directory that it is a
+    /// shard of.
+    pub fn around(&self, root: Ino, record: &SubtreeRecord) -> Ino {
+        match root.as_shard() {
+            Some(shard) => shard.ino,
+            None => self.keeper_of_name(record.dir.ino, &record.name),
+        }
     }
 
     /// The record of a subtree.

@@ -231,7 +231,7 @@ fn nothing_leaves_rank_0_while_a_snapshot_is_trimmed() {
     while r.with(0, |w| !w.clients[&A].replies.contains_key(&tid)) {
         r.step();
     }
-    let refused = r.with(0, |w| w.rank.export_dir("/top/d", MdsRank(1)));
+    let refused = r.with(0, |w| w.rank.export_dir("/top/d", None, MdsRank(1)));
     let (errno, why) = refused.expect_err("copies are being removed");
     assert_eq!((errno, why.contains("trimmed")), (Errno::EINVAL, true), "{why}");
     r.settle();

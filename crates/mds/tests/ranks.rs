@@ -326,7 +326,7 @@ fn a_directory_leaves_only_when_what_was_promised_in_it_is_carried_out() {
             r.step();
         }
         for _ in 0..100 {
-            if r.with(0, |w| w.rank.export_dir("/d", MdsRank(1)).is_ok()) {
+            if r.with(0, |w| w.rank.export_dir("/d", None, MdsRank(1)).is_ok()) {
                 break;
             }
             r.step();
@@ -353,7 +353,7 @@ fn a_directory_leaves_only_when_what_comes_into_it_is_there() {
         (0..3).for_each(|n| assert_eq!(r.ask(1, create(&format!("d/x/{n}"), READ_WRITE)), 0));
         r.export(1, "/d/x", 0);
         (0..r.rng.below(60)).for_each(|_| r.step());
-        let leaves = r.with(0, |w| w.rank.export_dir("/d", MdsRank(1)).is_ok());
+        let leaves = r.with(0, |w| w.rank.export_dir("/d", None, MdsRank(1)).is_ok());
         (0..r.rng.below(30)).for_each(|_| r.step());
         // Changes in what has come.
         assert_eq!(r.ask(0, create("d/x/more", READ_WRITE)), 0, "seed {seed}");
@@ -426,7 +426,14 @@ fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
         6 if !dir.is_empty() => {
             let to = r.any() as i32;
             // It may have nothing to hand over, or be busy.
-            let _ = r.with(rank, |w| w.rank.export_dir(&dir, MdsRank(to)));
+            let _ = match r.rng.below(4) {
+                0 => r.with(rank, |w| w.rank.split_fragment(&dir, "0/0", 1)),
+                1 => {
+                    let frag = ["0/0", "0/1", "800000/1"][r.rng.below(3) as usize];
+                    r.with(rank, |w| w.rank.export_dir(&dir, Some(frag), MdsRank(to)))
+                }
+                _ => r.with(rank, |w| w.rank.export_dir(&dir, None, MdsRank(to))),
+            };
         }
         7 if model[&any].is_some() => {
             let link = world::client::two(MdsOp::LINK, &new, &any);
@@ -498,6 +505,13 @@ fn operations_do_the_same_with_several_ranks_as_with_one() {
                 let count = below as u64 + u64::from(!path.is_empty());
                 let counted = r.ask_for(0, getattr(path, cap::ANY_SHARED)).trace.target.expect("a target");
                 assert_eq!(counted.rsubdirs, count, "seed {seed}: directories in {path}");
+                let is_inside = |(other, _): &(&String, &Option<u64>)| {
+                    !other.is_empty() && other.rsplit_once('/').map_or("", |(dir, _)| dir) == path
+                };
+                let (dirs, files): (Vec<_>, Vec<_>) =
+                    model.iter().filter(is_inside).partition(|(_, file)| file.is_none());
+                let own = (files.len() as u64, dirs.len() as u64);
+                assert_eq!((counted.nfiles, counted.nsubdirs), own, "seed {seed}: entries of {path}");
                 let inside = model.keys().filter(|other| {
                     other.rsplit_once('/').map_or("", |(dir, _)| dir) == path && !other.is_empty()
                 });

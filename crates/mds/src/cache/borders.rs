@@ -8,14 +8,14 @@
 use crate::authority::decode_by_root;
 use crate::dirty::DirtyIndex;
 use crate::types::{Lsn, Origin, Segment};
-use fsfmt::{Ino, NestStat, border_key, parse_border_key};
+use fsfmt::{Counted, Ino, border_key, parse_border_key};
 use std::collections::BTreeMap;
 use wire::{DecodeError, Writer};
 
 /// What is counted of a subtree.
 #[derive(Clone, PartialEq, Debug)]
 struct Border {
-    counted: NestStat,
+    counted: Counted,
     /// The event that counted it.
     lsn: Lsn,
 }
@@ -33,7 +33,7 @@ pub struct Borders {
 
 impl Borders {
     /// What is counted of a subtree.
-    pub fn counted(&self, root: Ino) -> Option<&NestStat> {
+    pub fn counted(&self, root: Ino) -> Option<&Counted> {
         self.borders.get(&root).map(|border| &border.counted)
     }
 
@@ -43,7 +43,7 @@ impl Borders {
     }
 
     /// Applies an event, live or at replay.
-    pub(super) fn apply(&mut self, root: Ino, counted: NestStat, origin: Origin) {
+    pub(super) fn apply(&mut self, root: Ino, counted: Counted, origin: Origin) {
         self.borders.insert(root, Border { counted, lsn: origin.lsn });
         self.dirty.mark(root, origin.segment);
     }
@@ -57,7 +57,7 @@ impl Borders {
     }
 
     /// Takes in what another rank has stored of subtrees in directories that come from it.
-    pub fn renew(&mut self, stored: BTreeMap<Ino, Option<NestStat>>) {
+    pub fn renew(&mut self, stored: BTreeMap<Ino, Option<Counted>>) {
         for (root, counted) in stored {
             self.remove(root);
             self.borders.extend(counted.map(|counted| (root, Border { counted, lsn: 0 })));
@@ -95,6 +95,6 @@ impl Borders {
 }
 
 /// What stored entries of the partition say.
-pub fn decode_borders(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<BTreeMap<Ino, NestStat>, DecodeError> {
+pub fn decode_borders(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<BTreeMap<Ino, Counted>, DecodeError> {
     decode_by_root(entries, parse_border_key)
 }

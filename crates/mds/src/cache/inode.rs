@@ -132,6 +132,9 @@ impl Inode {
         if self.data.packed.is_some() && !ignores_where_data_are() {
             bits &= !OBJECT_BITS | self.caps.get(holder).map_or(0, |cap| cap.pending);
         }
+        if self.data.is_sharded {
+            bits &= !(cap::FILE_SHARED | cap::FILE_EXCL | cap::AUTH_EXCL);
+        }
         if self.under_way.shared_at.is_some() {
             bits &= !cap::FILE_EXCL;
         }

@@ -1,6 +1,6 @@
 //! Lookups in the cache: a missing item is a [`Need`].
 
-use super::{Cache, Inode, Slot, SlotLink};
+use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::authority::{Auth, Hold};
 use crate::cap::Late;
 use crate::types::{ClientId, Holder, LastChange, Need, Place};
@@ -30,7 +30,10 @@ impl Cache {
     }
 
     fn directory_of(&self, ino: Ino) -> Result<Option<Ino>, Need> {
-        Ok(self.inode(ino.head())?.place.as_ref().map(|(dir, _)| dir.ino))
+        match ino.as_shard() {
+            Some(shard) => Ok(Some(shard.ino)),
+            None => Ok(self.inode(ino.head())?.place.as_ref().map(|(dir, _)| self.subtrees.keeper(*dir))),
+        }
     }
 
     /// True if nothing about a cached inode may change here: another rank has the authority, or what clients
@@ -63,7 +66,22 @@ impl Cache {
 
     /// The fragment of a directory that holds names of a hash.
     pub fn frag_of(&self, dir: Ino, hash: u32) -> Result<DirFrag, Need> {
-        Ok(self.inode(dir.head())?.data.frag_of(hash))
+        match self.subtrees.shard(dir, hash).and_then(Ino::as_shard) {
+            // What is known of the directory's fragments may be older.
+            Some(shard) => Ok(shard),
+            None => Ok(self.inode(dir.head())?.data.frag_of(hash)),
+        }
+    }
+
+    /// The cached fragments that an inode keeps: those of a directory that are not shards, or the one that is
+    /// this shard.
+    pub fn frags_of(&self, ino: Ino) -> impl Iterator<Item = (DirFrag, &Dir)> {
+        let range = match ino.as_shard() {
+            Some(shard) => shard..=shard,
+            None => DirFrag::all_of(ino),
+        };
+        let all = self.dirs.range(range).map(|(dir, d)| (*dir, d));
+        all.filter(move |(dir, _)| ino.is_shard() || self.subtrees.keeper(*dir) == ino)
     }
 
     /// Looks up a name: its target, and the events that changed it last.

@@ -60,7 +60,8 @@ impl Cache {
 
     /// True if a fragment is one of those that its directory, where it is cached, has at present.
     pub fn is_leaf(&self, dir: DirFrag) -> bool {
-        self.inodes.get(&dir.inode()).is_none_or(|inode| inode.data.frag_of(dir.frag.value()) == dir)
+        self.frag_of(dir.ino, dir.frag.value()).is_ok_and(|leaf| leaf == dir)
+            || !self.inodes.contains_key(&dir.inode())
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Cache, Inode, Slot, SlotLink};
 use crate::authority::{Auth, Hold};
 use crate::types::{LastChange, Place};
 use fsfmt::{
-    Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, Link, NestStat, PrefixEntry, SubtreeRecord,
+    Counted, Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, Link, NestStat, PrefixEntry, SubtreeRecord,
 };
 use maps::{MdsRank, SnapId};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ impl Cache {
         let mut next = 0;
         while let Some(dir) = found.get(next).copied() {
             next += 1;
-            for (_, d) in self.dirs.range(DirFrag::all_of(dir.ino)) {
+            for (_, d) in self.frags_of(dir.ino) {
                 let primary = d.slots.iter().filter(|(_, slot)| slot.is_primary());
                 let inside = primary.filter_map(|(key, slot)| slot.link(key).inode());
                 found.extend(inside.filter(|ino| ino.is_head() && self.subtrees.hold(ino.ino).is_none()));
@@ -30,20 +30,38 @@ impl Cache {
 
     /// True if names in a subtree have changed that are not stored.
     pub fn has_unstored_names(&self, root: Ino) -> bool {
-        self.dirty_dirs.keys().any(|dir| self.root_of(dir.ino).is_ok_and(|around| around == root))
+        let is_in_it = |dir: &DirFrag| {
+            let shard = Ino::shard(*dir) == Some(root);
+            shard || self.root_of(self.subtrees.keeper(*dir)).is_ok_and(|around| around == root)
+        };
+        self.dirty_dirs.keys().any(is_in_it)
     }
 
     /// The record of a subtree that this rank is about to hand over to another; `None` if its directories up
     /// to the root of the file system are not all cached, or it is in none of them.
     pub fn new_record(&self, root: Ino, own: MdsRank, to: MdsRank) -> Option<SubtreeRecord> {
         let was_alone = self.subtrees.is_alone(root);
+        if let Some(shard) = root.as_shard() {
+            let prefix = self.prefix_of(shard.ino)?;
+            let record =
+                SubtreeRecord { rank: to, from: Some(own), was_alone, dir: shard, ..Default::default() };
+            return Some(SubtreeRecord { prefix, ..record });
+        }
         let Some((dir, key)) = self.inodes.get(&root.head())?.place.clone() else {
             let dir = DirFrag::whole(Ino::mdsdir(root.owner()));
             let record =
                 SubtreeRecord { rank: to, from: Some(own), was_alone, dir, ..SubtreeRecord::default() };
             return root.is_stray().then_some(record);
         };
-        let (mut prefix, mut at) = (Vec::new(), dir.ino);
+        let prefix = self.prefix_of(dir.ino)?;
+        let (name, first) = (key.name.to_vec(), self.first_of(&(dir, key)));
+        Some(SubtreeRecord { rank: to, from: Some(own), was_alone, dir, name, prefix, first })
+    }
+
+    /// The directories above a subtree, the root of the file system first; `None` if they are not all cached,
+    /// or not visible.
+    fn prefix_of(&self, dir: Ino) -> Option<Vec<PrefixEntry>> {
+        let (mut prefix, mut at) = (Vec::new(), dir);
         loop {
             let inode = self.inodes.get(&at.head())?;
             let place = inode.place.as_ref();
@@ -57,9 +75,7 @@ impl Cache {
             }
         }
         prefix.reverse();
-        let is_visible = at == Ino::ROOT;
-        let (name, first) = (key.name.to_vec(), self.first_of(&(dir, key)));
-        is_visible.then_some(SubtreeRecord { rank: to, from: Some(own), was_alone, dir, name, prefix, first })
+        (at == Ino::ROOT).then_some(prefix)
     }
 
     /// The first snapshot that a cached entry is in.
@@ -81,8 +97,8 @@ impl Cache {
     pub fn drop_subtree(&mut self, root: Ino) {
         let kept = self.leading_to_own(root);
         let inside = self.subtree(root);
-        let frags = inside.iter().flat_map(|dir| self.dirs.range(DirFrag::all_of(dir.ino)));
-        let frags: Vec<DirFrag> = frags.map(|(dir, _)| *dir).collect();
+        let frags = inside.iter().flat_map(|dir| self.frags_of(dir.ino));
+        let frags: Vec<DirFrag> = frags.map(|(dir, _)| dir).collect();
         frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
     }
 
@@ -90,7 +106,8 @@ impl Cache {
     /// have changed since it was read, which matters when such a directory comes to this rank.
     pub fn drop_copies(&mut self) {
         let kept = self.leading_to_own(Ino(0));
-        let is_foreign = |dir: &DirFrag| matches!(self.authority(dir.ino), Ok(Auth::Rank(_)));
+        let is_foreign =
+            |dir: &DirFrag| matches!(self.authority(self.subtrees.keeper(*dir)), Ok(Auth::Rank(_)));
         let frags: Vec<DirFrag> = self.dirs.keys().filter(|dir| is_foreign(dir)).copied().collect();
         frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
     }
@@ -111,9 +128,9 @@ impl Cache {
         let Some(d) = self.dirs.get_mut(&dir) else { return };
         assert!(d.dirty.is_empty() && d.commit.is_none(), "changes of {dir} are forgotten");
         (d.complete, d.known_to) = (false, None);
-        let is_kept = |key: &DentryKey, slot: &Slot| matches!(slot.link(key), SlotLink::Primary(ino) if kept.contains(&ino.ino));
+        let is_kept = |link: SlotLink| matches!(link, SlotLink::Primary(ino) if kept.contains(&ino.ino));
         let all = std::mem::take(&mut d.slots).into_iter();
-        let (stays, gone): (Vec<_>, Vec<_>) = all.partition(|(key, slot)| is_kept(key, slot));
+        let (stays, gone): (Vec<_>, Vec<_>) = all.partition(|(key, slot)| is_kept(slot.link(key)));
         d.slots = stays.into_iter().collect();
         if d.slots.is_empty() {
             self.dirs.remove(&dir);
@@ -134,7 +151,12 @@ impl Cache {
         let mut is_ours = false;
         record.prefix.iter().map(move |entry| {
             let ino = entry.inode.ino;
-            is_ours = match self.subtrees.hold(ino) {
+            // It may be in a shard of the directory before it.
+            let shard = entry.dir.and_then(|dir| {
+                let keeper = self.subtrees.keeper_of_name(dir.ino, &entry.name);
+                self.subtrees.hold(keeper).filter(|_| keeper.is_shard())
+            });
+            is_ours = match self.subtrees.hold(ino).or(shard) {
                 Some(hold) => !matches!(hold, Hold::Foreign(_)),
                 None if ino.is_base() => ino.owner() == self.subtrees.own().0 as u32,
                 None => is_ours,
@@ -157,17 +179,23 @@ impl Cache {
         let below = self.subtrees.below(root).filter_map(|(other, _)| self.subtrees.record(other));
         let between = below.flat_map(|record| {
             let names = record.prefix.iter().map(|entry| entry.inode.ino);
-            names.skip_while(|ino| *ino != root).skip(1)
+            let top = root.as_shard().map_or(root, |shard| shard.ino);
+            names.skip_while(move |ino| *ino != top).skip(1)
         });
         let needed = between.chain(Some(root).filter(|root| !root.is_base())).map(Ino::head);
         needed.filter(|ino| self.inode(*ino).is_err()).collect()
     }
 
-    /// The roots of this rank's own subtrees that are part of the subtree of `root`, once that is here.
+    /// The roots of this rank's own subtrees that are part of the subtree of `root`, once that is here. Its
+    /// own shards join it later: its inode can't change before it is stored here.
     pub fn own_within(&self, root: Ino) -> Vec<Ino> {
         let own = self.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
-        let within = own.filter(|(_, _, record)| {
-            record.is_some_and(|record| self.root_of(record.dir.ino).is_ok_and(|around| around == root))
+        let within = own.filter(|(other, _, record)| {
+            record.is_some_and(|record| {
+                let dir = self.subtrees.around(*other, record);
+                let is_its_shard = other.is_shard() && dir == root;
+                !is_its_shard && self.root_of(dir).is_ok_and(|around| around == root)
+            })
         });
         within.map(|(other, ..)| other).collect()
     }
@@ -190,10 +218,15 @@ impl Cache {
     /// Takes in the root of a subtree, under its name in the directory above. Directories of strays have no
     /// name.
     pub fn put_root(&mut self, data: InodeData, record: &SubtreeRecord) {
-        if data.ino.is_base() {
+        if data.ino.is_base() || data.ino.is_shard() {
             return self.put_copy(data, None, SnapId(0));
         }
         self.put_copy(data, Some(self.place_now(record.dir, &record.name)), record.first);
+    }
+
+    /// Takes in the root of a shard that begins.
+    pub fn put_shard(&mut self, root: Ino) {
+        self.put_copy(InodeData::new_shard(root), None, SnapId(0));
     }
 
     /// Takes in an entry as another rank has it.
@@ -224,10 +257,11 @@ impl Cache {
     }
 
     /// What the directory above an inode counts of it.
-    pub fn counted<'a>(&'a self, inode: &'a Inode) -> &'a NestStat {
+    pub fn counted(&self, inode: &Inode) -> Counted {
         let ino = inode.data.ino;
         let is_apart = self.subtrees.record(ino).is_some() && !is_active("mds_forgets_what_is_counted");
-        self.borders.counted(ino).filter(|_| is_apart).unwrap_or(&inode.data.accounted)
+        let counted = self.borders.counted(ino).filter(|_| is_apart);
+        counted.cloned().unwrap_or_else(|| inode.data.counted_so_far())
     }
 
     /// Renews the recursive statistics in the copy of another rank's directory.
@@ -279,9 +313,12 @@ impl Cache {
         }
     }
 
-    /// An inode is not stored alone any more.
+    /// An inode is not stored alone any more. The root of a shard is nothing else.
     pub fn forget_base(&mut self, ino: Ino) {
         self.dirty_bases.remove(&ino);
+        if ino.is_shard() {
+            self.remove_inode(ino.head());
+        }
     }
 
     /// Forgets the root of a subtree that another rank has, and that has no name in a directory of this one,

@@ -112,6 +112,10 @@ impl Cache {
         if self.subtrees.hold(ino.ino).is_some_and(|hold| !matches!(hold, Hold::Foreign(_))) {
             return false;
         }
+        let is_ours = |root: Ino| !matches!(self.subtrees.hold(root), Some(Hold::Foreign(_)));
+        if self.subtrees.shards_of(ino.ino).any(is_ours) {
+            return false;
+        }
         // Directories of the rank's own count nothing.
         let counts = ino.is_head() && (!dir.ino.is_base() || dir.ino == Ino::ROOT);
         let is_counted = |data: &InodeData| !keep.uncounted || !counts || data.rstat == data.accounted;

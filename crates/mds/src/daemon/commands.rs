@@ -20,7 +20,10 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dirfrag split path:str frag:str bits:int", "split a fragment into 2^bits parts"),
     ("dump loads", "how much is done in which directories, and what each rank has to do"),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
-    ("export dir path:str rank:int", "hand a directory with what is below it over to another rank"),
+    (
+        "export dir path:str rank:int frag:str?",
+        "hand a directory, or a fragment of it, with what is below it over to another rank",
+    ),
     ("flush journal", "write back everything that is journaled so far, and wait for it"),
     ("get subtrees", "which rank has the authority over which directories"),
     ("help", "this list"),
@@ -212,7 +215,7 @@ impl Mds {
         };
         let path = json["path"].as_str().unwrap_or_default();
         let to = json["rank"].as_i64().and_then(|rank| i32::try_from(rank).ok()).unwrap_or(-1);
-        let code = match rank.export_dir(path, maps::MdsRank(to)) {
+        let code = match rank.export_dir(path, json["frag"].as_str(), maps::MdsRank(to)) {
             Ok(()) => 0,
             Err((errno, why)) => return (errno.to_result_code(), why),
         };

@@ -275,6 +275,14 @@ impl<'a> Cx<'a> {
         }
     }
 
+    /// Requires that no fragment of a directory is a shard.
+    pub fn gather_shards(&self, dir: InodeKey) -> Result<(), Stop> {
+        match self.cache.subtrees.shards_of(dir.ino).next().filter(|_| dir.is_head()) {
+            Some(there) => Err(Need::Together { here: self.cache.root_of(dir.ino)?, there }.into()),
+            None => Ok(()),
+        }
+    }
+
     /// The same of a directory that gets another name.
     pub fn gather(&self, dir: InodeKey) -> Result<(), Stop> {
         match self.cache.subtrees.hold(dir.ino) {
@@ -383,6 +391,22 @@ impl<'a> Cx<'a> {
         if inode.data.is_dir() { Ok(inode) } else { Err(Errno::ENOTDIR.into()) }
     }
 
+    /// The directory of a fragment. Of one that is a shard there is a copy of it: what matters for a name in
+    /// it does not change meanwhile.
+    pub fn dir_of(&self, dir: DirFrag) -> Result<&'a Inode, Stop> {
+        let keeper = self.cache.subtrees.keeper(dir);
+        if keeper == dir.ino {
+            return self.dir(dir.inode());
+        }
+        self.check_authority(keeper)?;
+        self.copy_of(dir.ino)
+    }
+
+    /// A directory, whoever has the authority over it.
+    pub fn copy_of(&self, dir: Ino) -> Result<&'a Inode, Stop> {
+        self.cache.inode(dir.head()).map_err(|need| self.unless_missing(need))
+    }
+
     /// Stops unless nobody else works asynchronously in a directory: its names are not known here until that
     /// client has given it up. What the asking client has done there is carried out first.
     pub fn check_alone(&self, dir: InodeKey) -> Result<(), Stop> {
@@ -413,7 +437,7 @@ impl<'a> Cx<'a> {
 
     /// Looks up the target of a name.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
-        self.check_authority(dir.ino)?;
+        self.check_authority(self.cache.subtrees.keeper(dir))?;
         self.check_promises(|promises| promises.has_name(dir.ino, key))?;
         self.check_alone(dir.inode()).map_err(|stop| self.meanwhile(stop, dir, key))?;
         let (link, change) = self.cache.entry(dir, key)?;
@@ -435,7 +459,7 @@ impl<'a> Cx<'a> {
 
     /// The cached part of a fragment, for a listing.
     pub fn fragment(&self, dir: DirFrag) -> Result<Option<&'a Dir>, Stop> {
-        self.check_authority(dir.ino)?;
+        self.check_authority(self.cache.subtrees.keeper(dir))?;
         self.check_promises(|promises| promises.has_name_in(dir.ino))?;
         self.check_alone(dir.inode())?;
         Ok(self.cache.dirs.get(&dir))
@@ -444,8 +468,17 @@ impl<'a> Cx<'a> {
     /// The fragment and key under which a directory keeps a name.
     pub fn place(&self, dir: InodeKey, name: &[u8]) -> Result<Place, Stop> {
         let key = DentryKey::new(name);
+        if let Some(root) = self.cache.subtrees.shard(dir.ino, key.hash).filter(|_| dir.is_head()) {
+            self.check_authority(root)?;
+            return Ok((root.as_shard().expect("the root of a shard"), key));
+        }
         let frag = self.dir(dir)?.data.frag_of(key.hash);
         Ok((frag, key))
+    }
+
+    /// `stay_for`, for what keeps a name.
+    fn stay_in(&self, path: &FilePath, dir: DirFrag) -> Result<(), Stop> {
+        self.stay_for(path, self.cache.subtrees.keeper(dir).head())
     }
 
     /// The directory of a path's last name, and that name.
@@ -462,8 +495,9 @@ impl<'a> Cx<'a> {
     /// Fragment and key of a path's last name.
     pub fn parent(&self, path: &FilePath) -> Result<Place, Stop> {
         let (dir, last) = self.walk(path)?;
-        self.stay_for(path, dir)?;
-        self.place(dir, last)
+        let place = self.place(dir, last)?;
+        self.stay_in(path, place.0)?;
+        Ok(place)
     }
 
     pub(super) fn step(&self, dir: InodeKey, name: &[u8]) -> Result<InodeKey, Stop> {
@@ -488,8 +522,8 @@ impl<'a> Cx<'a> {
             self.stay_for(path, ino)?;
             return Ok(Target { ino, place: None });
         }
-        self.stay_for(path, dir)?;
         let (dir, key) = self.place(dir, last)?;
+        self.stay_in(path, dir)?;
         let link = self.entry(dir, &key)?;
         let Some(ino) = link.inode() else { return Err(Errno::ENOENT.into()) };
         if self.cache.subtrees.is_foreign_root(ino.ino) && self.is_first(path) {
@@ -504,8 +538,18 @@ impl<'a> Cx<'a> {
     /// has.
     fn prefix(&self, dir: InodeKey, name: &[u8]) -> Option<InodeKey> {
         let ino = self.cache.subtrees.prefix(dir.ino, name).filter(|_| dir.is_head())?;
-        let is_here = matches!(self.cache.authority(dir.ino), Ok(Auth::Here));
+        let keeper = self.cache.subtrees.keeper_of_name(dir.ino, name);
+        let is_here = matches!(self.cache.authority(keeper), Ok(Auth::Here));
         (!is_here).then_some(ino.head())
+    }
+
+    /// What a path leads to, whoever has the authority over that.
+    pub fn find(&self, path: &FilePath) -> Result<InodeKey, Stop> {
+        if path.path.is_empty() {
+            return Ok(base(path));
+        }
+        let (dir, last) = self.walk(path)?;
+        self.step(dir, last)
     }
 
     /// Requires that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.

@@ -14,9 +14,14 @@ pub(super) fn change(
     (files, dirs): (i64, i64),
 ) -> Result<(), Stop> {
     draft.dir_changed(dir, files, dirs)?;
+    if cx.cache.subtrees.keeper(dir).is_shard() {
+        // Nobody relies on what is in its directory.
+        return Ok(());
+    }
     cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     let inode = cx.dir(dir.inode())?;
     let data = draft.inode(dir.inode())?;
+    data.is_sharded &= cx.cache.subtrees.is_sharded(dir.ino);
     // Nobody else has it alone now. A record that remains is of a lock.
     data.ranges.retain(|client, range| {
         let is_old = *client != cx.client.0 && std::mem::take(&mut range.bits) != 0;

@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::types::{Place, Stop};
-use fsfmt::{DirFrag, Ino, InodeData, InodeKey, Link, NestStat, Update};
+use fsfmt::{Counted, DirFrag, Ino, InodeData, InodeKey, Link, NestStat, Update};
 use std::collections::BTreeMap;
 use wire::Utime;
 
@@ -50,16 +50,21 @@ impl<'a> Draft<'a> {
         self.inodes.insert(data.key(), data);
     }
 
+    /// The inode that counts what is in a fragment.
+    fn keeper(&self, dir: DirFrag) -> InodeKey {
+        self.cache.subtrees.keeper(dir).head()
+    }
+
     /// Records that a name in `dir` is added or removed; `files` and `dirs` are the changes of its counts.
     pub fn dir_changed(&mut self, dir: DirFrag, files: i64, dirs: i64) -> Result<(), Stop> {
         let now = self.now;
-        let data = self.changed(dir.inode())?;
+        let data = self.changed(self.keeper(dir))?;
         data.mtime = data.mtime.max(now);
         let mtime = data.mtime;
         data.dirstat.edit(|stat| {
             stat.mtime = mtime;
-            stat.nfiles = stat.nfiles.saturating_add_signed(files);
-            stat.nsubdirs = stat.nsubdirs.saturating_add_signed(dirs);
+            stat.nfiles = stat.nfiles.wrapping_add_signed(files);
+            stat.nsubdirs = stat.nsubdirs.wrapping_add_signed(dirs);
         });
         data.rstat.rctime = data.rstat.rctime.max(now);
         Ok(())
@@ -70,14 +75,14 @@ impl<'a> Draft<'a> {
         let inode = self.inode(ino)?;
         inode.accounted = inode.rstat.clone();
         let stat = inode.rstat.clone();
-        shift(&mut self.inode(dir.inode())?.rstat, &NestStat::default(), &stat);
+        shift(&mut self.inode(self.keeper(dir))?.rstat, &NestStat::default(), &stat);
         Ok(())
     }
 
     /// Removes it from those counts.
     pub fn unaccount(&mut self, dir: DirFrag, ino: InodeKey) -> Result<(), Stop> {
         let old = std::mem::take(&mut self.inode(ino)?.accounted);
-        shift(&mut self.inode(dir.inode())?.rstat, &old, &NestStat::default());
+        shift(&mut self.inode(self.keeper(dir))?.rstat, &old, &NestStat::default());
         Ok(())
     }
 
@@ -148,4 +153,22 @@ pub fn shift(total: &mut NestStat, old: &NestStat, new: &NestStat) {
     total.rsubdirs = move_by(total.rsubdirs, old.rsubdirs, new.rsubdirs);
     total.rsnaps = move_by(total.rsnaps, old.rsnaps, new.rsnaps);
     total.rctime = total.rctime.max(new.rctime);
+}
+
+/// Has a directory count a subtree in it as `new` instead of `old`.
+pub fn count(dir: &mut InodeData, old: &Counted, new: &Counted) {
+    shift(&mut dir.rstat, &old.rstat(), &new.rstat());
+    if old.dirstat == new.dirstat {
+        return;
+    }
+    let (old, new) = (&old.dirstat, &new.dirstat);
+    dir.mtime = dir.mtime.max(new.mtime);
+    dir.ctime = dir.ctime.max(new.mtime);
+    dir.change_attr += 1;
+    let mtime = dir.mtime;
+    dir.dirstat.edit(|stat| {
+        stat.mtime = mtime;
+        stat.nfiles = stat.nfiles.wrapping_add(new.nfiles).wrapping_sub(old.nfiles);
+        stat.nsubdirs = stat.nsubdirs.wrapping_add(new.nsubdirs).wrapping_sub(old.nsubdirs);
+    });
 }

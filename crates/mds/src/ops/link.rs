@@ -27,7 +27,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if data.is_dir() {
         return Err(Errno::EPERM.into());
     }
-    if data.nlink == 0 || cx.dir(dir.inode())?.data.nlink == 0 {
+    if data.nlink == 0 || cx.dir_of(dir)?.data.nlink == 0 {
         return Err(Errno::ENOENT.into());
     }
     let dtype = data.dtype();
@@ -84,7 +84,12 @@ pub(super) fn other_name(cx: &Cx<'_>, inode: &Inode) -> Result<Option<Place>, St
 
 fn leads_to(cx: &Cx<'_>, inode: &Inode, link: &BackPointer) -> Result<Option<Place>, Stop> {
     let dir = link.dir.head();
-    if cx.cache.authority(link.dir).map_err(|need| cx.unless_missing(need))? != Auth::Here {
+    if cx
+        .cache
+        .authority(cx.cache.subtrees.keeper_of_name(link.dir, &link.name))
+        .map_err(|need| cx.unless_missing(need))?
+        != Auth::Here
+    {
         return Ok(None);
     }
     // Who works there alone may have removed another file's first name, which waits for this client.

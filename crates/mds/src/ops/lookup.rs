@@ -59,6 +59,11 @@ fn snap_of(cx: &Cx<'_>) -> Option<SnapId> {
 pub(super) fn parent(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let inode = cx.inode(Ino(cx.request.path.ino).head())?;
     match &inode.place {
+        Some((dir, _)) if cx.cache.subtrees.keeper(*dir).is_shard() => {
+            cx.copy_of(dir.ino)?;
+            let reply = Reply { target: Some(dir.inode()), ..Reply::default() };
+            Ok(Plan { reply, ..Plan::default() })
+        }
         Some((dir, _)) if !dir.ino.is_base() || dir.ino == Ino::ROOT => only_target(cx, dir.inode()),
         _ if inode.data.ino.is_base() => Err(Errno::EINVAL.into()),
         // It has no name any more, and is open somewhere.
@@ -74,7 +79,7 @@ pub(super) fn name(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if dir.ino != Ino(cx.request.path2.ino) {
         return Err(Errno::ENOENT.into());
     }
-    cx.inode(dir.inode())?;
+    cx.dir_of(dir)?;
     cx.check_alone(dir.inode())?;
     let reply = Reply { dentry: Some((dir, key)), target: Some(inode.data.key()), ..Reply::default() };
     Ok(Plan { reply, ..Plan::default() })

@@ -73,7 +73,7 @@ fn xattrs_of(cx: &Cx<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Stop> {
 pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u32) -> Result<Plan, Stop> {
     let ino = data.key();
     let is_dir = data.is_dir();
-    if cx.dir(dir.inode())?.data.nlink == 0 {
+    if cx.dir_of(dir)?.data.nlink == 0 {
         return Err(Errno::ENOENT.into());
     }
     quota::check_files(cx, dir.inode())?;
@@ -91,7 +91,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if cx.entry(dir, &key)?.inode().is_some() {
         return Err(Errno::EEXIST.into());
     }
-    let parent = &cx.dir(dir.inode())?.data;
+    let parent = &cx.dir_of(dir)?.data;
     let data = match cx.request.op {
         MdsOp::MKDIR => {
             let bits = cx.request.args.get::<MkdirArgs>().mode & !mode::FORMAT;

@@ -33,7 +33,7 @@ mod view;
 mod xattr;
 
 pub use context::{AsyncWork, Cx, max_size_step, may_all_write};
-pub use draft::{Draft, shift};
+pub use draft::{Draft, count, shift};
 pub use flags::{is_async, is_replay};
 pub use path::base;
 pub use pin::shown as shown_pin;

@@ -77,7 +77,7 @@ pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
         }
         return open_existing(cx, ino, Some((dir, key)));
     }
-    let mut data = new_inode(cx, &cx.dir(dir.inode())?.data, args.mode & !mode::FORMAT | mode::FILE)?;
+    let mut data = new_inode(cx, &cx.dir_of(dir)?.data, args.mode & !mode::FORMAT | mode::FILE)?;
     // One that creates asynchronously may have written up to the stripe unit.
     let max_size = cx.max_size_for(0).max(data.layout.stripe_unit.into());
     data.ranges.insert(cx.client.0, ClientRange { max_size, ..ClientRange::default() });

@@ -4,7 +4,7 @@
 use super::context::Cx;
 use super::plan::{Extra, Listed, Plan, Reply};
 use crate::types::{Need, Stop};
-use fsfmt::{DentryKey, DirFrag, Frag, InodeData};
+use fsfmt::{DentryKey, DirFrag, Frag, Ino, InodeKey};
 use msgs::ReaddirArgs;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
 use std::ops::Bound;
@@ -29,17 +29,15 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub fn of(cx: &Cx<'_>, dir: &InodeData) -> Self {
+    /// The part that a request asks for, of a directory whose fragments `frag_of` knows.
+    pub fn of(cx: &Cx<'_>, frag_of: impl FnOnce(u32) -> DirFrag) -> Self {
         let args: ReaddirArgs = cx.request.args.get();
         // A client may not know yet that the fragment it asks for was split or joined with others, also in
         // the midst of a listing.
         let asked = Frag::from_raw(args.frag).unwrap_or_default().value();
         let start = start_of(cx, &args);
-        let first = match &start {
-            Bound::Included(key) | Bound::Excluded(key) => asked.max(key.hash),
-            Bound::Unbounded => asked,
-        };
-        let dir = dir.frag_of(first);
+        let first = first_hash(asked, &start);
+        let dir = frag_of(first);
         let start = match start {
             // The fragment begins with names of which the client has been told before.
             Bound::Unbounded if asked > dir.frag.value() => Bound::Included(DentryKey::start_of(asked)),
@@ -74,13 +72,38 @@ impl Asked {
     }
 }
 
+/// The smallest hash of a page in a fragment that begins with `asked`.
+fn first_hash(asked: u32, start: &Bound<DentryKey>) -> u32 {
+    match start {
+        Bound::Included(key) | Bound::Excluded(key) => asked.max(key.hash),
+        Bound::Unbounded => asked,
+    }
+}
+
+/// The directory that is to be listed. The rank that has one of its shards need not have the directory.
+fn listed(cx: &Cx<'_>) -> Result<(InodeKey, Asked), Stop> {
+    let args: ReaddirArgs = cx.request.args.get();
+    let asked = Frag::from_raw(args.frag).unwrap_or_default().value();
+    let first = first_hash(asked, &start_of(cx, &args));
+    let path = &cx.request.path;
+    if cx.cache.subtrees.has_shards() {
+        let dir = cx.find(path)?;
+        if let Some(shard) = cx.cache.subtrees.shard(dir.ino, first).and_then(Ino::as_shard) {
+            cx.dir_of(shard)?;
+            return Ok((dir, Asked::of(cx, |_| shard)));
+        }
+    }
+    let dir = cx.resolve(&cx.request.path)?.ino;
+    let data = &cx.dir(dir)?.data;
+    Ok((dir, Asked::of(cx, |hash| data.frag_of(hash))))
+}
+
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    let target = cx.resolve(&cx.request.path)?;
-    let asked = Asked::of(cx, &cx.dir(target.ino)?.data);
+    let (target, asked) = listed(cx)?;
     let (entries, at_end) = page(cx, asked.dir, &asked.start, asked.most)?;
     let (flags, max_bytes) = (asked.flags(at_end), asked.max_bytes);
     let reply = Reply {
-        target: Some(target.ino),
+        target: Some(target),
         extra: Extra::Listing { frag: asked.dir.frag, entries, flags, max_bytes },
         ..Reply::default()
     };

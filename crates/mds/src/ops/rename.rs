@@ -32,7 +32,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if is_dir {
         check_loop(cx, ino, dest.0)?;
     }
-    if cx.dir(dest.0.inode())?.data.nlink == 0 {
+    if cx.dir_of(dest.0)?.data.nlink == 0 {
         return Err(Errno::ENOENT.into());
     }
     let mut draft = Draft::new(cx.cache, cx.now);
@@ -123,7 +123,7 @@ fn exchange(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if first == second {
         return Ok(Plan { reply: Reply { target: Some(first), ..reply }, ..Plan::default() });
     }
-    let realm = |place: &Place| Ok::<_, Stop>(cx.cache.realm_of(cx.dir(place.0.inode())?));
+    let realm = |place: &Place| Ok::<_, Stop>(cx.cache.realm_of(cx.dir_of(place.0)?));
     if realm(to)? != realm(from)? {
         // Each of them would need a realm of its own for the snapshots that contain it.
         return Err(Errno::EXDEV.into());
@@ -149,10 +149,10 @@ fn change_realm(
     let inode = cx.inode(ino)?;
     let own = inode.data.own_realm.as_deref();
     let from = match &inode.place {
-        Some((dir, _)) => cx.cache.realm_of(cx.inode(dir.inode())?),
+        Some((dir, _)) => cx.cache.realm_of(cx.dir_of(*dir)?),
         None => return Ok(None),
     };
-    if inode.data.realm == Realm::GLOBAL || from == cx.cache.realm_of(cx.dir(dest.inode())?) {
+    if inode.data.realm == Realm::GLOBAL || from == cx.cache.realm_of(cx.dir_of(dest)?) {
         return Ok(None);
     }
     cx.gather_for_snaps(ino)?;

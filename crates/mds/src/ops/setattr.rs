@@ -62,6 +62,10 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         }
         truncate(cx, &mut draft, ino, args.size)?;
     }
+    if args.mask & (bit::MODE | bit::GID | bit::KILL_SGUID) != 0 {
+        // What is made in shards has them from the directory.
+        cx.gather_shards(ino)?;
+    }
     revoke_for(cx, ino, args.mask);
     apply(cx, &mut draft, ino, &args)?;
     let reply = Reply { target: Some(ino), ..Reply::default() };

@@ -73,6 +73,7 @@ fn stray_place(cx: &Cx<'_>, inode: InodeKey) -> Result<Place, Stop> {
 pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Result<(), Stop> {
     cx.check_alone(ino)?;
     let data = &cx.inode(ino)?.data;
+    cx.gather_shards(ino)?;
     match (data.is_dir(), as_dir) {
         (true, false) => Err(Errno::EISDIR.into()),
         (false, true) => Err(Errno::ENOTDIR.into()),

@@ -196,7 +196,7 @@ fn state_of(cx: &Cx<'_>, link: SlotLink) -> Result<InodeKey, Stop> {
 
 /// Requires that the entries of a name, those of snapshots included, are cached.
 fn know_name(cx: &Cx<'_>, dir: DirFrag, head: &DentryKey) -> Result<(), Stop> {
-    cx.check_authority(dir.ino)?;
+    cx.check_authority(cx.cache.subtrees.keeper(dir))?;
     if cx.cache.dirs.get(&dir).is_some_and(|d| d.complete) {
         return Ok(());
     }
@@ -219,7 +219,8 @@ fn list(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if !state.is_dir() {
         return Err(Errno::ENOTDIR.into());
     }
-    let asked = readdir::Asked::of(cx, fragments(cx, state)?);
+    let live = fragments(cx, state)?;
+    let asked = readdir::Asked::of(cx, |hash| live.frag_of(hash));
     let (names, at_end) = names_at(cx, &asked, &asked.start, snap)?;
     let entries = names.into_iter().map(|(name, key)| (name.to_vec(), key, snap)).collect();
     let (frag, flags, max_bytes) = (asked.dir.frag, asked.flags(at_end), asked.max_bytes);

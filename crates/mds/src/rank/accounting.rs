@@ -10,7 +10,7 @@ use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Inode};
 use crate::ops::{Draft, shift};
 use crate::types::{Need, Stop};
-use fsfmt::{Ino, InodeData, InodeKey, NestStat, Update};
+use fsfmt::{Counted, Ino, InodeData, InodeKey, Update};
 use maps::MdsRank;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) struct Accounting {
     hurried: BTreeSet<InodeKey>,
     next: Instant,
     /// What is counted of this rank's subtrees above them, as far as this rank was told.
-    counted: BTreeMap<Ino, NestStat>,
+    counted: BTreeMap<Ino, Counted>,
 }
 
 impl Accounting {
@@ -66,12 +66,12 @@ impl Accounting {
     }
 
     /// The rank of the directory above a subtree counts this of it.
-    pub fn counted(&mut self, root: Ino, rstat: NestStat) {
-        self.counted.insert(root, rstat);
+    pub fn counted(&mut self, root: Ino, counted: Counted) {
+        self.counted.insert(root, counted);
     }
 
     fn is_counted(&self, root: &InodeData) -> bool {
-        self.counted.get(&root.ino) == Some(&root.rstat)
+        self.counted.get(&root.ino) == Some(&root.to_count())
     }
 
     /// The subtrees whose statistics other ranks have to be told, and those that are below a limited number
@@ -84,7 +84,7 @@ impl Accounting {
             let Some(data) = cache.inodes.get(&root.head()).map(|inode| &inode.data) else { continue };
             let is_limited = || record.prefix.iter().any(|above| above.inode.quota.max_files > 0);
             if (!self.is_counted(data) || is_limited())
-                && let Ok(Auth::Rank(rank)) = cache.authority(record.dir.ino)
+                && let Ok(Auth::Rank(rank)) = cache.authority(cache.subtrees.around(root, record))
             {
                 to.entry(rank).or_default().push(data);
             }
@@ -143,14 +143,15 @@ fn account(
     draft: &mut Draft<'_>,
     cache: &Cache,
     ino: InodeKey,
-    borders: &mut Vec<(Ino, NestStat)>,
+    borders: &mut Vec<(Ino, Counted)>,
 ) -> Result<(), Stop> {
     let is_root = cache.subtrees.record(ino.ino).is_some();
     let place = cache.inodes.get(&ino).and_then(|i| i.place.clone());
     let Some((dir, _)) = place.filter(|(dir, _)| !dir.ino.is_base() || dir.ino == Ino::ROOT) else {
         return Ok(());
     };
-    for here in [dir.ino, ino.ino] {
+    let keeper = cache.subtrees.keeper(dir);
+    for here in [keeper, ino.ino] {
         match cache.authority(here)? {
             Auth::Here => {}
             // The root is counted before it leaves. What is below it is counted where it goes: each step
@@ -162,17 +163,17 @@ fn account(
         }
     }
     // A parent that is not cached counts it at its next use: its child is then examined again.
-    cache.inode(dir.inode())?;
-    let old = cache.counted(cache.inode(ino)?).clone();
+    cache.inode(keeper.head())?;
+    let old = cache.counted(cache.inode(ino)?).rstat();
     let inode = draft.inode(ino)?;
     if inode.rstat == old {
         return Ok(());
     }
     let new = inode.rstat.clone();
     match is_root {
-        true => borders.push((ino.ino, new.clone())),
+        true => borders.push((ino.ino, inode.to_count())),
         false => inode.accounted = new.clone(),
     }
-    shift(&mut draft.inode(dir.inode())?.rstat, &old, &new);
+    shift(&mut draft.inode(keeper.head())?.rstat, &old, &new);
     Ok(())
 }

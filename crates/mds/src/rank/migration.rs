@@ -6,7 +6,7 @@ use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
 use crate::cap::Late;
 use crate::types::{ClientId, IoId, Lsn, Segment};
-use fsfmt::{Event, Ino, InodeKey, NestStat, SubtreeRecord, Update};
+use fsfmt::{Counted, Event, Ino, InodeKey, SubtreeRecord, Update};
 use maps::MdsRank;
 use msgs::ClientCaps;
 use peer::{HandedCap, TakenCap};
@@ -16,6 +16,8 @@ use stdx::{FastMap, Instant};
 
 /// What an event is called by which the root of a subtree becomes part of the one around it.
 pub(super) const JOINS: &str = "subtree joins";
+/// The same of a shard and its directory.
+pub(super) const SHARD_JOINS: &str = "shard joins";
 /// The reason why a subtree can't be handed over yet.
 pub(super) const BUSY: &str = "another one is on its way";
 /// Another reason.
@@ -99,7 +101,7 @@ pub(super) struct Offer {
     /// What was known of others below it when it came; none if this rank was handing one of these over.
     pub below: Option<BTreeMap<Ino, Hold>>,
     /// What is counted of subtrees below it, once that is read.
-    pub borders: BTreeMap<Ino, Option<NestStat>>,
+    pub borders: BTreeMap<Ino, Option<Counted>>,
     /// The inodes that it needs were loaded: those that are not cached do not exist.
     pub is_loaded: bool,
 }
@@ -265,6 +267,13 @@ impl Migration {
 
     /// Notes a replayed event by which the root of a subtree became part of the one around it.
     pub fn note_replayed(&mut self, event: &Event) {
+        if event.what == SHARD_JOINS {
+            let roots = event.updates.iter().filter_map(|update| match update {
+                Update::Border { root, .. } => Some(*root),
+                _ => None,
+            });
+            self.joined.extend(roots);
+        }
         if event.what == JOINS {
             let roots = event.updates.iter().filter_map(|update| match update {
                 Update::Dentry { value: Some(dentry), .. } => Some(dentry.link.ino()),

@@ -30,7 +30,7 @@ impl Popularity {
     /// Something was done to an inode, or in it if it is a directory.
     pub fn note(&mut self, cache: &Cache, ino: Ino, weight: u32) {
         let Some(inode) = cache.inodes.get(&ino.head()) else { return };
-        let above = inode.place.as_ref().map(|(dir, _)| dir.ino);
+        let above = inode.place.as_ref().map(|(dir, _)| cache.subtrees.keeper(*dir));
         let dir = above.filter(|_| !inode.data.is_dir()).unwrap_or(ino);
         *self.dirs.entry(dir).or_default() += f64::from(weight);
     }
@@ -72,7 +72,8 @@ impl Popularity {
     pub fn loads(&self, cache: &Cache) -> Loads {
         let mut loads = Loads::default();
         for (dir, count) in &self.dirs {
-            if matches!(cache.authority(*dir), Ok(Auth::Here)) {
+            let is_one = !dir.is_shard() || cache.subtrees.hold(*dir).is_some();
+            if is_one && matches!(cache.authority(*dir), Ok(Auth::Here)) {
                 loads.add(cache, *dir, count / OF_ONE_A_SECOND);
             }
         }
@@ -103,9 +104,10 @@ impl Loads {
             *self.nested.entry(at).or_default() += load;
             let above = cache.inodes.get(&at.head()).and_then(|inode| inode.place.as_ref());
             let Some((above, _)) = above.filter(|_| cache.subtrees.hold(at).is_none()) else { break };
-            self.children.entry(above.ino).or_default().insert(at);
-            self.above.insert(at, above.ino);
-            at = above.ino;
+            let above = cache.subtrees.keeper(*above);
+            self.children.entry(above).or_default().insert(at);
+            self.above.insert(at, above);
+            at = above;
         }
         self.roots.insert(at);
     }

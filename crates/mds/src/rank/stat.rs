@@ -4,7 +4,7 @@ use crate::cache::{Cache, Inode};
 use crate::cap::Cap;
 use crate::ops::shown_pin;
 use crate::types::ClientId;
-use fsfmt::{Frag, Ino, InodeData, InodeKey};
+use fsfmt::{DirFrag, Ino, InodeData, InodeKey};
 use maps::{LegacyFileLayout, SnapId};
 use msgs::{
     CapBody, CapFile, ClientCaps, DirLayout, DirStat, FragTreeSplit, INLINE_NONE, InodeStat, InodeStatCap,
@@ -28,8 +28,11 @@ pub(super) fn utime(t: Timespec) -> Utime {
 }
 
 /// The statistics of a fragment under the authority of the replying rank.
-pub(super) fn dir_stat(frag: Frag) -> DirStat {
-    DirStat { frag: frag.raw(), auth: -1, dist: BTreeSet::new() }
+pub(super) fn dir_stat(cache: &Cache, dir: DirFrag) -> DirStat {
+    // Of a shard the client has to be told, since the directory is another rank's.
+    let is_shard = cache.subtrees.keeper(dir).is_shard();
+    let auth = if is_shard { cache.subtrees.own().0 } else { -1 };
+    DirStat { frag: dir.frag.raw(), auth, dist: BTreeSet::new() }
 }
 
 /// No lease: the directory's cap covers its names. But the client learns whether a name is the primary one of

@@ -242,7 +242,7 @@ impl Ranks {
 
     pub fn export(&mut self, rank: usize, path: &str, to: i32) {
         self.with(rank, |w| {
-            w.rank.export_dir(path, MdsRank(to)).expect("it can be handed over");
+            w.rank.export_dir(path, None, MdsRank(to)).expect("it can be handed over");
             w.effects();
         });
     }
@@ -251,7 +251,11 @@ impl Ranks {
     pub fn authorities(&self, path: &str) -> Vec<usize> {
         let has_it = |rank: &usize| {
             let list = self.worlds[*rank].rank.subtree_list();
-            let all = list.as_array().expect("a list").iter();
+            // Shards are where their directory is, as far as paths tell.
+            let is_shard = |one: &&serde_json::Value| {
+                one["dir"]["dirfrag"].as_str().is_some_and(|root| root.contains('.'))
+            };
+            let all = list.as_array().expect("a list").iter().filter(|one| !is_shard(one));
             let is_above =
                 |root: &str| path == root || path.starts_with(&format!("{root}/")) || root.is_empty();
             let path_of =

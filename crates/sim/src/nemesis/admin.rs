@@ -65,17 +65,49 @@ pub static SUBTREE_EXPORTED: Fault = Fault {
     also_in: &[],
     inject: |nemesis, _, cluster| {
         let to = nemesis.rng.below(u64::from(cluster.spec.standbys) + 1);
-        let mut paths = ["/x", "/y", "/x/x", "/x/y", "/y/x", "/y/y", "/locked"];
-        nemesis.rng.shuffle(&mut paths);
-        // Who does not have it refuses.
-        paths.into_iter().find_map(|path| {
-            let command = serde_json::json!({ "prefix": "export dir", "path": path, "rank": to }).to_string();
-            let mut servers = cluster.mdss().into_iter();
-            servers.find_map(|server| cluster.world.admin(server, &command).filter(|(code, _)| *code == 0))
-        })?;
-        Some(())
+        let command = |path: &str| serde_json::json!({ "prefix": "export dir", "path": path, "rank": to });
+        ask_any(nemesis, cluster, ["/x", "/y", "/x/x", "/x/y", "/y/x", "/y/y", "/locked"], command)
     },
 };
+
+/// A rank is asked to hand a part of a directory over to another.
+pub static SHARD_EXPORTED: Fault = Fault {
+    name: "shard_exported",
+    profiles: &[Ranks],
+    also_in: &[],
+    inject: |nemesis, _, cluster| {
+        let to = nemesis.rng.below(u64::from(cluster.spec.standbys) + 1);
+        // Those of directories that are whole, in halves, or split by the usual three bits.
+        let frag = match nemesis.rng.below(4) {
+            0 => "0/0".to_owned(),
+            1 => nemesis.rng.pick(&["0/1", "800000/1"]).to_string(),
+            _ => format!("{:x}/3", nemesis.rng.below(8) << 21),
+        };
+        let part = serde_json::json!({ "prefix": "export dir", "rank": to, "frag": frag });
+        let command = |path: &str| {
+            let mut command = part.clone();
+            command["path"] = path.into();
+            command
+        };
+        ask_any(nemesis, cluster, ["/", "/x", "/y", "/x/x", "/x/y", "/y/x", "/y/y"], command)
+    },
+};
+
+/// Gives a command about one of some directories to the server that carries it out; `None` if all refuse.
+fn ask_any(
+    nemesis: &mut Nemesis,
+    cluster: &mut Cluster,
+    mut paths: [&str; 7],
+    command: impl Fn(&str) -> serde_json::Value,
+) -> Option<()> {
+    nemesis.rng.shuffle(&mut paths);
+    paths.into_iter().find_map(|path| {
+        let command = command(path).to_string();
+        let mut servers = cluster.mdss().into_iter();
+        servers.find_map(|server| cluster.world.admin(server, &command).filter(|(code, _)| *code == 0))
+    })?;
+    Some(())
+}
 
 /// The file system gets another number of ranks, or one that follows the load.
 pub static MAX_MDS_SET: Fault = Fault {

@@ -6,7 +6,7 @@ use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
-pub static FAULTS: [&Fault; 34] = [
+pub static FAULTS: [&Fault; 35] = [
     &processes::OSD_KILLED,
     &processes::OSD_POWER_LOST,
     &processes::MON_KILLED,
@@ -41,6 +41,7 @@ pub static FAULTS: [&Fault; 34] = [
     &admin::SUBTREE_EXPORTED,
     &admin::MAX_MDS_SET,
     &admin::MDS_LOAD_CHANGED,
+    &admin::SHARD_EXPORTED,
 ];
 
 /// Draws the faults of a run. `decays` says if the first OSD's disk rots.
@@ -59,6 +60,7 @@ pub fn draw(rng: &mut Rng, profile: Profile, decays: bool) -> Vec<&'static Fault
     if profile == Profile::Ranks {
         // What it is about.
         faults.extend([&admin::SUBTREE_EXPORTED; 4]);
+        faults.extend([&admin::SHARD_EXPORTED; 2]);
     }
     faults
 }

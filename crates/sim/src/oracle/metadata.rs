@@ -9,8 +9,8 @@
 use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, parse_session_key};
 use fsfmt::{
-    BackPointer, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Realm, Refragment,
-    SnapRecord, SubtreeRecord, Update, names, parse_border_key, parse_subtree_key, snap_state,
+    BackPointer, Counted, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Realm,
+    Refragment, SnapRecord, SubtreeRecord, Update, names, parse_border_key, parse_subtree_key, snap_state,
 };
 use maps::{MdsRank, SnapId};
 use osd::object_info;
@@ -77,7 +77,7 @@ impl Stored {
         } else if name == names::partition() {
             for (key, value) in &view.omap_entries {
                 if let Some(root) = parse_border_key(key) {
-                    self.borders.insert(root, decode(value, name)?);
+                    self.borders.insert(root, decode::<Counted>(value, name)?.rstat());
                     continue;
                 }
                 let root = parse_subtree_key(key).ok_or(format!("{name}: key {key:?}"))?;
@@ -200,7 +200,13 @@ impl Stored {
                     false => self.unused.extend(change.new_ones()),
                 }
             }
-            Update::Border { root, counted } => drop(self.borders.insert(root, counted)),
+            Update::Border { root, counted } => {
+                self.borders.insert(root, counted.rstat());
+                if root.is_shard() {
+                    // Perhaps it has joined its directory: everything has, in the end.
+                    self.bases.remove(&root);
+                }
+            }
             Update::Base { inode } => drop(self.bases.insert(inode.ino, *inode)),
             Update::Snapshot { snap, record: Some(record) } => drop(self.snaps.insert(snap, *record)),
             Update::Snapshot { snap, record: None } => drop(self.snaps.remove(&snap)),

@@ -129,10 +129,11 @@ impl Balance {
             return;
         }
         let busy = self.popularity.loads(cache);
-        let around = |root: &Ino| match cache.authority(cache.subtrees.record(*root)?.dir.ino) {
-            Ok(Auth::Rank(rank)) if self.may_go(cache, migration, *root) => Some((*root, rank)),
-            _ => None,
-        };
+        let around =
+            |root: &Ino| match cache.authority(cache.subtrees.around(*root, cache.subtrees.record(*root)?)) {
+                Ok(Auth::Rank(rank)) if self.may_go(cache, migration, *root) => Some((*root, rank)),
+                _ => None,
+            };
         let idle = roots.iter().filter(|root| !busy.nested.contains_key(root));
         let back = idle.filter_map(around).next();
         self.leaving.extend(back);

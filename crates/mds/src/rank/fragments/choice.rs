@@ -22,6 +22,10 @@ impl Choice<'_> {
     /// True if it is worth a look whether a change is due. Not every change of a directory is looked at.
     pub fn may_be_due(env: &Env, inode: &Inode) -> bool {
         let (data, options) = (&inode.data, &env.cfg().options);
+        if data.ino.is_shard() {
+            // It counts what has changed.
+            return false;
+        }
         let (count, size) = (count(data), options.split_size);
         let may_split = count > size && count.is_multiple_of((size / 16).max(1));
         may_split || data.fragtree.depth().is_some_and(|bits| is_few(count >> bits, options))
@@ -30,7 +34,7 @@ impl Choice<'_> {
     /// The change that a directory's fragments need, unless it was tried in vain a short while ago.
     pub fn of(&self, inode: &Inode) -> Option<Refragment> {
         let data = &inode.data;
-        if !data.is_dir() || data.ino.is_base() && data.ino != Ino::ROOT {
+        if !data.is_dir() || data.ino.is_shard() || data.ino.is_base() && data.ino != Ino::ROOT {
             return None;
         }
         self.split(data).or_else(|| self.join(data))

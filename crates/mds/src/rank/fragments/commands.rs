@@ -48,13 +48,16 @@ impl Fragments {
 }
 
 fn fragment(cache: &Cache, path: &str, frag: &str) -> Result<DirFrag, Refusal> {
-    let ino = directory(cache, path)?;
-    let frag = frag.parse().map_err(|()| {
+    Ok(DirFrag { ino: directory(cache, path)?, frag: parse_fragment(frag)? })
+}
+
+/// A fragment as administrators write it.
+pub fn parse_fragment(frag: &str) -> Result<Frag, Refusal> {
+    frag.parse().map_err(|()| {
         let text =
             format!("`{frag}` is no fragment: it is a prefix in hex, `/` and its bits, as in c00000/2");
         (Errno::EINVAL, text)
-    })?;
-    Ok(DirFrag { ino, frag })
+    })
 }
 
 /// The directory at a path, if it is cached.

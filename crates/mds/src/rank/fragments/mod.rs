@@ -19,6 +19,7 @@ use crate::io::IoResult;
 use crate::types::{Lsn, Segment};
 use asked::Asked;
 use choice::{Choice, changed};
+pub(super) use commands::parse_fragment;
 use fsfmt::{DirFrag, Ino, Refragment};
 use node::Level;
 use refusals::Refusals;
@@ -189,7 +190,7 @@ impl Fragments {
     fn next(&mut self, env: &Env, cache: &Cache) -> Option<(Refragment, Option<Asked>)> {
         let is_possible = |change: &Refragment| {
             let is_here = matches!(cache.authority(change.whole().ino), Ok(Auth::Here));
-            is_here && changed(cache, *change).is_some()
+            is_here && !is_of_shard(cache, *change) && changed(cache, *change).is_some()
         };
         while let Some(asked) = self.asked.pop_front() {
             if let Some(change) = asked.next(cache).filter(is_possible) {
@@ -281,6 +282,13 @@ fn switch(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, change: Ref
     let lsn = commit_inode(env, cache, sessions, None, what(change), data, vec![change.update(true)]);
     env.want_durable(lsn);
     Some(lsn)
+}
+
+/// True if a change is of a fragment that is a shard, or has one in it.
+fn is_of_shard(cache: &Cache, change: Refragment) -> bool {
+    let whole = change.whole();
+    let shards = cache.subtrees.shards_of(whole.ino).filter_map(fsfmt::Ino::as_shard);
+    shards.into_iter().any(|shard| whole.contains_frag(shard) || shard.contains_frag(whole))
 }
 
 /// The name of the events.

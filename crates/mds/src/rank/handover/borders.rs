@@ -4,12 +4,12 @@
 use super::Rank;
 use crate::authority::{Auth, Hold};
 use crate::cache::Cache;
-use crate::ops::{Draft, shift};
+use crate::ops::{Draft, count};
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::Due;
 use crate::types::{Need, RankPeer, Stop};
-use fsfmt::{Ino, InodeData, InodeKey, NestStat, Update};
+use fsfmt::{Counted, Ino, InodeData, InodeKey, NestStat, Update};
 use node::Level;
 use peer::{MdsCounted, MdsStats, SubtreeStat};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,22 +20,22 @@ const MOST_TOLD: usize = 200;
 
 /// The statistics of a subtree's root.
 fn stat_of(root: &InodeData) -> SubtreeStat {
-    let (accounted, rstat) = (Writer::encode(&root.accounted), Writer::encode(&root.rstat));
-    SubtreeStat { root: root.ino.0, accounted, rstat }
+    let accounted = Writer::encode(&root.counted_so_far());
+    SubtreeStat { root: root.ino.0, accounted, rstat: Writer::encode(&root.to_count()) }
 }
 
 /// The statistics of a subtree's root, decoded.
 struct Told {
     root: Ino,
     /// What the directory above counts, unless it has a border noted.
-    accounted: NestStat,
-    rstat: NestStat,
+    accounted: Counted,
+    counted: Counted,
 }
 
 impl Told {
     fn decode(m: &SubtreeStat) -> Result<Self, DecodeError> {
-        let (accounted, rstat) = (Reader::new(&m.accounted).get()?, Reader::new(&m.rstat).get()?);
-        Ok(Self { root: Ino(m.root), accounted, rstat })
+        let (accounted, counted) = (Reader::new(&m.accounted).get()?, Reader::new(&m.rstat).get()?);
+        Ok(Self { root: Ino(m.root), accounted, counted })
     }
 }
 
@@ -71,7 +71,7 @@ impl Rank {
             let Some(record) = self.cache.subtrees.record(told.root).filter(|_| is_believed) else {
                 continue;
             };
-            let dir = record.dir.inode();
+            let dir = self.cache.subtrees.around(told.root, record).head();
             match self.cache.authority(dir.ino) {
                 Ok(Auth::Here) => {}
                 Ok(_) => continue,
@@ -82,7 +82,7 @@ impl Rank {
             }
             dirs.insert(dir);
             let before = self.cache.borders.counted(told.root).unwrap_or(&told.accounted);
-            if *before == told.rstat {
+            if *before == told.counted {
                 if self.cache.borders.event(told.root) <= self.env.journal().durable() {
                     answer.stats.push(stat.clone());
                 }
@@ -90,8 +90,8 @@ impl Rank {
             }
             match draft.inode(dir) {
                 Ok(above) => {
-                    shift(&mut above.rstat, before, &told.rstat);
-                    updates.push(Update::Border { root: told.root, counted: told.rstat });
+                    count(above, before, &told.counted);
+                    updates.push(Update::Border { root: told.root, counted: told.counted });
                 }
                 Err(Stop::Need(needs)) => loads.extend(needs),
                 Err(Stop::Fail(_)) => {}
@@ -113,8 +113,8 @@ impl Rank {
     /// The rank of the directories above counts this.
     pub(super) fn stats_counted(&mut self, m: &MdsCounted) {
         for told in &m.stats {
-            if let Ok(rstat) = Reader::new(&told.rstat).get() {
-                self.accounting.counted(Ino(told.root), rstat);
+            if let Ok(counted) = Reader::new(&told.rstat).get() {
+                self.accounting.counted(Ino(told.root), counted);
             }
         }
         for (dir, rstat) in &m.limited {

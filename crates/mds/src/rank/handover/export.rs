@@ -1,17 +1,18 @@
 //! A subtree leaves this rank.
 
-use super::Rank;
 use super::content::{caps_of, entry_of};
+use super::{Rank, shards};
 use crate::authority::{Auth, Hold};
 use crate::cache::Inode;
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
+use crate::rank::fragments::parse_fragment;
 use crate::rank::migration::{
     BUSY, Export, ExportStep as Step, Exported, FENCED, SentAhead, TRIMS, Waiting, Write, own,
 };
 use crate::types::{ClientId, Lsn};
-use fsfmt::{Ino, InodeData, InodeKey, SubtreeRecord};
+use fsfmt::{DirFrag, Ino, InodeData, InodeKey, SubtreeRecord};
 use maps::MdsRank;
 use msgs::cap;
 use node::Level;
@@ -59,7 +60,7 @@ impl Rank {
             Ok(Auth::Here) => {}
             _ => return Err("this rank has no authority over it"),
         }
-        if !inode.is_named_dir() && !root.is_stray() {
+        if !inode.is_named_dir() && !root.is_stray() && !root.is_shard() {
             return Err("only directories with a name can be handed over, and not the root");
         }
         if to == own(env) || !migration.takes(to, root) {
@@ -82,13 +83,25 @@ impl Rank {
         Ok(())
     }
 
-    /// Has a directory handed over to another rank.
-    pub fn export_dir(&mut self, path: &str, rank: MdsRank) -> Result<(), (Errno, String)> {
+    /// Has a directory, or a fragment of it, handed over to another rank.
+    pub fn export_dir(
+        &mut self,
+        path: &str,
+        frag: Option<&str>,
+        rank: MdsRank,
+    ) -> Result<(), (Errno, String)> {
         let found = self.cache.find(path.as_bytes()).ok().flatten();
         let Some(dir) = found else {
             return Err((Errno::ENOENT, format!("{path} is not cached, or does not exist")));
         };
-        self.start_export(dir.ino, rank).map_err(|why| (Errno::EINVAL, format!("{path}: {why}")))
+        let begun = match frag {
+            Some(frag) => {
+                let frag = parse_fragment(frag)?;
+                self.start_export_of_shard(DirFrag { ino: dir.ino, frag }, rank)
+            }
+            None => self.start_export(dir.ino, rank),
+        };
+        begun.map_err(|why| (Errno::EINVAL, format!("{path}: {why}")))
     }
 
     /// After a restart: goes on with what the predecessor was about to hand over.
@@ -172,8 +185,12 @@ impl Rank {
         has_changed
     }
 
-    /// False if a directory that is about to leave was removed or evicted before operations in it waited.
+    /// False if a directory that is about to leave was removed or evicted before operations in it waited, or
+    /// a fragment was split or joined.
     fn is_still_there(&self, root: Ino) -> bool {
+        if let Some(shard) = root.as_shard() {
+            return self.cache.subtrees.record(root).is_some() || shards::is_leaf(&self.cache, shard);
+        }
         root.is_stray() || self.cache.inodes.get(&root.head()).is_some_and(|inode| inode.is_named_dir())
     }
 
@@ -187,6 +204,7 @@ impl Rank {
                 false => self.cache.subtrees.remove(root),
             }
         }
+        self.forget_shard(root);
         self.migration.stay.insert(root, self.env.now() + TRIED_AGAIN_AFTER);
         self.balance.rest(self.env.now(), root);
         self.release_held(root);
@@ -214,8 +232,12 @@ impl Rank {
     /// Takes directories back that clients have alone; once nobody has one, operations in the subtree wait.
     fn quiet(&mut self, root: Ino) -> bool {
         let Self { env, cache, sessions, migration, .. } = self;
+        let sharded = root.as_shard().map(|shard| shard.inode());
         let is_alone = |ino: &InodeKey| {
             let inode = cache.inodes.get(ino).filter(|inode| inode.data.is_dir());
+            if Some(*ino) == sharded {
+                return inode.is_some_and(|dir| shards::is_relied_on(dir));
+            }
             let is_held = inode.is_some_and(|inode| inode.held_by_others(None) & cap::FILE_EXCL != 0);
             is_held && !is_active("mds_takes_no_directories_back")
         };
@@ -224,7 +246,7 @@ impl Rank {
             return false;
         }
         // Nobody is given one any more, but some may have been made since the last walk.
-        migration.unready = cache.subtree(root).into_iter().filter(is_alone).collect();
+        migration.unready = cache.subtree(root).into_iter().chain(sharded).filter(is_alone).collect();
         if migration.unready.is_empty() {
             // Later states of the root are not to be seen from here: snapshots keep this one.
             if cache.is_root_snapped(root) {
@@ -233,6 +255,7 @@ impl Rank {
             }
             let last = env.journal().last();
             cache.subtrees.set(root, Hold::Settling);
+            cache.subtrees.set_next_shard(None);
             let export = migration.exports.get_mut(&root).expect("it is under way");
             (export.step, export.since) = (Step::Settle(last), env.now());
             self.find_unready(root);
@@ -291,7 +314,7 @@ impl Rank {
         // While the subtree is apart, its root counts above as it does now.
         let inode = &cache.inodes[&root.head()];
         let above = inode.place.as_ref().filter(|(dir, _)| !cache.is_fixed(dir.inode()));
-        let is_counted = inode.data.rstat == *cache.counted(inode) || above.is_none();
+        let is_counted = inode.data.rstat == cache.counted(inode).rstat() || above.is_none();
         if !is_counted {
             accounting.hurry(root.head(), env.now());
         }
@@ -478,6 +501,7 @@ impl Rank {
             }
             None => self.cache.subtrees.remove(root),
         }
+        self.forget_shard(root);
         let text = format!("subtree {root} stays here: rank {} has stopped", export.to);
         self.env.log(Level::Info, "subtree_kept", text);
         self.release_held(root);
@@ -516,7 +540,7 @@ impl Rank {
         }
         let was_alone = cache.subtrees.record(root).is_some_and(|record| record.was_alone);
         cache.drop_subtree(root);
-        if was_alone {
+        if was_alone || root.is_shard() {
             cache.drop_root(root);
         }
         match cache.subtrees.record(root).cloned().filter(|_| !m.is_merged) {

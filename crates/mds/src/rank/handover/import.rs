@@ -176,8 +176,7 @@ impl Rank {
         gone.into_iter().for_each(|other| subtrees.remove(other));
         let own = own(&self.env);
         for (other, record) in known {
-            let between = record.prefix.iter().rev().map(|entry| entry.inode.ino);
-            let nearest = between.take_while(|dir| *dir != root).find_map(|dir| subtrees.hold(dir));
+            let nearest = subtrees.nearest_within(root, record);
             let is_in_own = nearest.is_some_and(|hold| !matches!(hold, Hold::Foreign(_)));
             let is_new = subtrees.hold(*other).is_none() && record.rank != own && record.is_below(root);
             if is_new && !is_in_own && *other != root {
@@ -247,7 +246,13 @@ impl Rank {
         if !is_active("mds_keeps_old_copies") {
             cache.drop_copies();
         }
-        cache.borders.renew(borders);
+        // Of what is in this rank's own directories it knows more than is stored.
+        let is_news = |other: &Ino| {
+            let around = cache.subtrees.record(*other).and_then(|r| cache.subtrees.nearest_within(root, r));
+            around.is_none_or(|hold| matches!(hold, Hold::Foreign(_)))
+        };
+        let news = borders.into_iter().filter(|(other, _)| is_news(other)).collect();
+        cache.borders.renew(news);
         cache.subtrees.set_with(root, Hold::Arriving, Some(record.clone()));
         cache.put_prefix(&record);
         cache.put_root(inode, &record);
@@ -270,7 +275,7 @@ impl Rank {
         for (ino, client, [posix, flock]) in locks {
             cache.locks.claim(client, ino, (&posix, &flock));
         }
-        let is_merged = matches!(cache.authority(record.dir.ino), Ok(Auth::Here));
+        let is_merged = matches!(cache.authority(cache.subtrees.around(root, &record)), Ok(Auth::Here));
         let joins = cache.own_within(root);
         if is_merged {
             self.embed(root);
@@ -305,9 +310,12 @@ impl Rank {
 
     /// Puts the root of a subtree into its entry again, if it has one; returns the event.
     pub(super) fn embed(&mut self, root: Ino) -> Lsn {
+        if let Some(shard) = root.as_shard() {
+            return self.embed_shard(root, shard.inode());
+        }
         let Self { env, cache, sessions, .. } = self;
         let inode = &cache.inodes[&root.head()];
-        let counted = cache.counted(inode).clone();
+        let counted = cache.counted(inode).rstat();
         let update = cache.update(InodeData { accounted: counted, ..inode.data.clone() });
         commit(env, cache, sessions, JOINS, vec![update])
     }

@@ -29,6 +29,7 @@ mod heartbeat;
 mod held;
 mod import;
 mod seek;
+mod shards;
 mod stop;
 mod table;
 mod tell;
@@ -44,7 +45,7 @@ use crate::authority::{Records, decode_records};
 use crate::cache::decode_borders;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, Need, RankPeer};
-use fsfmt::{Ino, InodeKey, NestStat, border_key, names, subtree_key};
+use fsfmt::{Counted, Ino, InodeKey, border_key, names, subtree_key};
 use maps::MdsRank;
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,6 +230,6 @@ impl Rank {
 /// The records of subtrees, and what is counted of subtrees.
 fn decode_partition(
     entries: &BTreeMap<Vec<u8>, Vec<u8>>,
-) -> Result<(Records, BTreeMap<Ino, NestStat>), DecodeError> {
+) -> Result<(Records, BTreeMap<Ino, Counted>), DecodeError> {
     Ok((decode_records(entries)?, decode_borders(entries)?))
 }

@@ -67,7 +67,8 @@ impl Rank {
         if !self.cache.inodes.contains_key(&root.head()) {
             return self.env.due(Due::Load(Need::Inode(root.head()), None));
         }
-        let around = self.cache.subtrees.record(root).map(|record| self.cache.authority(record.dir.ino));
+        let subtrees = &self.cache.subtrees;
+        let around = subtrees.record(root).map(|record| self.cache.authority(subtrees.around(root, record)));
         let around = match around {
             Some(Ok(Auth::Rank(rank))) => Some(rank),
             _ => None,

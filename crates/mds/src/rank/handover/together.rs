@@ -92,7 +92,12 @@ impl Rank {
     /// one has to be brought here first.
     fn start_merge(&mut self, root: Ino) {
         let is_busy = self.migration.exports.contains_key(&root) || self.migration.merges.contains_key(&root);
-        let Some(dir) = self.cache.subtrees.record(root).map(|record| record.dir.ino).filter(|_| !is_busy)
+        let Some(dir) = self
+            .cache
+            .subtrees
+            .record(root)
+            .map(|r| self.cache.subtrees.around(root, r))
+            .filter(|_| !is_busy)
         else {
             return;
         };
@@ -143,7 +148,7 @@ impl Rank {
             return;
         }
         let own = self.cache.subtrees.iter().filter(|(_, hold, _)| *hold == Hold::Own);
-        let own = own.filter_map(|(root, _, record)| Some((root, record?.dir.ino)));
+        let own = own.filter_map(|(root, _, record)| Some((root, self.cache.subtrees.around(root, record?))));
         let mut loads = 0;
         for (root, dir) in own.filter(|(root, _)| !root.is_base()).collect::<Vec<_>>() {
             match self.cache.authority(dir) {
@@ -216,7 +221,7 @@ impl Rank {
                 "distributed_ephemeral_pin": pinned == Some(Pinned::Distributed),
                 "random_ephemeral_pin": pinned == Some(Pinned::Random),
                 "export_pin_target": self.cache.pinned_to(root, &ranks).map_or(-1, |rank| rank.0),
-                "dir": { "path": path, "dirfrag": format!("0x{:x}", root.0) },
+                "dir": { "path": path, "dirfrag": dirfrag(root) },
             })
         };
         let path = |root: Ino, record: &fsfmt::SubtreeRecord| {
@@ -224,12 +229,26 @@ impl Rank {
                 return format!("~mds{}/stray0", root.owner());
             }
             let names = record.prefix.iter().map(|entry| &entry.name).filter(|name| !name.is_empty());
-            let names = names.chain([&record.name]).map(|name| String::from_utf8_lossy(name).into_owned());
+            let names = names
+                .chain(Some(&record.name).filter(|_| !root.is_shard()))
+                .map(|name| String::from_utf8_lossy(name).into_owned());
             names.map(|name| format!("/{name}")).collect::<String>()
         };
         let all = self.cache.subtrees.iter();
         let roots = all.filter_map(|(root, hold, record)| Some((root, Some(hold), path(root, record?))));
         let top = (Ino::ROOT, None, String::new());
         [top].into_iter().chain(roots).map(one).collect()
+    }
+}
+
+/// A subtree's root as Ceph shows it: the number of a directory, and of a shard the bits that the hashes of
+/// its names begin with.
+fn dirfrag(root: Ino) -> String {
+    match root.as_shard() {
+        None => format!("0x{:x}", root.0),
+        Some(DirFrag { ino, frag }) => {
+            let bit = |n: u32| if frag.value() >> (23 - n) & 1 == 1 { '1' } else { '0' };
+            format!("0x{:x}.{}*", ino.0, (0..frag.bits()).map(bit).collect::<String>())
+        }
     }
 }

@@ -234,6 +234,18 @@ impl Loader {
             let op = ObjOp::Read { offset: 0, len: 0 };
             return self.fetch(env, names::base_object(ino.ino), op, need, Step::Base);
         }
+        if ino.ino.is_shard() {
+            match cache.subtrees.record(ino.ino).map(|record| record.from.is_none() || record.was_alone) {
+                // It is on its way from the rank of its directory, which had nothing to store.
+                Some(false) => cache.put_shard(ino.ino),
+                Some(true) => {
+                    let op = ObjOp::Read { offset: 0, len: 0 };
+                    return self.fetch(env, names::base_object(ino.ino), op, need, Step::Base);
+                }
+                None => {}
+            }
+            return self.finish(env, cache, &need);
+        }
         // The entry of a subtree's root is older than what its rank has stored.
         if let Some(record) = cache.subtrees.record(ino.ino).filter(|record| record.from.is_none()) {
             let above = record.dir.inode();

@@ -124,7 +124,7 @@ fn is_expected(cache: &Cache, dir: DirFrag) -> bool {
     };
     let is_visible = !dir.ino.is_base() || dir.ino == Ino::ROOT;
     // Another rank may have stored nothing yet.
-    let is_visible = is_visible && !cache.is_fixed(dir.inode());
+    let is_visible = is_visible && !cache.is_fixed(dir.inode()) && !cache.subtrees.keeper(dir).is_shard();
     let is_stored = cache.dirs.get(&dir).is_none_or(|d| d.since().is_none());
     // Of several fragments one may be empty.
     is_visible && is_stored && dir == DirFrag::whole(dir.ino) && counts(dir.inode())

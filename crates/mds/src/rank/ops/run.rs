@@ -195,7 +195,7 @@ impl Ops {
             own = Some(lsn);
             seen = if refill.is_news { lsn } else { seen };
         }
-        let used = plan.reply.dentry.as_ref().map(|(dir, _)| dir.ino);
+        let used = plan.reply.dentry.as_ref().map(|(dir, _)| cache.subtrees.keeper(*dir));
         let used = used.or(plan.reply.target.map(|ino| ino.ino));
         let weight = if own.is_some() { popularity::CHANGE } else { popularity::READ };
         env.due(Due::Used(used.unwrap_or_else(|| ops::base(&op.request.path).ino), weight));

@@ -39,7 +39,7 @@ impl Sum {
                     let Some(inode) = cache.inodes.get(&ino) else { continue };
                     let is_dir = inode.data.is_dir();
                     *(if is_dir { &mut self.subdirs } else { &mut self.files }) += 1;
-                    shift(&mut self.nest, &NestStat::default(), cache.counted(inode));
+                    shift(&mut self.nest, &NestStat::default(), &cache.counted(inode).rstat());
                     seen.primary.push((ino, key.clone()));
                     if is_dir {
                         seen.dirs.push(ino.ino);

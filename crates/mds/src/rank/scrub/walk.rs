@@ -149,6 +149,14 @@ impl Walk {
                 None => self.fetch(env, Need::Inode(ino.head()), step),
             },
             Step::Page(reading) => match reading.frags.last().copied() {
+                // A shard is scrubbed when it is part of its directory again.
+                Some(dir) if cache.subtrees.keeper(dir).is_shard() => {
+                    let mut reading = *reading;
+                    reading.has_gaps = true;
+                    reading.frags.pop();
+                    reading.after.clear();
+                    self.left.push(Step::Page(Box::new(reading)));
+                }
                 Some(dir) if reading.after.is_empty() && cache.dirs.get(&dir).is_some_and(|d| d.complete) => {
                     self.take_page(env, cache, *reading, None);
                 }
