@@ -87,9 +87,9 @@ macro_rules! golden {
 
 golden! {
     Ancestor BackPointer ClientRange Counted Dentry DentryKey DirFrag DirStat Event Fnode Frag FragTree Ino
-    InoRange InoTable InodeData InodeKey JournalHeader Link LockRecord NestStat OldInode PackRecord PackedData Pin
-    PrefixEntry PreparedTxn Quota Realm SessionRecord SnapInfo SnapRecord SnapTable Subtree SubtreeRecord
-    TxnId
+    InoRange InoTable InodeData InodeKey JournalHeader Link LockRecord NestStat OldInode PackRecord
+    PackedData Pin PrefixEntry PreparedTxn Quota Realm SessionRecord SnapInfo SnapRecord SnapTable Subtree
+    SubtreeRecord TxnId
 }
 
 #[test]
