@@ -209,3 +209,76 @@ fn busy_directories_move_to_an_idle_rank_under_nacre_mount() {
 fn busy_directories_move_to_an_idle_rank_under_ceph_fuse() {
     busy_directories_move(Program::CephFuse);
 }
+
+/// Has a part of a directory handed over by the rank that has it.
+fn export(cluster: &Cluster, path: &str, rank: &str, frag: &str) {
+    let began = Instant::now();
+    let by = |mds: &str| cluster.client("ceph", &["tell", mds, "export", "dir", path, rank, frag]).code == 0;
+    while !["mds.a", "mds.b"].iter().any(|mds| by(mds)) {
+        assert!(began.elapsed() < PATIENCE, "{path} {frag} can be handed over");
+    }
+}
+
+fn shards(cluster: &Cluster, path: &str) -> Vec<(i64, i64)> {
+    let mds = cluster.active_mds().expect("one serves");
+    let list = cluster.client("ceph", &["tell", &mds, "get", "subtrees"]).ok();
+    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+    let all = list.as_array().expect("a list").iter().filter(|one| one["dir"]["path"] == path);
+    all.map(|one| (one["auth_first"].as_i64().expect("a rank"), one["auth_second"].as_i64().expect("a rank")))
+        .collect()
+}
+
+/// Two clients make, list, rename and remove files in one directory that two ranks serve.
+fn two_ranks_serve_one_directory(program: Program) {
+    if !Mount::is_possible() || !has("ceph-fuse") {
+        return;
+    }
+    let cluster = Cluster::start(Options { mds: 2, ..Options::default() });
+    set_ranks(&cluster, 2);
+    cluster.client("ceph", &["fs", "set", "cephfs", "balance_automate", "false"]).ok();
+    let (mount, other) = (Mount::by(program, &cluster, "m"), Mount::new(&cluster, "other"));
+    let (dir, same) = (mount.point().join("d"), other.point().join("d"));
+    fs::create_dir(&dir).expect("makes");
+    let mut open = fs::File::create_new(dir.join("open")).expect("creates");
+    open.write_all(b"before ").expect("writes");
+    (0..200).for_each(|file| fs::write(dir.join(format!("f{file}")), "f").expect("writes"));
+    let split =
+        |mds: &str| cluster.client("ceph", &["tell", mds, "dirfrag", "split", "/d", "0/0", "1"]).code == 0;
+    assert!(["mds.a", "mds.b"].iter().any(|mds| split(mds)), "it can be split");
+    for (frag, rank) in [("800000/1", "1"), ("0/1", "1")] {
+        export(&cluster, "/d", rank, frag);
+        let began = Instant::now();
+        let wanted = if frag == "0/1" { 2 } else { 1 };
+        while shards(&cluster, "/d") != vec![(1, -2); wanted] {
+            assert!(began.elapsed() < PATIENCE, "{frag} moves: {:?}", shards(&cluster, "/d"));
+        }
+        open.write_all(b"after ").expect("writes");
+        open.sync_all().expect("syncs");
+        for file in 0..50 {
+            fs::write(dir.join(format!("{rank}-{wanted}-{file}")), "here").expect("writes");
+            fs::create_dir(same.join(format!("dir-{wanted}-{file}"))).expect("makes");
+            fs::remove_file(same.join(format!("f{}", wanted * 50 + file))).expect("removes");
+        }
+        assert_eq!(fs::read(dir.join("f0")).expect("reads"), b"f");
+    }
+    fs::rename(dir.join("f0"), dir.join("moved")).expect("renames");
+    assert_eq!(names(&dir), names(&same), "both see the same");
+    assert_eq!(names(&dir).len(), 1 + 200 - 100 + 100 + 100);
+    let seen = fs::read_to_string(same.join("open")).expect("reads");
+    assert_eq!(seen, "before after after ");
+    assert!(fs::remove_dir(&dir).is_err(), "it is not empty");
+    drop(open);
+    fs::remove_dir_all(&same).expect("removes");
+    assert_eq!(names(mount.point()), [""; 0]);
+    assert_eq!(shards(&cluster, "/d"), []);
+}
+
+#[test]
+fn two_ranks_serve_one_directory_for_nacre_mount() {
+    two_ranks_serve_one_directory(Program::Nacre);
+}
+
+#[test]
+fn two_ranks_serve_one_directory_for_ceph_fuse() {
+    two_ranks_serve_one_directory(Program::CephFuse);
+}

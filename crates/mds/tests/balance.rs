@@ -3,10 +3,10 @@
 mod world;
 
 use mds::MdsOptions;
-use msgs::ClientRequest;
+use msgs::{ClientRequest, cap};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use world::client::{getattr, mkdir};
+use world::client::{create, getattr, mkdir};
 use world::ranks::{A, Ranks};
 
 /// Requests a second to each directory.
@@ -154,10 +154,52 @@ fn little_load_pins_and_a_flag_move_nothing() {
     assert_eq!(c.moved, 0, "they are pinned");
 }
 
-/// Only directories move: one that has all of the load stays where it is.
+/// One that has all of the load stays where it is. Who only reads in it may rely on it.
 #[test]
 fn a_single_busy_directory_does_not_move_to_and_fro() {
     let mut c = Cluster::new(8, 2, &["a", "b"]);
     c.run(&load(&[("a", 500), ("b", 1)]), 300);
     assert!(c.moved <= 1, "{} moved", c.moved);
+}
+
+impl Cluster {
+    /// Parts of directories that rank 1 has, and all of them.
+    fn shards(&self) -> (usize, usize) {
+        let list = self.ranks.worlds[0].rank.subtree_list();
+        let all = list.as_array().expect("a list").iter();
+        let is_shard =
+            |one: &&serde_json::Value| one["dir"]["dirfrag"].as_str().is_some_and(|root| root.contains('.'));
+        let shards: Vec<_> = all.filter(is_shard).collect();
+        (shards.iter().filter(|one| one["auth_first"] == 1).count(), shards.len())
+    }
+}
+
+/// A directory in which clients create all the while is split, and its parts are spread. When that is over, it
+/// is whole again.
+#[test]
+fn a_directory_that_clients_create_in_is_served_by_several_ranks() {
+    const B: u64 = 11;
+    let mut c = Cluster::new(9, 2, &["d"]);
+    c.ranks.with(0, |w| w.connect(B));
+    let mut files = 0;
+    let mut seen = Vec::new();
+    for _ in 0..120 {
+        for _ in 0..60 {
+            assert_eq!(c.ranks.ask(0, create(&format!("d/f{files}"), 2)), 0);
+            files += 1;
+        }
+        // The first client does not have the directory alone.
+        c.ranks.with(0, |w| w.call(B, getattr("d", cap::ANY_SHARED)));
+        c.run(&Load::new(), 1);
+        seen.push(c.shards());
+    }
+    let (at_one, all) = c.shards();
+    assert!((2..=6).contains(&at_one), "{seen:?}");
+    assert_eq!(at_one, all, "rank 0 needs none: it has the directory");
+    let moved = c.moved;
+    let names: std::collections::BTreeSet<String> = (0..files).map(|file| format!("f{file}")).collect();
+    assert_eq!(c.ranks.names("d"), Ok(names));
+    c.run(&Load::new(), 300);
+    assert_eq!(c.shards(), (0, 0), "nobody needs them any more");
+    assert!(moved <= 8, "{moved} moved: {seen:?}");
 }

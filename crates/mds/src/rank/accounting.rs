@@ -20,6 +20,9 @@ use stdx::Instant;
 const BATCH: usize = 200;
 /// The time between two steps.
 const INTERVAL: Duration = Duration::from_secs(3);
+/// The time after which the rank of a directory is told again what has changed in a shard of it: people look
+/// at the times and the size of directories.
+const SHARDS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Inodes whose parents do not count all of their statistics yet.
 pub(super) struct Accounting {
@@ -27,13 +30,24 @@ pub(super) struct Accounting {
     /// Those that somebody waits for.
     hurried: BTreeSet<InodeKey>,
     next: Instant,
+    /// A shard of this rank has changed since its directory's rank was told.
+    shards_changed: bool,
+    /// The earliest time at which that is told.
+    shards_at: Instant,
     /// What is counted of this rank's subtrees above them, as far as this rank was told.
     counted: BTreeMap<Ino, Counted>,
 }
 
 impl Accounting {
     pub fn new(now: Instant) -> Self {
-        Self { unaccounted: BTreeSet::new(), hurried: BTreeSet::new(), next: now, counted: BTreeMap::new() }
+        Self {
+            unaccounted: BTreeSet::new(),
+            hurried: BTreeSet::new(),
+            next: now,
+            shards_changed: false,
+            shards_at: now,
+            counted: BTreeMap::new(),
+        }
     }
 
     /// Notes that an inode was changed or loaded.
@@ -43,6 +57,7 @@ impl Accounting {
             Some(_) => self.is_counted(data),
             None => data.rstat == data.accounted,
         };
+        self.shards_changed |= !is_counted && data.ino.is_shard();
         if !is_counted && ino != Ino::ROOT.head() && !data.ino.is_base() {
             self.unaccounted.insert(ino);
         }
@@ -92,7 +107,22 @@ impl Accounting {
         to
     }
 
-    /// Moves statistics one level up, if the journal takes changes. Returns whether it was time for that.
+    /// The time at which something is to be told, if that does not wait for the next step.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.shards_changed.then_some(self.shards_at)
+    }
+
+    /// True if it is time to tell of shards, which is the caller's to do.
+    fn tells_of_shards(&mut self, now: Instant) -> bool {
+        let is_time = self.shards_changed && now >= self.shards_at;
+        if is_time {
+            (self.shards_changed, self.shards_at) = (false, now + SHARDS_INTERVAL);
+        }
+        is_time
+    }
+
+    /// Moves statistics one level up, if the journal takes changes. Returns whether other ranks are to be told
+    /// theirs.
     pub fn advance(
         &mut self,
         env: &mut Env,
@@ -101,7 +131,7 @@ impl Accounting {
         takes_changes: bool,
     ) -> bool {
         if env.now() < self.next {
-            return false;
+            return env.stage() == Stage::Active && self.tells_of_shards(env.now());
         }
         self.next = env.now() + INTERVAL;
         if env.stage() != Stage::Active {

@@ -24,6 +24,8 @@ const PARTS: f64 = 16.0;
 #[derive(Default)]
 pub(super) struct Popularity {
     dirs: BTreeMap<Ino, f64>,
+    /// The part of it that changed something.
+    changes: BTreeMap<Ino, f64>,
 }
 
 impl Popularity {
@@ -33,20 +35,26 @@ impl Popularity {
         let above = inode.place.as_ref().map(|(dir, _)| cache.subtrees.keeper(*dir));
         let dir = above.filter(|_| !inode.data.is_dir()).unwrap_or(ino);
         *self.dirs.entry(dir).or_default() += f64::from(weight);
+        if weight == CHANGE {
+            *self.changes.entry(dir).or_default() += f64::from(weight);
+        }
     }
 
     /// A second has passed.
     pub fn decay(&mut self) {
-        self.dirs.retain(|_, count| {
-            *count *= LEFT;
-            *count >= LEAST
-        });
+        for counts in [&mut self.dirs, &mut self.changes] {
+            counts.retain(|_, count| {
+                *count *= LEFT;
+                *count >= LEAST
+            });
+        }
     }
 
     /// Forgets directories that another rank has now.
     pub fn forget(&mut self, dirs: impl IntoIterator<Item = Ino>) {
         for dir in dirs {
             self.dirs.remove(&dir);
+            self.changes.remove(&dir);
         }
     }
 
@@ -63,6 +71,11 @@ impl Popularity {
         }
     }
 
+    /// True if something was done in a directory a short while ago.
+    pub fn has(&self, dir: Ino) -> bool {
+        self.dirs.contains_key(&dir)
+    }
+
     /// The load of the rank: weighted requests a second.
     pub fn total(&self) -> f64 {
         self.dirs.values().sum::<f64>() / OF_ONE_A_SECOND
@@ -77,6 +90,7 @@ impl Popularity {
                 loads.add(cache, *dir, count / OF_ONE_A_SECOND);
             }
         }
+        loads.changes = self.changes.iter().map(|(dir, count)| (*dir, count / OF_ONE_A_SECOND)).collect();
         loads
     }
 }
@@ -86,6 +100,8 @@ impl Popularity {
 pub(super) struct Loads {
     /// What is done directly in each.
     pub alone: BTreeMap<Ino, f64>,
+    /// The part of that which changes something.
+    pub changes: BTreeMap<Ino, f64>,
     /// With all that is below it in the same subtree.
     pub nested: BTreeMap<Ino, f64>,
     /// The directories in each of which something is done there or below.

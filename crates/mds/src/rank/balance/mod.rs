@@ -5,15 +5,17 @@
 
 mod choice;
 mod share;
+mod spread;
 
 use super::env::Env;
 use super::migration::{Migration, own};
 use super::popularity::{Loads, Popularity};
 use crate::authority::{Auth, Hold};
 use crate::cache::Cache;
-use fsfmt::Ino;
+use fsfmt::{DirFrag, Ino};
 use maps::MdsRank;
 use node::Level;
+use spread::Spread;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stdx::Instant;
@@ -42,6 +44,8 @@ pub(super) struct Balance {
     next_look: Instant,
     /// What is to be given away, one after the other.
     leaving: VecDeque<(Ino, MdsRank)>,
+    /// A fragment that is to be split, so that parts of it can be given away.
+    splits: Option<DirFrag>,
     /// Directories that stay, since these instants.
     resting: BTreeMap<Ino, Instant>,
 }
@@ -89,6 +93,11 @@ impl Balance {
         None
     }
 
+    /// The fragment that is to be split, so that parts of it can be given away.
+    pub fn next_split(&mut self) -> Option<DirFrag> {
+        self.splits.take()
+    }
+
     fn look(&mut self, env: &mut Env, cache: &Cache, migration: &Migration) {
         let Some(loads) = self.loads(env, migration) else {
             self.uneven = 0;
@@ -98,6 +107,7 @@ impl Balance {
         let shares = share::shares(&loads, own(env), least);
         if shares.is_empty() {
             self.uneven = 0;
+            self.return_idle_shards(cache);
             return self.return_idle_subtree(cache, migration);
         }
         self.uneven += 1;
@@ -111,7 +121,11 @@ impl Balance {
             // With more than this, the other rank would have more than this one.
             let most = (left - loads[&to]) / 2.0;
             let may_go = |dir| self.may_go(cache, migration, dir);
-            for (dir, load) in choice::choose(&here, (wanted, most), may_go) {
+            let chosen = choice::choose(&here, (wanted, most), may_go);
+            if chosen.is_empty() {
+                left -= self.spread(env, cache, migration, &here, (to, wanted));
+            }
+            for (dir, load) in chosen {
                 left -= load;
                 let text = format!("gives {dir} ({load:.0} of {wanted:.0} requests/s) to rank {to}");
                 env.log(Level::Info, "load_shared", text);
@@ -119,6 +133,52 @@ impl Balance {
                 self.leaving.push_back((dir, to));
             }
         }
+    }
+
+    /// Spreads the busiest directory; returns the load that leaves with parts of it.
+    fn spread(
+        &mut self,
+        env: &mut Env,
+        cache: &Cache,
+        migration: &Migration,
+        here: &Loads,
+        (to, wanted): (MdsRank, f64),
+    ) -> f64 {
+        let may_be_spread = |dir: Ino| !migration.stay.contains_key(&dir) && !is_pinned(cache, dir);
+        match spread::spread(cache, here, wanted, may_be_spread) {
+            None => 0.0,
+            Some(Spread::Split(dir)) => {
+                self.splits = Some(dir);
+                0.0
+            }
+            Some(Spread::Give(shards, each)) => {
+                // Another rank gets others.
+                let shards: Vec<Ino> = shards.into_iter().filter(|root| !self.is_leaving(*root)).collect();
+                let load = each * shards.len() as f64;
+                let text = format!("gives {shards:?} ({load:.0} of {wanted:.0} requests/s) to rank {to}");
+                env.log(Level::Info, "load_shared", text);
+                self.leaving.extend(shards.into_iter().map(|root| (root, to)));
+                load
+            }
+        }
+    }
+
+    fn is_leaving(&self, root: Ino) -> bool {
+        self.leaving.iter().any(|(other, _)| *other == root)
+    }
+
+    /// Gives shards in which nothing is done back to the ranks of their directories, on which clients can rely
+    /// again then. One that has come rests first.
+    fn return_idle_shards(&mut self, cache: &Cache) {
+        let own = cache.subtrees.iter().filter(|(root, hold, _)| *hold == Hold::Own && root.is_shard());
+        let idle = own.filter(|(root, ..)| !self.resting.contains_key(root) && !self.popularity.has(*root));
+        let back = idle.filter_map(|(root, _, record)| {
+            match cache.authority(cache.subtrees.around(root, record?)) {
+                Ok(Auth::Rank(rank)) => Some((root, rank)),
+                _ => None,
+            }
+        });
+        self.leaving.extend(back);
     }
 
     /// Gives a subtree in which nothing is done to the rank that has what is around it, if there are many.
@@ -175,10 +235,11 @@ impl Balance {
 
     /// True if the balancer may give a directory away.
     fn may_go(&self, cache: &Cache, migration: &Migration, dir: Ino) -> bool {
-        let Some(inode) = cache.inodes.get(&dir.head()) else { return false };
         let is_here = matches!(cache.authority(dir), Ok(Auth::Here));
         let is_free = !self.resting.contains_key(&dir) && !migration.stay.contains_key(&dir);
-        inode.is_named_dir() && is_here && is_free && !is_pinned(cache, dir)
+        let named = dir.as_shard().map_or(dir, |shard| shard.ino);
+        let is_dir = cache.inodes.get(&named.head()).is_some_and(|inode| inode.is_named_dir());
+        is_dir && is_here && is_free && !is_pinned(cache, named)
     }
 }
 

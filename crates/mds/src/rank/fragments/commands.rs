@@ -2,7 +2,7 @@
 
 use super::Fragments;
 use super::asked::Asked;
-use super::choice::changed;
+use super::choice::{BITS, changed};
 use crate::cache::Cache;
 use fsfmt::{DirFrag, Frag, Ino, Refragment};
 use serde_json::{Value, json};
@@ -32,6 +32,12 @@ impl Fragments {
         }
         self.asked.push_back(Asked::Split(change));
         Ok(())
+    }
+
+    /// Has a fragment split in which too much is done. Nothing joins its parts as long as there are names.
+    pub fn split_for_load(&mut self, cache: &Cache, dir: DirFrag) {
+        let change = Refragment::split(dir, BITS).filter(|change| changed(cache, *change).is_some());
+        self.asked.extend(change.map(Asked::Split));
     }
 
     /// Has all parts of a fragment joined.

@@ -18,9 +18,18 @@ impl Rank {
             return;
         }
         let Self { env, cache, migration, balance, .. } = self;
+        let next = balance.next(env, cache, migration);
+        if let Some(dir) = balance.next_split() {
+            self.fragments.split_for_load(&self.cache, dir);
+        }
         // If it can't be now, another one is chosen later.
-        if let Some((dir, to)) = balance.next(env, cache, migration) {
-            let _ = self.start_export(dir, to);
+        match next {
+            Some((root, to)) if root.is_shard() => {
+                let shard = root.as_shard().expect("the root of a shard");
+                let _ = self.start_export_of_shard(shard, to);
+            }
+            Some((dir, to)) => drop(self.start_export(dir, to)),
+            None => {}
         }
     }
 
