@@ -43,6 +43,7 @@ errnos! {
     EIO = 5 "Input/output error";
     ENXIO = 6 "No such device or address";
     E2BIG = 7 "Argument list too long";
+    ENOEXEC = 8 "Exec format error";
     EBADF = 9 "Bad file descriptor";
     EAGAIN = 11 "Resource temporarily unavailable";
     ENOMEM = 12 "Cannot allocate memory";

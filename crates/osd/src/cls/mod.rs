@@ -16,6 +16,7 @@ mod lock;
 mod log;
 mod numops;
 mod object;
+mod rbd;
 mod refcount;
 mod version;
 
@@ -24,8 +25,15 @@ pub use object::{MethodStop, Object};
 use class::{Class, Method};
 use wire::Errno;
 
-static CLASSES: &[&dyn Class] =
-    &[&hello::Hello, &lock::Lock, &log::Log, &numops::NumOps, &refcount::RefCount, &version::Version];
+static CLASSES: &[&dyn Class] = &[
+    &hello::Hello,
+    &lock::Lock,
+    &log::Log,
+    &numops::NumOps,
+    &rbd::Rbd,
+    &refcount::RefCount,
+    &version::Version,
+];
 
 /// Classes that Ceph's OSDs load and this one does not implement.
 const NOT_HERE: &[&str] = &[
@@ -37,7 +45,6 @@ const NOT_HERE: &[&str] = &[
     "journal",
     "otp",
     "queue",
-    "rbd",
     "rgw",
     "rgw_gc",
     "timeindex",

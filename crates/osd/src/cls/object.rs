@@ -1,7 +1,7 @@
 //! A method's view of its object.
 
 use crate::ops::{Exec, Need, OmapEntry};
-use maps::EVersion;
+use maps::{EVersion, SnapId};
 use msgs::Extent;
 use std::collections::BTreeMap;
 use stdx::Bufs;
@@ -68,6 +68,20 @@ impl<'e, 'a> Object<'e, 'a> {
     /// True if the object exists.
     pub fn exists(&self) -> bool {
         self.exec.exists
+    }
+
+    /// The object's size in bytes, as earlier operations of the vector left it.
+    pub fn size(&self) -> Result<u64, MethodStop> {
+        self.may_read()?;
+        Ok(self.exec.size)
+    }
+
+    /// The newest snapshot that a writer of the object knew; `None` if there is neither an object nor a
+    /// clone.
+    pub fn newest_snap(&self) -> Result<Option<SnapId>, MethodStop> {
+        self.may_read()?;
+        let set = &self.exec.loaded.info.snapset;
+        Ok((self.exec.exists || !set.clones.is_empty()).then_some(set.seq))
     }
 
     fn may_read(&self) -> Result<(), Errno> {
@@ -167,6 +181,27 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(())
     }
 
+    /// Makes the object exist. EEXIST if it does and must not.
+    pub fn create(&mut self, exclusive: bool) -> Result<(), MethodStop> {
+        self.may_write()?;
+        self.exec.create(exclusive)?;
+        Ok(())
+    }
+
+    /// Overwrites data, extending the object.
+    pub fn write(&mut self, off: u64, data: Bufs) -> Result<(), MethodStop> {
+        self.may_write()?;
+        self.exec.write(&Extent::new(off, data.len() as u64), &data)?;
+        Ok(())
+    }
+
+    /// Sets the size.
+    pub fn truncate(&mut self, size: u64) -> Result<(), MethodStop> {
+        self.may_write()?;
+        self.exec.truncate(size, &Extent::new(size, 0))?;
+        Ok(())
+    }
+
     /// Replaces all data.
     pub fn write_full(&mut self, data: Vec<u8>) -> Result<(), MethodStop> {
         self.may_write()?;
@@ -186,6 +221,17 @@ impl<'e, 'a> Object<'e, 'a> {
         self.may_write()?;
         self.exec.ensure_exists();
         self.step(TxnOp::OmapSet(self.exec.key.clone(), entries));
+        Ok(())
+    }
+
+    /// Removes omap keys. ENOENT if there is no object; a missing key is no error.
+    pub fn omap_remove(&mut self, keys: Vec<Vec<u8>>) -> Result<(), MethodStop> {
+        self.may_write()?;
+        if !self.exec.exists {
+            return Err(Errno::ENOENT.into());
+        }
+        self.exec.ensure_exists();
+        self.step(TxnOp::OmapRemove(self.exec.key.clone(), keys));
         Ok(())
     }
 

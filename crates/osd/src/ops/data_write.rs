@@ -108,7 +108,7 @@ impl Exec<'_> {
     }
 
     /// Without an object there is nothing to truncate, and none is created.
-    pub(super) fn truncate(&mut self, to: u64, e: &Extent) -> Result<OpOutput, Errno> {
+    pub(crate) fn truncate(&mut self, to: u64, e: &Extent) -> Result<OpOutput, Errno> {
         if !self.exists {
             return done();
         }
@@ -156,7 +156,7 @@ impl Exec<'_> {
         done()
     }
 
-    pub(super) fn create(&mut self, exclusive: bool) -> Result<OpOutput, Errno> {
+    pub(crate) fn create(&mut self, exclusive: bool) -> Result<OpOutput, Errno> {
         if self.exists && exclusive {
             return Err(Errno::EEXIST);
         }

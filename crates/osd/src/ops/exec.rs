@@ -39,7 +39,7 @@ pub(crate) struct Exec<'a> {
     pub(crate) loaded: &'a Loaded,
     pub(crate) caller: Caller<'a>,
     pub(crate) exists: bool,
-    pub(super) size: u64,
+    pub(crate) size: u64,
     pub(super) info: ObjectInfo,
     pub(super) watches: Stored,
     pub(crate) txn: Vec<TxnOp>,

@@ -1,0 +1,102 @@
+//! How methods read their input, and the omap keys that they keep their state in.
+
+use crate::cls::object::{MethodStop, Object};
+use wire::{Decode, Encode, Errno, Reader, Writer};
+
+/// Key of an image's size.
+pub(super) const SIZE: &[u8] = b"size";
+/// Entries of one read: a list of any length takes few reads, and each of them little memory.
+const PAGE: usize = 1000;
+
+/// A method's input, read value by value.
+pub(super) struct Input<'a>(Reader<'a>);
+
+impl<'a> Input<'a> {
+    /// Bytes beyond the values that the method reads are from a newer client, and ignored.
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self(Reader::new(bytes))
+    }
+
+    /// The next value. EINVAL if the bytes left hold none.
+    pub(super) fn get<T: Decode>(&mut self) -> Result<T, Errno> {
+        self.0.get().map_err(|_| Errno::EINVAL)
+    }
+
+    /// The next value, which an older client leaves out.
+    pub(super) fn get_or<T: Decode>(&mut self, default: T) -> Result<T, Errno> {
+        if self.0.is_empty() { Ok(default) } else { self.get() }
+    }
+}
+
+/// A stored value. EIO if it is damaged.
+pub(super) fn decode<T: Decode>(stored: &[u8]) -> Result<T, MethodStop> {
+    Reader::new(stored).get().map_err(|_| Errno::EIO.into())
+}
+
+/// The value of a key, if there is one.
+pub(super) fn find<T: Decode>(o: &mut Object<'_, '_>, key: &[u8]) -> Result<Option<T>, MethodStop> {
+    o.omap_value(key)?.map(|stored| decode(&stored)).transpose()
+}
+
+/// The value of a key. ENOENT if there is none.
+pub(super) fn load<T: Decode>(o: &mut Object<'_, '_>, key: &[u8]) -> Result<T, MethodStop> {
+    find(o, key)?.ok_or(MethodStop::Fail(Errno::ENOENT))
+}
+
+/// Reads several keys at once, of which a method then takes one after another.
+pub(super) fn prefetch(o: &mut Object<'_, '_>, keys: &[&[u8]]) -> Result<(), MethodStop> {
+    o.omap_values(&keys.iter().map(|key| key.to_vec()).collect::<Vec<_>>())?;
+    Ok(())
+}
+
+/// Sets a key.
+pub(super) fn save<T: Encode + ?Sized>(
+    o: &mut Object<'_, '_>,
+    key: &[u8],
+    value: &T,
+) -> Result<(), MethodStop> {
+    o.omap_set(vec![(key.to_vec(), Writer::encode(value))])
+}
+
+/// Removes a key. ENOENT if there is no object; a missing key is no error.
+pub(super) fn remove(o: &mut Object<'_, '_>, key: &[u8]) -> Result<(), MethodStop> {
+    o.omap_remove(vec![key.to_vec()])
+}
+
+/// ENOENT if there is no object.
+pub(super) fn must_exist(o: &Object<'_, '_>) -> Result<(), Errno> {
+    if o.exists() { Ok(()) } else { Err(Errno::ENOENT) }
+}
+
+/// A key of a kind that has one for each name.
+pub(super) fn key(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+    [prefix, name].concat()
+}
+
+/// A key of a kind that has one for each snapshot.
+pub(super) fn snap_key(prefix: &str, snap: u64) -> Vec<u8> {
+    format!("{prefix}{snap:016x}").into_bytes()
+}
+
+/// Names and values of the keys with a prefix, in order, from the first name after `after` on.
+pub(super) fn list(
+    o: &mut Object<'_, '_>,
+    prefix: &[u8],
+    after: &[u8],
+    max: u64,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, MethodStop> {
+    let (mut found, mut last, mut more) = (Vec::new(), key(prefix, after), true);
+    while more && (found.len() as u64) < max {
+        let left = max - found.len() as u64;
+        let (entries, follow) = o.omap_range(&last, prefix, left.min(PAGE as u64) as usize)?;
+        let Some((newest, _)) = entries.last() else { break };
+        (last, more) = (newest.clone(), follow);
+        found.extend(entries.into_iter().map(|(key, value)| (key[prefix.len()..].to_vec(), value)));
+    }
+    Ok(found)
+}
+
+/// Names and values of all keys with a prefix.
+pub(super) fn list_all(o: &mut Object<'_, '_>, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, MethodStop> {
+    list(o, prefix, b"", u64::MAX)
+}
