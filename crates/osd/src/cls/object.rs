@@ -70,6 +70,12 @@ impl<'e, 'a> Object<'e, 'a> {
         self.exec.exists
     }
 
+    /// The clients that watch the object, and their addresses.
+    pub fn watchers(&self) -> Result<Vec<(EntityId, EntityAddr)>, MethodStop> {
+        self.may_read()?;
+        Ok(self.exec.watches.values().map(|watch| (watch.client, watch.addr)).collect())
+    }
+
     /// The object's size in bytes, as earlier operations of the vector left it.
     pub fn size(&self) -> Result<u64, MethodStop> {
         self.may_read()?;

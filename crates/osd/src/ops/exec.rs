@@ -41,7 +41,7 @@ pub(crate) struct Exec<'a> {
     pub(crate) exists: bool,
     pub(crate) size: u64,
     pub(super) info: ObjectInfo,
-    pub(super) watches: Stored,
+    pub(crate) watches: Stored,
     pub(crate) txn: Vec<TxnOp>,
     pub(super) modified: bool,
     pub(crate) user_modified: bool,

@@ -12,6 +12,7 @@
 //! | `rbd_data.ID.N` | data | `data` |
 //! | `rbd_children` | clones of format 1 | `children` |
 //! | `rbd_trash`, `rbd_namespace` | removed images, namespaces | `trash`, `namespaces` |
+//! | `rbd_mirroring` | mirroring to other clusters | `mirror` |
 //! | `rbd_group_directory`, `rbd_group_header.ID` | groups | `names`, `groups`, `group_snaps` |
 //!
 //! Names of keys, encodings and error numbers are those of Ceph's class of this name: an image's
@@ -27,6 +28,7 @@ mod groups;
 mod header;
 mod metadata;
 mod migration;
+mod mirror;
 mod names;
 mod namespaces;
 mod object_map;
@@ -39,7 +41,7 @@ mod stored;
 mod tests;
 mod trash;
 
-use super::class::{Class, Method, reader, updater};
+use super::class::{Class, Method, reader, updater, writer};
 
 pub struct Rbd;
 
@@ -156,6 +158,42 @@ const METHODS: &[Method] = &[
     updater("migration_set_state", migration::migration_set_state),
     reader("migration_get", migration::migration_get),
     updater("migration_remove", migration::migration_remove),
+    // Mirroring.
+    reader("mirror_uuid_get", mirror::pool::mirror_uuid_get),
+    updater("mirror_uuid_set", mirror::pool::mirror_uuid_set),
+    reader("mirror_mode_get", mirror::pool::mirror_mode_get),
+    updater("mirror_mode_set", mirror::pool::mirror_mode_set),
+    reader("mirror_peer_list", mirror::pool::mirror_peer_list),
+    updater("mirror_peer_add", mirror::pool::mirror_peer_add),
+    updater("mirror_peer_remove", mirror::pool::mirror_peer_remove),
+    updater("mirror_peer_ping", mirror::pool::mirror_peer_ping),
+    updater("mirror_peer_set_client", mirror::pool::mirror_peer_set_client),
+    updater("mirror_peer_set_cluster", mirror::pool::mirror_peer_set_cluster),
+    updater("mirror_peer_set_direction", mirror::pool::mirror_peer_set_direction),
+    reader("mirror_image_list", mirror::images::mirror_image_list),
+    reader("mirror_image_get_image_id", mirror::images::mirror_image_get_image_id),
+    reader("mirror_image_get", mirror::images::mirror_image_get),
+    updater("mirror_image_set", mirror::images::mirror_image_set),
+    updater("mirror_image_remove", mirror::images::mirror_image_remove),
+    updater("mirror_image_status_set", mirror::reports::mirror_image_status_set),
+    updater("mirror_image_status_remove", mirror::reports::mirror_image_status_remove),
+    reader("mirror_image_status_get", mirror::reports::mirror_image_status_get),
+    reader("mirror_image_status_list", mirror::reports::mirror_image_status_list),
+    reader("mirror_image_status_get_summary", mirror::reports::mirror_image_status_get_summary),
+    updater("mirror_image_status_remove_down", mirror::reports::mirror_image_status_remove_down),
+    reader("mirror_image_instance_get", mirror::reports::mirror_image_instance_get),
+    reader("mirror_image_instance_list", mirror::reports::mirror_image_instance_list),
+    reader("mirror_instances_list", mirror::instances::mirror_instances_list),
+    updater("mirror_instances_add", mirror::instances::mirror_instances_add),
+    updater("mirror_instances_remove", mirror::instances::mirror_instances_remove),
+    reader("mirror_image_map_list", mirror::instances::mirror_image_map_list),
+    writer("mirror_image_map_update", mirror::instances::mirror_image_map_update),
+    writer("mirror_image_map_remove", mirror::instances::mirror_image_map_remove),
+    updater("mirror_image_snapshot_unlink_peer", mirror::snaps::mirror_image_snapshot_unlink_peer),
+    updater(
+        "mirror_image_snapshot_set_copy_progress",
+        mirror::snaps::mirror_image_snapshot_set_copy_progress,
+    ),
     // Images of format 1.
     reader("snap_list", old_format::snap_list),
     updater("snap_add", old_format::snap_add),

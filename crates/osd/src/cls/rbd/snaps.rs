@@ -7,7 +7,7 @@ use super::{old_format, parent};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
 use maps::SnapId;
-use wire::{Errno, Uuid};
+use wire::Errno;
 
 /// Gives the newest snapshot that ever was, and those that are, newest first: what clients need to write.
 pub(super) fn get_snapcontext(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
@@ -129,20 +129,9 @@ pub(super) fn snapshot_trash_add(o: &mut Object<'_, '_>, bytes: &[u8]) -> Method
     }
     features::set_operations(o, SNAP_TRASH, SNAP_TRASH)?;
     gone.namespace = SnapNamespace::trash(&gone.name, gone.namespace.kind);
-    gone.name = unique_name(o, gone.id);
+    gone.name = stored::unique_name(o, gone.id);
     snap::save(o, &gone)?;
     done()
-}
-
-/// A name in the form of a uuid. Ceph draws one; all that matters is that the image has no snapshot of that
-/// name, and the version is given to no second change.
-fn unique_name(o: &Object<'_, '_>, snap: u64) -> Vec<u8> {
-    let version = o.next_version();
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&snap.to_be_bytes());
-    bytes[8..]
-        .copy_from_slice(&version.version.rotate_left(32).wrapping_add(version.epoch.0.into()).to_be_bytes());
-    Uuid::from_random(bytes).to_string().into_bytes()
 }
 
 pub(super) fn get_protection_status(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {

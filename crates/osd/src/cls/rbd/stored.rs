@@ -1,7 +1,7 @@
 //! How methods read their input, and the omap keys that they keep their state in.
 
 use crate::cls::object::{MethodStop, Object};
-use wire::{Decode, Encode, Errno, Reader, Writer};
+use wire::{Decode, Encode, Errno, Reader, Uuid, Writer};
 
 /// Key of an image's size.
 pub(super) const SIZE: &[u8] = b"size";
@@ -99,4 +99,15 @@ pub(super) fn list(
 /// Names and values of all keys with a prefix.
 pub(super) fn list_all(o: &mut Object<'_, '_>, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, MethodStop> {
     list(o, prefix, b"", u64::MAX)
+}
+
+/// A name in the form of a uuid, which nothing else in the object has if `salt` differs within a change. Ceph
+/// draws one; a method here must not depend on chance, but no other change has its version.
+pub(super) fn unique_name(o: &Object<'_, '_>, salt: u64) -> Vec<u8> {
+    let at = o.next_version();
+    let change = at.version.rotate_left(32).wrapping_add(at.epoch.0.into());
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&salt.to_be_bytes());
+    bytes[8..].copy_from_slice(&change.to_be_bytes());
+    Uuid::from_random(bytes).to_string().into_bytes()
 }
