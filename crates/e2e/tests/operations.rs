@@ -4,6 +4,7 @@
 //! - `data/bindings.py`: Ceph's module for Python.
 //! - `data/tool.py`: the `rados` command.
 //! - `data/pools.py`: the module for Python, while its pool changes.
+//! - `data/rbd_class.py`: methods of the class `rbd`, through the module for Python.
 //! - [`vectors`]: vectors as the wire has them, with what librados keeps from programs in C.
 #![allow(
     clippy::disallowed_types,
@@ -75,10 +76,15 @@ fn programs_live_through_changes_of_their_pool_as_with_a_cluster_of_ceph() {
 }
 
 #[test]
+fn methods_of_block_devices_give_what_those_of_a_cluster_of_ceph_do() {
+    side_by_side("rbd_class", 700, program("rbd_class.py"));
+}
+
+#[test]
 fn every_difference_is_documented() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
     let docs = std::fs::read_to_string(docs).expect("docs/operations.md");
-    let names = ["operations", "bindings", "tool", "pools", "vectors"];
+    let names = ["operations", "bindings", "tool", "pools", "rbd_class", "vectors"];
     let rows: Vec<String> =
         names.iter().flat_map(|name| differences(&data(&format!("{name}.txt")))).collect();
     let documented: Vec<&str> =

@@ -6,6 +6,7 @@ use super::snap::{self, kind};
 use super::stored::{self, Input, find, load, remove, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use wire::{Errno, Writer, wire_structs};
 
@@ -14,11 +15,25 @@ const CHILDREN: &str = "snap_children_";
 
 wire_structs! {
     /// A clone (`cls::rbd::ChildImageSpec`).
-    #[derive(Eq, PartialOrd, Ord)]
+    #[derive(Eq)]
     struct Child[v 2/1] {
         pub pool: i64,
         pub image: Vec<u8>,
         pub namespace: Vec<u8> = since 2,
+    }
+}
+
+impl Ord for Child {
+    /// The order in which Ceph lists clones.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let order = self.pool.cmp(&other.pool).then_with(|| self.namespace.cmp(&other.namespace));
+        order.then_with(|| self.image.cmp(&other.image))
+    }
+}
+
+impl PartialOrd for Child {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

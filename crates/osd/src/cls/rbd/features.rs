@@ -19,13 +19,17 @@ const JOURNALING: u64 = 1 << 6;
 pub(super) const DATA_POOL: u64 = 1 << 7;
 pub(super) const OPERATIONS: u64 = 1 << 8;
 pub(super) const MIGRATING: u64 = 1 << 9;
+/// The image is a copy of another cluster's.
+const NON_PRIMARY: u64 = 1 << 10;
+/// A client's cache on its own disk has newer data.
+const DIRTY_CACHE: u64 = 1 << 11;
 /// All known ones.
-pub(super) const ALL: u64 = (1 << 10) - 1;
+pub(super) const ALL: u64 = (1 << 12) - 1;
 
 /// A client that does not know them can not even read the image.
-const READ_INCOMPATIBLE: u64 = LAYERING | STRIPING | DATA_POOL;
+const READ_INCOMPATIBLE: u64 = LAYERING | STRIPING | DATA_POOL | DIRTY_CACHE;
 /// They can be enabled and disabled.
-const MUTABLE: u64 = EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | JOURNALING;
+const MUTABLE: u64 = EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | JOURNALING | NON_PRIMARY | DIRTY_CACHE;
 /// They follow from what is done with the image.
 const INTERNAL: u64 = OPERATIONS | MIGRATING;
 

@@ -110,7 +110,9 @@ pub(super) fn migration_get(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
 }
 
 pub(super) fn migration_remove(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
-    stored::remove(o, MIGRATION)?;
+    if o.exists() {
+        stored::remove(o, MIGRATION)?;
+    }
     match find::<u64>(o, FEATURES)? {
         None if old_format::text(o)? == old_format::Text::Usual => return fail(Errno::EINVAL),
         None => old_format::set_text(o, old_format::Text::Usual)?,

@@ -1,6 +1,7 @@
 //! How methods read their input, and the omap keys that they keep their state in.
 
 use crate::cls::object::{MethodStop, Object};
+use crate::ops::OmapEntry;
 use wire::{Decode, Encode, Errno, Reader, Uuid, Writer};
 
 /// Key of an image's size.
@@ -84,7 +85,7 @@ pub(super) fn list(
     prefix: &[u8],
     after: &[u8],
     max: u64,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, MethodStop> {
+) -> Result<Vec<OmapEntry>, MethodStop> {
     let (mut found, mut last, mut more) = (Vec::new(), key(prefix, after), true);
     while more && (found.len() as u64) < max {
         let left = max - found.len() as u64;
@@ -97,7 +98,7 @@ pub(super) fn list(
 }
 
 /// Names and values of all keys with a prefix.
-pub(super) fn list_all(o: &mut Object<'_, '_>, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, MethodStop> {
+pub(super) fn list_all(o: &mut Object<'_, '_>, prefix: &[u8]) -> Result<Vec<OmapEntry>, MethodStop> {
     list(o, prefix, b"", u64::MAX)
 }
 

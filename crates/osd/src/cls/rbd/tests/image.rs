@@ -23,7 +23,7 @@ fn create(features: u64, prefix: &str, data_pool: Option<i64>) -> Result<Vec<u8>
 #[test]
 fn a_header_is_created_once_with_features_that_are_known() {
     assert_eq!(create(LAYERING, "p", None), Ok(vec![]));
-    assert_eq!(create(1 << 10, "p", None), Err(-38));
+    assert_eq!(create(1 << 12, "p", None), Err(-38));
     assert_eq!(create(LAYERING, "", None), Err(-22));
     assert_eq!(create(OPERATIONS, "p", None), Err(-22));
     assert_eq!(create(DATA_POOL, "p", None), Err(-22));
@@ -69,7 +69,7 @@ fn features_that_a_client_must_know_are_named() {
     assert_eq!(set(OPERATIONS, OPERATIONS), Err(-22));
     assert_eq!(set(1 << 40, 1 << 40), Ok(vec![]), "unknown ones are ignored");
     assert_eq!(o.value::<u64>("features"), Some(LAYERING));
-    assert_eq!(o.gives::<u64>("get_all_features", vec![]), 0x3ff);
+    assert_eq!(o.gives::<u64>("get_all_features", vec![]), 0xfff);
 }
 
 #[test]
