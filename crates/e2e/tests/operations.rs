@@ -77,7 +77,7 @@ fn programs_live_through_changes_of_their_pool_as_with_a_cluster_of_ceph() {
 
 #[test]
 fn methods_of_block_devices_give_what_those_of_a_cluster_of_ceph_do() {
-    side_by_side("rbd_class", 700, program("rbd_class.py"));
+    side_by_side("rbd_class", 820, program("rbd_class.py"));
 }
 
 #[test]

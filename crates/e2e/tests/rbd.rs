@@ -304,6 +304,17 @@ fn the_trash_namespaces_groups_and_metadata() {
     rbd.ok(&["image-meta", "rm", "a", "key"]);
     rbd.fails(&["image-meta", "get", "a", "key"], 2);
 
+    rbd.ok(&["feature", "enable", "b", "journaling"]);
+    rbd.write("b", "4M");
+    let journal = rbd.json(&["journal", "status", "--image", "b"]);
+    let positions = &journal["registered_clients"][0]["commit_position"]["object_positions"];
+    assert_eq!(positions.as_array().map(Vec::len), Some(4), "{journal}");
+    assert!(rbd.ok(&["journal", "inspect", "--image", "b"]).contains(", 0 errors"));
+    rbd.ok(&["snap", "create", "b@journaled"]);
+    rbd.ok(&["snap", "rm", "b@journaled"]);
+    rbd.ok(&["feature", "disable", "b", "journaling"]);
+    rbd.fails(&["journal", "info", "--image", "b"], 22);
+
     rbd.ok(&["sparsify", "a"]);
     assert!(rbd.export("a") == data);
     rbd.pool("other");

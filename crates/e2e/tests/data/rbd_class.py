@@ -1,4 +1,4 @@
-"""What methods of the class `rbd` give: one line a case, `name: result output`.
+"""What methods of the classes `rbd` and `journal` give: one line a case, `name: result output`.
 
     rbd_class.py CONF POOL [PREFIX]
 
@@ -65,10 +65,10 @@ class Object:
     def __init__(self, io, name):
         self.io, self.name = io, name
 
-    def __call__(self, method, given=b""):
+    def __call__(self, method, given=b"", cls="rbd"):
         """Calls a method."""
         try:
-            ret, output = self.io.execute(self.name, "rbd", method, given, 1 << 20)
+            ret, output = self.io.execute(self.name, cls, method, given, 1 << 20)
         except rados.Error as e:
             return f"{method} -{errno.errorcode[abs(e.errno)]}"
         return f"{method} {ret} {shown(output)}".rstrip()
@@ -789,6 +789,124 @@ def mirrored_snapshots(new):
         yield o("mirror_image_snapshot_set_copy_progress", u64(id) + u8(1) + u64(77))
     for id in [2, 3]:
         yield o("snapshot_get", u64(id))
+
+
+def journal_of(o):
+    def call(method, *given):
+        return o(method, b"".join(given), cls="journal")
+    return call
+
+
+def positions(*of):
+    each = b"".join(versioned(1, 1, u64(*position)) for position in of)
+    return versioned(1, 1, u32(len(of)) + each)
+
+
+@case
+def journal_sets(new):
+    o = new()
+    j = journal_of(o)
+    getters = ["get_order", "get_splay_width", "get_pool_id", "get_minimum_set", "get_active_set", "get_next_tag_tid"]
+    for method in getters:
+        yield j(method)
+    yield j("set_active_set", u64(1))
+    yield j("set_minimum_set", u64(1))
+    yield j("create", u8(12))
+    yield j("create", u8(12, 4), i64(7))
+    yield j("create", u8(12, 4), i64(7))
+    for method in getters:
+        yield j(method)
+    for method, number in [("set_minimum_set", 1), ("set_active_set", 5), ("set_active_set", 5), ("set_active_set", 4),
+                           ("set_minimum_set", 3), ("set_minimum_set", 3), ("set_minimum_set", 2), ("set_minimum_set", 6),
+                           ("set_active_set", 2)]:
+        yield j(method, u64(number))
+    yield o.keys()
+
+
+@case
+def journal_clients(new):
+    o = new()
+    j = journal_of(o)
+    yield j("client_register", text("a", "data"))
+    yield j("create", u8(12, 2), i64(7))
+    for id in ["b", "a", "a", ""]:
+        yield j("client_register", text(id, "data"))
+    yield j("get_client", text("a"))
+    yield j("get_client", text("c"))
+    yield j("client_commit", text("a"), positions((1, 2, 3), (0, 2, 2), (5, 1, 1)))
+    yield j("client_commit", text("c"), positions((1, 2, 3)))
+    yield j("client_commit", text("a"), positions((1, 2, 3), (0, 2, 2)))
+    yield j("client_register", text("c", ""))
+    yield j("client_commit", text("b"), positions((3, 2, 9), (2, 2, 8)))
+    yield j("client_commit", text("c"), positions((3, 3, 0)))
+    yield j("client_register", text("d", ""))
+    yield j("client_update_data", text("d", "new"))
+    yield j("client_update_data", text("e", "new"))
+    yield j("client_update_state", text("d"), u8(1))
+    yield j("client_update_state", text("e"), u8(1))
+    for after, most in [("", 9), ("", 2), ("b", 9), ("d", 9)]:
+        yield j("client_list", text(after), u64(most))
+    yield j("client_unregister", text("e"))
+    yield j("client_unregister", text("d"))
+    yield j("client_unregister", text(""))
+    yield o.keys()
+
+
+@case
+def journal_tags(new):
+    o = new()
+    j = journal_of(o)
+    yield j("tag_create", u64(0, MAX), text(""))
+    yield j("create", u8(12, 2), i64(7))
+    yield j("client_register", text("a", ""))
+    yield j("client_register", text("b", ""))
+    yield j("tag_create", u64(1, MAX), text("x"))
+    yield j("tag_create", u64(0, 0), text("x"))
+    yield j("tag_create", u64(0, MAX), text("x"))
+    yield j("tag_create", u64(0, MAX), text("x"))
+    for id, kind in [(1, 0), (2, MAX), (3, 1), (4, 0), (5, 2), (5, 1)]:
+        yield j("tag_create", u64(id, kind), text(f"t{id}"))
+    yield j("get_tag", u64(3))
+    yield j("get_tag", u64(9))
+    yield j("get_next_tag_tid")
+
+    def listed():
+        for client, after, most, kind in [("a", 0, 9, None), ("a", 2, 9, None), ("a", 0, 2, None), ("a", 0, 9, 1), ("b", 0, 9, None),
+                                          ("x", 0, 9, None)]:
+            yield j("tag_list", u64(after, most), text(client), u8(0) if kind is None else u8(1) + u64(kind))
+
+    yield from listed()
+    yield j("client_commit", text("a"), positions((1, 4, 3)))
+    yield from listed()
+    yield j("tag_create", u64(6, 0), text(""))
+    yield o.keys()
+    yield j("client_commit", text("b"), positions((1, 3, 3)))
+    yield j("tag_create", u64(7, 0), text(""))
+    yield o.keys()
+    yield from listed()
+    yield j("client_unregister", text("b"))
+    yield o.keys()
+    yield j("client_register", text("c", ""))
+    yield j("client_commit", text("c"), positions())
+    yield j("client_update_state", text("c"), u8(1))
+    yield j("client_commit", text("a"), positions((1, 7, 3)))
+    yield j("tag_create", u64(8, 1), text(""))
+    yield o.keys()
+
+
+@case
+def journal_appends(new):
+    o = new()
+    j = journal_of(o)
+    yield j("guard_append", u64(5))
+    yield j("guard_append", b"")
+    yield j("append", u64(5))
+    for size, data in [(20, "abc"), (20, ""), (20, "12345678"), (20, "x"), (20, "y"), (24, "z"), (25, "z")]:
+        yield j("append", u64(size), text(data))
+        yield str(o.io.read(o.name))
+        yield j("guard_append", u64(size))
+    yield new("-full")("append", u64(0) + text("x"), cls="journal")
+    yield new("-full")("guard_append", u64(0), cls="journal")
 
 
 if __name__ == "__main__":

@@ -12,12 +12,14 @@
 
 mod class;
 mod hello;
+mod journal;
 mod lock;
 mod log;
 mod numops;
 mod object;
 mod rbd;
 mod refcount;
+mod stored;
 mod version;
 
 pub use object::{MethodStop, Object};
@@ -27,6 +29,7 @@ use wire::Errno;
 
 static CLASSES: &[&dyn Class] = &[
     &hello::Hello,
+    &journal::Journal,
     &lock::Lock,
     &log::Log,
     &numops::NumOps,
@@ -36,20 +39,8 @@ static CLASSES: &[&dyn Class] = &[
 ];
 
 /// Classes that Ceph's OSDs load and this one does not implement.
-const NOT_HERE: &[&str] = &[
-    "2pc_queue",
-    "cas",
-    "cephfs",
-    "cmpomap",
-    "fifo",
-    "journal",
-    "otp",
-    "queue",
-    "rgw",
-    "rgw_gc",
-    "timeindex",
-    "user",
-];
+const NOT_HERE: &[&str] =
+    &["2pc_queue", "cas", "cephfs", "cmpomap", "fifo", "otp", "queue", "rgw", "rgw_gc", "timeindex", "user"];
 
 /// The method of this name. EOPNOTSUPP if it, or its class, is not implemented; EPERM for a class that Ceph's
 /// OSDs refuse to load.

@@ -3,9 +3,9 @@
 
 use super::features::{self, CLONE_PARENT};
 use super::snap::{self, kind};
-use super::stored::{self, Input, find, load, remove, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, find, load, remove, save};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use wire::{Errno, Writer, wire_structs};

@@ -1,8 +1,8 @@
 //! Data objects of images: what a clone copies from its parent, and zeros.
 
-use super::stored::{Input, must_exist};
 use crate::cls::class::{MethodResult, done, fail};
 use crate::cls::object::Object;
+use crate::cls::stored::{Input, must_exist};
 use std::collections::BTreeMap;
 use stdx::Bufs;
 use wire::Errno;

@@ -4,9 +4,9 @@
 //! them must not write to it: they see the feature OPERATIONS while there is one.
 
 use super::snap::{self, NOSNAP};
-use super::stored::{Input, find, load, prefetch, remove, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{Input, find, load, prefetch, remove, save};
 use wire::Errno;
 
 pub(super) const LAYERING: u64 = 1 << 0;

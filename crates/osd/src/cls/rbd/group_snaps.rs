@@ -1,8 +1,8 @@
 //! Snapshots of groups, in the object of the group.
 
-use super::stored::{self, Input, key, load, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, find, key, load, save};
 use std::collections::BTreeMap;
 use wire::{Decode, DecodeError, Encode, Errno, Reader, Writer, wire_structs};
 
@@ -11,12 +11,11 @@ const SNAPSHOT: &[u8] = b"snapshot_";
 /// Prefix of the keys that say in which order the snapshots were made.
 const ORDER: &[u8] = b"snap_order_";
 
-/// States of a snapshot.
-mod state {
-    /// Not all images have theirs yet.
-    pub const INCOMPLETE: u8 = 0;
-    pub const COMPLETE: u8 = 1;
-}
+/// Key of the newest snapshot's place in that order.
+const MAX_ORDER: &[u8] = b"snap_max_order";
+
+/// The state of a snapshot of which not all images have theirs yet.
+const INCOMPLETE: u8 = 0;
 
 wire_structs! {
     /// The snapshot of one image (`cls::rbd::ImageSnapshotSpec`).
@@ -33,7 +32,7 @@ struct GroupSnap {
     version: u8,
     id: Vec<u8>,
     name: Vec<u8>,
-    /// One of [`state`].
+    /// [`INCOMPLETE`] or not.
     state: u8,
     snaps: Vec<ImageSnap>,
     /// What newer clients append; it is kept.
@@ -67,26 +66,21 @@ fn all(o: &mut Object<'_, '_>) -> Result<Vec<GroupSnap>, MethodStop> {
     stored::list_all(o, SNAPSHOT)?.iter().map(|(_, value)| stored::decode(value)).collect()
 }
 
-/// The place of each snapshot in the order.
-fn orders(o: &mut Object<'_, '_>) -> Result<BTreeMap<Vec<u8>, u64>, MethodStop> {
-    let stored = stored::list_all(o, ORDER)?;
-    stored.into_iter().map(|(id, order)| Ok((id, stored::decode(&order)?))).collect()
-}
-
 /// Records a snapshot, or its new state. EEXIST if another one has its name, or if one that is new is not.
 pub(super) fn group_snap_set(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let new: GroupSnap = Input::new(bytes).get()?;
     if new.name.is_empty() || new.id.is_empty() {
         return fail(Errno::EINVAL);
     }
-    let is_new = new.state == state::INCOMPLETE;
+    let is_new = new.state == INCOMPLETE;
     let collides = |old: &GroupSnap| if old.id == new.id { is_new } else { old.name == new.name };
     if all(o)?.iter().any(collides) {
         return fail(Errno::EEXIST);
     }
     if is_new {
-        let newest = orders(o)?.into_values().max().unwrap_or(0);
-        save(o, &key(ORDER, &new.id), &newest.wrapping_add(1))?;
+        let order = find::<u64>(o, MAX_ORDER)?.unwrap_or(0).wrapping_add(1);
+        save(o, MAX_ORDER, &order)?;
+        save(o, &key(ORDER, &new.id), &order)?;
     }
     save(o, &key(SNAPSHOT, &new.id), &new)?;
     done()
@@ -98,42 +92,26 @@ pub(super) fn group_snap_remove(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodR
     done()
 }
 
-/// Takes the snapshot of an image out of a complete one, which is removed with the last of them.
-pub(super) fn group_snap_unlink(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
-    let mut input = Input::new(bytes);
-    let (id, gone): (Vec<u8>, ImageSnap) = (input.get()?, input.get()?);
-    let key = key(SNAPSHOT, &id);
-    let mut of: GroupSnap = load(o, &key)?;
-    if of.state != state::COMPLETE {
-        return fail(Errno::ENOENT);
-    }
-    of.snaps.retain(|snap| *snap != gone);
-    if of.snaps.is_empty() {
-        stored::remove(o, &key)?
-    } else {
-        save(o, &key, &of)?
-    }
-    done()
-}
-
 pub(super) fn group_snap_get_by_id(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let id: Vec<u8> = Input::new(bytes).get()?;
     output(&load::<GroupSnap>(o, &key(SNAPSHOT, &id))?)
 }
 
-/// Gives snapshots in the order in which they were made, from the one after a given one on. ERESTART if that
-/// is gone.
+/// Gives snapshots by their ids, from the one after a given one on.
 pub(super) fn group_snap_list(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let mut input = Input::new(bytes);
     let (after, max): (GroupSnap, u64) = (input.get()?, input.get()?);
-    let orders = orders(o)?;
-    let order = |snap: &GroupSnap| orders.get(&snap.id).copied().unwrap_or(0);
-    if !after.id.is_empty() && !orders.contains_key(&after.id) {
-        return fail(Errno::ERESTART);
+    let stored = stored::list(o, SNAPSHOT, &after.id, max)?;
+    output(&stored.iter().map(|(_, value)| stored::decode(value)).collect::<Result<Vec<GroupSnap>, _>>()?)
+}
+
+/// Gives the place of snapshots in the order in which they were made, by their ids.
+pub(super) fn group_snap_list_order(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
+    let mut input = Input::new(bytes);
+    let (after, max): (Vec<u8>, u64) = (input.get()?, input.get()?);
+    let mut orders: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    for (id, order) in stored::list(o, ORDER, &after, max)? {
+        orders.insert(id, stored::decode(&order)?);
     }
-    let mut snaps = all(o)?;
-    snaps.sort_by_key(order);
-    snaps.retain(|snap| after.id.is_empty() || order(snap) > order(&after));
-    snaps.truncate(usize::try_from(max).unwrap_or(usize::MAX));
-    output(&snaps)
+    output(&orders)
 }

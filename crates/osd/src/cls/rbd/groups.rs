@@ -1,9 +1,9 @@
 //! Groups of images: the images of a group (`rbd_group_header.ID`), and the group of an image, in its header.
 
 use super::features::{self, GROUP};
-use super::stored::{self, Input, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, save};
 use wire::{Errno, Reader, wire_structs};
 
 /// Prefix of the keys of a group's images.

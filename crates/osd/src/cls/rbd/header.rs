@@ -3,10 +3,10 @@
 
 use super::features::{self, DATA_POOL, FEATURES, OPERATIONS, STRIPING};
 use super::parent;
-use super::snap::{self, NOSNAP, SNAP_SEQ};
-use super::stored::{Input, SIZE, find, load, must_exist, prefetch, save};
+use super::snap::{self, NOSNAP, SIZE, SNAP_SEQ};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::Object;
+use crate::cls::stored::{Input, find, load, must_exist, prefetch, save};
 use wire::{Errno, Utime, Writer};
 
 const ORDER: &[u8] = b"order";

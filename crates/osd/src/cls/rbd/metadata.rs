@@ -1,8 +1,8 @@
 //! Users' own pairs of keys and values in an image's header, and settings of `rbd config image`.
 
-use super::stored::{self, Input, key};
 use crate::cls::class::{MethodResult, done, output};
 use crate::cls::object::Object;
+use crate::cls::stored::{self, Input, key};
 use std::collections::BTreeMap;
 use wire::Errno;
 

@@ -2,9 +2,9 @@
 
 use super::features::{FEATURES, MIGRATING};
 use super::old_format;
-use super::stored::{self, Input, find, load, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, find, load, save};
 use wire::{Decode, DecodeError, Encode, Errno, Reader, Writer};
 
 /// Key of the migration.

@@ -36,7 +36,6 @@ mod old_format;
 mod parent;
 mod snap;
 mod snaps;
-mod stored;
 #[cfg(test)]
 mod tests;
 mod trash;
@@ -150,9 +149,9 @@ const METHODS: &[Method] = &[
     reader("image_group_get", groups::image_group_get),
     updater("group_snap_set", group_snaps::group_snap_set),
     updater("group_snap_remove", group_snaps::group_snap_remove),
-    updater("group_snap_unlink", group_snaps::group_snap_unlink),
     reader("group_snap_get_by_id", group_snaps::group_snap_get_by_id),
     reader("group_snap_list", group_snaps::group_snap_list),
+    reader("group_snap_list_order", group_snaps::group_snap_list_order),
     // Migration.
     updater("migration_set", migration::migration_set),
     updater("migration_set_state", migration::migration_set_state),
@@ -162,6 +161,8 @@ const METHODS: &[Method] = &[
     reader("mirror_uuid_get", mirror::pool::mirror_uuid_get),
     updater("mirror_uuid_set", mirror::pool::mirror_uuid_set),
     reader("mirror_mode_get", mirror::pool::mirror_mode_get),
+    reader("mirror_remote_namespace_get", mirror::pool::mirror_remote_namespace_get),
+    updater("mirror_remote_namespace_set", mirror::pool::mirror_remote_namespace_set),
     updater("mirror_mode_set", mirror::pool::mirror_mode_set),
     reader("mirror_peer_list", mirror::pool::mirror_peer_list),
     updater("mirror_peer_add", mirror::pool::mirror_peer_add),

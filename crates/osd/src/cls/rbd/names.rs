@@ -1,9 +1,9 @@
 //! Directories of names and ids: the images of a pool (`rbd_directory`), its groups (`rbd_group_directory`),
 //! and the object that holds the id of one image's name (`rbd_id.NAME`).
 
-use super::stored::{self, Input, find, key, load, must_exist, prefetch, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, find, key, load, must_exist, prefetch, save};
 use std::collections::BTreeMap;
 use wire::{Errno, Writer};
 

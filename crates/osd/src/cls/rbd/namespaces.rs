@@ -1,8 +1,8 @@
 //! The namespaces of a pool (`rbd_namespace`).
 
-use super::stored::{self, Input, key};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::Object;
+use crate::cls::stored::{self, Input, key};
 use wire::Errno;
 
 /// Prefix of the namespaces' keys, which have no value.

@@ -2,9 +2,9 @@
 //! if it exists, and if it has changed since the last snapshot (Ceph's `OBJECT_EXISTS` and the like).
 
 use super::bit_vector::{BitVector, HEADER, Place};
-use super::stored::{Input, must_exist};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{Input, must_exist};
 use wire::{Errno, Reader};
 
 /// States of a data object. The others are 0, it does not exist, and 2, it may.

@@ -11,9 +11,9 @@
 //! A snapshot is two u64, its id and its size; the newest is the first. Its name ends with a zero.
 
 use super::snap::SNAP_LIMIT;
-use super::stored::{self, Input};
 use crate::cls::class::{MethodResult, done, fail};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input};
 use wire::{Errno, Reader, Writer};
 
 /// Bytes before the snapshots.

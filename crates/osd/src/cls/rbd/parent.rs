@@ -4,10 +4,10 @@
 //! of its snapshots: an image that was flattened or shrunk may have snapshots that still need the parent.
 
 use super::features::{self, CLONE_CHILD, DEEP_FLATTEN, FEATURES, LAYERING};
-use super::snap::{self, NOSNAP, Snap};
-use super::stored::{self, Input, SIZE, find, load, must_exist, prefetch, remove, save};
+use super::snap::{self, NOSNAP, SIZE, Snap};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, find, load, must_exist, prefetch, remove, save};
 use wire::{Errno, wire_structs};
 
 /// Key of the parent.

@@ -1,12 +1,14 @@
 //! What an image's header records about a snapshot (Ceph's `cls_rbd_snap`).
 
-use super::stored;
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored;
 use maps::SnapId;
 use wire::{Decode, DecodeError, Encode, Errno, Reader, Sample, Utime, Writer, wire_structs};
 
 /// Where a method takes a snapshot: the image itself.
 pub(super) const NOSNAP: u64 = SnapId::HEAD.0;
+/// Key of the image's size.
+pub(super) const SIZE: &[u8] = b"size";
 /// Key of the newest snapshot that the image ever had.
 pub(super) const SNAP_SEQ: &[u8] = b"snap_seq";
 /// Key of the most snapshots that the image may have.

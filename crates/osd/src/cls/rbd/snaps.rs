@@ -1,11 +1,13 @@
 //! Snapshots of an image: methods on its header.
 
 use super::features::{self, CLONE_CHILD, LAYERING, SNAP_TRASH};
-use super::snap::{self, NOSNAP, SNAP_LIMIT, SNAP_SEQ, Snap, SnapInfo, SnapNamespace, kind, protection};
-use super::stored::{self, Input, SIZE, find, must_exist, prefetch};
+use super::snap::{
+    self, NOSNAP, SIZE, SNAP_LIMIT, SNAP_SEQ, Snap, SnapInfo, SnapNamespace, kind, protection,
+};
 use super::{old_format, parent};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, find, must_exist, prefetch};
 use maps::SnapId;
 use wire::Errno;
 

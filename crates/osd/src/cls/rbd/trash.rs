@@ -1,9 +1,9 @@
 //! Removed images that can come back (`rbd_trash`).
 
 use super::names::is_valid_id;
-use super::stored::{self, Input, find, key, load, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::Object;
+use crate::cls::stored::{self, Input, find, key, load, save};
 use std::collections::BTreeMap;
 use wire::{Errno, Utime, wire_structs};
 

@@ -1,9 +1,9 @@
 //! The mirrored images of a pool.
 
-use super::super::stored::{self, Input, find, key, load, save};
 use super::status;
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, find, key, load, save};
 use std::collections::BTreeMap;
 use wire::{Decode, DecodeError, Encode, Errno, Reader, Writer};
 

@@ -1,8 +1,8 @@
 //! The daemons that mirror a pool's images, and which of them has which image.
 
-use super::super::stored::{self, Input, key, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::Object;
+use crate::cls::stored::{self, Input, key, save};
 use std::collections::BTreeMap;
 use wire::{Errno, Reader, Utime, wire_structs};
 

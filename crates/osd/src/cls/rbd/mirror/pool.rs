@@ -1,12 +1,14 @@
 //! A pool's mode of mirroring, its uuid among the clusters, and its peers.
 
-use super::super::stored::{self, Input, find, key, load, save};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, find, key, load, save};
 use wire::{Errno, Utime, wire_structs};
 
 const UUID: &[u8] = b"mirror_uuid";
 const MODE: &[u8] = b"mirror_mode";
+/// Key of the namespace in the peers' pools that is mirrored with this one.
+const REMOTE_NAMESPACE: &[u8] = b"remote_namespace";
 /// Prefix of the peers' keys.
 const PEER: &[u8] = b"mirror_peer_";
 
@@ -92,11 +94,27 @@ pub fn mirror_mode_get(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
 pub fn mirror_mode_set(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     match Input::new(bytes).get()? {
         mode::DISABLED if !peers(o)?.is_empty() => return fail(Errno::EBUSY),
-        mode::DISABLED if o.exists() => o.omap_remove(vec![MODE.to_vec(), UUID.to_vec()])?,
+        mode::DISABLED if o.exists() => {
+            o.omap_remove([MODE, UUID, REMOTE_NAMESPACE].map(<[u8]>::to_vec).into())?
+        }
         mode::DISABLED => {}
         mode if mode > mode::INIT_ONLY || o.omap_value(UUID)?.is_none() => return fail(Errno::EINVAL),
         mode => save(o, MODE, &mode)?,
     }
+    done()
+}
+
+pub fn mirror_remote_namespace_get(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
+    output(&load::<Vec<u8>>(o, REMOTE_NAMESPACE)?)
+}
+
+/// Sets the namespace, which cannot change while it is mirrored.
+pub fn mirror_remote_namespace_set(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
+    let namespace: Vec<u8> = Input::new(bytes).get()?;
+    if is_enabled(o)? {
+        return fail(Errno::EINVAL);
+    }
+    save(o, REMOTE_NAMESPACE, &namespace)?;
     done()
 }
 

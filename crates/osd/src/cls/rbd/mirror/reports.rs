@@ -1,11 +1,11 @@
 //! Methods on what daemons report of mirrored images.
 
-use super::super::stored::{self, Input, key, load, save};
 use super::images;
 use super::pool::{Peer, direction};
 use super::status::{self, LOCAL, REMOTE, Report, Said, Status, Stored};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, Input, key, load, save};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{Errno, Writer};
 

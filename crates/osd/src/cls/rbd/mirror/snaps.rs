@@ -1,9 +1,9 @@
 //! Snapshots by which an image is mirrored, in its header.
 
 use super::super::snap::{self, MirrorBody, Snap, kind};
-use super::super::stored::Input;
 use crate::cls::class::{MethodResult, done, fail};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::Input;
 use wire::{Errno, Reader, Writer};
 
 /// The first state of an image that is a copy.

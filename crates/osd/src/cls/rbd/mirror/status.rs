@@ -1,7 +1,7 @@
 //! What the daemons that mirror images report of them. A report counts while its daemon watches the object.
 
-use super::super::stored::{self, key};
 use crate::cls::object::{MethodStop, Object};
+use crate::cls::stored::{self, key};
 use std::collections::BTreeSet;
 use wire::{
     AddrType, Decode, DecodeError, Encode, EntityAddr, EntityId, Reader, Utime, Writer, wire_structs,

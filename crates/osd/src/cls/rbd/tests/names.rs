@@ -162,7 +162,7 @@ fn a_group_lists_its_images_and_an_image_knows_its_group() {
 }
 
 #[test]
-fn snapshots_of_a_group_are_listed_in_their_order() {
+fn snapshots_of_a_group_know_their_order() {
     let image = |id: u64| v1(put((2i64, (text("i"), id))));
     let snap = |id: &str, name: &str, state: u8| {
         v1([put((text(id), text(name))), put((state, 2u32)), image(1), image(2)].concat())
@@ -176,16 +176,30 @@ fn snapshots_of_a_group_are_listed_in_their_order() {
     o.done("group_snap_set", snap("z", "first", 1));
     let list =
         |o: &mut Object, after: &str| o.call("group_snap_list", [snap(after, "", 0), put(9u64)].concat());
-    let both = [put(2u32), snap("z", "first", 1), snap("a", "second", 0)].concat();
+    let both = [put(2u32), snap("a", "second", 0), snap("z", "first", 1)].concat();
     assert_eq!(list(&mut o, ""), Ok(both));
-    assert_eq!(list(&mut o, "z"), Ok([put(1u32), snap("a", "second", 0)].concat()));
-    assert_eq!(list(&mut o, "gone"), Err(-85));
+    assert_eq!(list(&mut o, "b"), Ok([put(1u32), snap("z", "first", 1)].concat()));
+    let orders = BTreeMap::from([(text("a"), 2u64), (text("z"), 1)]);
+    assert_eq!(o.call("group_snap_list_order", put((text(""), 9u64))), Ok(put(orders)));
     assert_eq!(o.call("group_snap_get_by_id", put(text("z"))), Ok(snap("z", "first", 1)));
-    let unlink = |of: &str, id: u64| [put(text(of)), image(id)].concat();
-    assert_eq!(o.call("group_snap_unlink", unlink("a", 1)), Err(-2), "it is not complete");
-    o.done("group_snap_unlink", unlink("z", 1));
-    o.done("group_snap_unlink", unlink("z", 2));
+    o.done("group_snap_remove", put(text("z")));
     assert_eq!(o.call("group_snap_get_by_id", put(text("z"))), Err(-2));
     o.done("group_snap_remove", put(text("a")));
     assert_eq!(list(&mut o, ""), Ok(put(0u32)));
+    assert_eq!(o.omap.keys().map(Vec::as_slice).collect::<Vec<_>>(), [b"snap_max_order"]);
+}
+
+#[test]
+fn a_mirrored_pool_keeps_its_uuid_and_the_namespace_of_its_peers() {
+    let mut o = Object::default();
+    assert_eq!(o.call("mirror_remote_namespace_get", vec![]), Err(-2));
+    assert_eq!(o.call("mirror_mode_set", put(1u32)), Err(-22));
+    o.done("mirror_uuid_set", put(text("pool")));
+    o.done("mirror_remote_namespace_set", put(text("theirs")));
+    o.done("mirror_mode_set", put(1u32));
+    assert_eq!(o.call("mirror_uuid_set", put(text("other"))), Err(-22));
+    assert_eq!(o.call("mirror_remote_namespace_set", put(text("other"))), Err(-22));
+    assert_eq!(o.gives::<Vec<u8>>("mirror_remote_namespace_get", vec![]), text("theirs"));
+    o.done("mirror_mode_set", put(0u32));
+    assert_eq!(o.omap.len(), 0);
 }

@@ -1,11 +1,9 @@
-//! How methods read their input, and the omap keys that they keep their state in.
+//! How methods read their input, and omap keys in which they keep their state.
 
 use crate::cls::object::{MethodStop, Object};
 use crate::ops::OmapEntry;
 use wire::{Decode, Encode, Errno, Reader, Uuid, Writer};
 
-/// Key of an image's size.
-pub(super) const SIZE: &[u8] = b"size";
 /// Entries of one read: a list of any length takes few reads, and each of them little memory.
 const PAGE: usize = 1000;
 
@@ -86,7 +84,17 @@ pub(super) fn list(
     after: &[u8],
     max: u64,
 ) -> Result<Vec<OmapEntry>, MethodStop> {
-    let (mut found, mut last, mut more) = (Vec::new(), key(prefix, after), true);
+    list_after(o, prefix, key(prefix, after), max)
+}
+
+/// The same for keys after `last`; if that is empty, a key that is nothing but the prefix counts, too.
+pub(super) fn list_after(
+    o: &mut Object<'_, '_>,
+    prefix: &[u8],
+    mut last: Vec<u8>,
+    max: u64,
+) -> Result<Vec<OmapEntry>, MethodStop> {
+    let (mut found, mut more) = (Vec::new(), true);
     while more && (found.len() as u64) < max {
         let left = max - found.len() as u64;
         let (entries, follow) = o.omap_range(&last, prefix, left.min(PAGE as u64) as usize)?;
