@@ -42,6 +42,12 @@ static CLASSES: &[&dyn Class] = &[
 const NOT_HERE: &[&str] =
     &["2pc_queue", "cas", "cephfs", "cmpomap", "fifo", "otp", "queue", "rgw", "rgw_gc", "timeindex", "user"];
 
+/// The methods of a class.
+#[cfg(test)]
+fn methods(class: &str) -> &'static [Method] {
+    CLASSES.iter().find(|c| c.name() == class).map_or(&[], |c| c.methods())
+}
+
 /// The method of this name. EOPNOTSUPP if it, or its class, is not implemented; EPERM for a class that Ceph's
 /// OSDs refuse to load.
 pub fn find(class: &str, method: &str) -> Result<&'static Method, Errno> {

@@ -123,7 +123,7 @@ fn hello_says_reads_writes_and_is_held_to_what_it_said_it_does() {
     assert_eq!(call(&mut c, "x", "hello.bad_reader", vec![]).result, -5);
     assert_eq!(call(&mut c, "x", "hello.bad_writer", vec![]).result, -5);
     assert_eq!(call(&mut c, "x", "hello.nothing", vec![]).result, -95);
-    assert_eq!(call(&mut c, "x", "rbd.create", vec![]).result, -95);
+    assert_eq!(call(&mut c, "x", "rgw.bucket_list", vec![]).result, -95);
     assert_eq!(call(&mut c, "x", "nothing.say_hello", vec![]).result, -1);
     let reply = call(&mut c, "x", "hello.write_return_data", vec![]);
     assert_eq!((reply.result, reply.ops[0].data.len()), (0, 0), "who does not ask for it gets nothing");

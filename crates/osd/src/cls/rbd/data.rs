@@ -55,17 +55,23 @@ pub(super) fn assert_snapc_seq(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodRe
     }
 }
 
-/// Runs of bytes, as (offset, length), that are left if every block of zeros is taken out.
-fn runs(data: &[u8], block: usize) -> Vec<(usize, usize)> {
+/// The most runs that an object is taken apart into, each of which is a write: enough for 128 MiB in blocks
+/// of 4 KiB.
+const MAX_RUNS: usize = 16_384;
+
+/// Runs of bytes, as (offset, length), that are left if every block of zeros is taken out. EINVAL if the
+/// block is so small that there are too many.
+fn runs(data: &[u8], block: usize) -> Result<Vec<(usize, usize)>, Errno> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (i, bytes) in data.chunks(block).enumerate().filter(|(_, bytes)| bytes.iter().any(|b| *b != 0)) {
-        let off = i * block;
+        let (off, count) = (i * block, runs.len());
         match runs.last_mut() {
             Some((from, len)) if *from + *len == off => *len += bytes.len(),
+            _ if count == MAX_RUNS => return Err(Errno::EINVAL),
             _ => runs.push((off, bytes.len())),
         }
     }
-    runs
+    Ok(runs)
 }
 
 /// Makes holes of blocks that are zero, and removes an object of zeros if the client wants that.
@@ -77,7 +83,7 @@ pub(super) fn sparsify(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let size = o.size()?;
     let data = if size == 0 { Bufs::new() } else { o.read(0, size)? };
     let flat = data.to_buf();
-    let runs = runs(&flat, block);
+    let runs = runs(&flat, block)?;
     if runs.is_empty() && remove_empty {
         o.remove()?;
         return done();

@@ -63,4 +63,6 @@ fn blocks_of_zeros_are_taken_out() {
     assert!(!zeros.exists);
     assert_eq!(sparsify(&mut zeros, 4, true), Err(-2));
     assert_eq!(sparsify(&mut o, 0, true), Err(-22));
+    let mut crumbs = object(&b"\0x".repeat(20_000));
+    assert_eq!(sparsify(&mut crumbs, 1, true), Err(-22), "too many pieces");
 }

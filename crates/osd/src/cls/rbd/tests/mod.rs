@@ -1,8 +1,10 @@
-//! Methods of the class on one object in memory: exact outputs, errors and keys.
+//! Methods of the class, and of `journal`, on one object in memory: exact outputs, errors and keys.
 
 mod clones;
 mod data;
 mod image;
+mod journal;
+mod mirror;
 mod names;
 mod object_map;
 mod snaps;
@@ -94,10 +96,16 @@ impl Object {
         }
     }
 
-    /// Calls a method, as often as it asks for more of the object.
+    /// Calls a method of the class, or one of another class by both names.
     fn call(&mut self, method: &str, input: Vec<u8>) -> Result<Vec<u8>, i32> {
-        let access = cls::find("rbd", method).map_err(|errno| errno.to_result_code())?.access;
-        let op = Op::Call { class: "rbd".into(), method: method.into(), input: input.into() };
+        let (class, method) = method.split_once('.').unwrap_or(("rbd", method));
+        self.call_of(class, method, input)
+    }
+
+    /// Calls a method, as often as it asks for more of the object.
+    fn call_of(&mut self, class: &str, method: &str, input: Vec<u8>) -> Result<Vec<u8>, i32> {
+        let access = cls::find(class, method).map_err(|errno| errno.to_result_code())?.access;
+        let op = Op::Call { class: class.into(), method: method.into(), input: input.into() };
         let flags = if access.writes { osd_flag::WRITE } else { osd_flag::READ };
         let request = OsdOp { ops: vec![op.into()], flags, ..OsdOp::default() };
         let (key, limits, watches) = (key(), Limits::default(), Watches::default());
@@ -169,8 +177,8 @@ const NOSNAP: u64 = SnapId::HEAD.0;
 #[test]
 fn undecodable_input_is_refused_and_no_method_panics() {
     let mut rng = stdx::Rng::from_seed(1);
-    let known = super::METHODS.iter().map(|m| m.name);
-    for method in known {
+    let journal = cls::methods("journal").iter().map(|m| format!("journal.{}", m.name));
+    for method in cls::methods("rbd").iter().map(|m| m.name.to_owned()).chain(journal) {
         for base in [header(LAYERING), Object::default()] {
             let mut o = base;
             for len in 0..40 {
@@ -179,7 +187,7 @@ fn undecodable_input_is_refused_and_no_method_panics() {
                 if rng.chance(1, 2) {
                     bytes.iter_mut().for_each(|b| *b &= 3);
                 }
-                let _ = o.call(method, bytes);
+                let _ = o.call(&method, bytes);
             }
         }
     }
