@@ -48,6 +48,9 @@ pub struct UnderWay {
     /// Holders that have claimed `FILE_WR` after a restart: what they wrote before is not known here until
     /// they have given it up for once.
     pub untold: BTreeSet<Holder>,
+    /// Bits that clients may hold which have come back after a restart and have not claimed them: another
+    /// rank may be about to hand them over.
+    pub unclaimed: BTreeMap<Holder, u32>,
 }
 
 impl UnderWay {
@@ -57,6 +60,7 @@ impl UnderWay {
         shared_at: None,
         data_work: None,
         untold: BTreeSet::new(),
+        unclaimed: BTreeMap::new(),
     };
 }
 
@@ -101,10 +105,17 @@ impl Inode {
 
     /// Bits that holders other than `except` may hold.
     pub fn held_by_others(&self, except: Option<Holder>) -> u32 {
-        self.caps
-            .iter()
+        let held = self.caps.iter().map(|(holder, cap)| (holder, cap.held()));
+        let unclaimed = self.under_way.unclaimed.iter().map(|(holder, bits)| (*holder, *bits));
+        held.chain(unclaimed)
             .filter(|(holder, _)| Some(*holder) != except)
-            .fold(0, |all, (_, cap)| all | cap.held())
+            .fold(0, |all, (_, bits)| all | bits)
+    }
+
+    /// The same without what is only presumed.
+    pub fn known_of_others(&self, except: ClientId) -> u32 {
+        let others = self.caps.iter().filter(|(holder, cap)| *holder != except.into() && !cap.is_presumed);
+        others.fold(0, |all, (_, cap)| all | cap.held())
     }
 
     /// Bits that `holder` may be given now.

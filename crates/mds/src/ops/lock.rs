@@ -40,9 +40,11 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
     cx.finish(Plan { local: draft.finish(), lock: Some(ask), ..Plan::default() })
 }
 
-/// A client that has not reconnected after our restart may hold a lock that it has not claimed yet.
+/// A client that has not reconnected after our restart may hold a lock that it has not claimed yet; so may
+/// one that has, if another rank is about to hand the file over.
 fn wait_for_missing(cx: &Cx<'_>, ino: InodeKey) -> Result<(), Stop> {
-    if cx.inode(ino)?.caps.values().any(|c| c.is_presumed) {
+    let inode = cx.inode(ino)?;
+    if !inode.under_way.unclaimed.is_empty() || inode.caps.values().any(|c| c.is_presumed) {
         return Err(Need::Lock(ino).into());
     }
     Ok(())

@@ -290,7 +290,7 @@ impl Rank {
     pub fn evicted(&mut self, now: Now, client: ClientId) {
         self.env.set_now(now);
         if self.sessions.is_evicting(client) {
-            self.reconnect.drop_client(client);
+            self.reconnect.drop_client(&mut self.env, &mut self.cache, client);
             self.sessions.raise_barrier(self.env.cfg().osd_epoch);
             self.end_session(client, "session evict");
             self.env.effect(Effect::Closed(client));
@@ -301,8 +301,9 @@ impl Rank {
     /// Resumes clients that have claimed everything; false if there was none.
     pub(super) fn resume_reconnected(&mut self) -> bool {
         let Some(client) = self.reconnect.next_reconnected() else { return false };
+        let is_all = self.migration.is_certain();
         let Self { env, cache, sessions, .. } = self;
-        let Resumed { said, held, missing } = self.reconnect.resume(env, cache, sessions, client);
+        let Resumed { said, held, missing } = self.reconnect.resume(env, cache, sessions, client, is_all);
         let said = self.client_replay.add(sessions, client, said, missing);
         self.take_messages(client, said);
         if self.env.stage() == Stage::Active {

@@ -237,10 +237,14 @@ impl Migration {
         self.fence.open.iter().filter_map(|ino| cache.late(*ino, client)).min()
     }
 
+    /// True if no other rank may hand over what the predecessor of this one has taken.
+    pub fn is_certain(&self) -> bool {
+        self.unconfirmed.is_empty() && self.offers().next().is_none()
+    }
+
     /// True if no subtree is on its way, or could be.
     pub fn is_idle(&self, cache: &Cache) -> bool {
-        let is_certain = self.unconfirmed.is_empty() && self.offers().next().is_none();
-        is_certain
+        self.is_certain()
             && !self.has_more_pinned
             && self.exports.is_empty()
             && self.imports.is_empty()

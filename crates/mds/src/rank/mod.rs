@@ -237,6 +237,9 @@ impl Rank {
             }
             let Self { env, cache, sessions, .. } = self;
             self.reconnect.check_window(env, cache, sessions);
+            if self.reconnect.has_unclaimed() && self.migration.is_certain() {
+                self.reconnect.end_unclaimed(env, cache);
+            }
             // Clients whose requests are being repeated claim what these make only afterwards.
             let has_unclaimed = self.reconnect.has_absent()
                 || self.client_replay.has_clients()

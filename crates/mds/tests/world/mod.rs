@@ -282,12 +282,13 @@ impl World {
             Effect::Evict(client, _) => self.evict_asked.push(client.0),
             Effect::Closed(_) => {}
             Effect::Reached(Stage::Creating | Stage::Rejoined) => {
-                if let Some(others) = &self.others {
-                    self.rank.set_ranks(self.now, others.clone());
-                }
+                self.tell_ranks();
                 self.rank.activate(self.now);
             }
-            Effect::Reached(Stage::Replayed) => self.rank.reconnect(self.now),
+            Effect::Reached(Stage::Replayed) => {
+                self.tell_ranks();
+                self.rank.reconnect(self.now);
+            }
             Effect::Reached(_) => {}
             Effect::Event(
                 node::Level::Warn,
@@ -377,6 +378,13 @@ impl World {
             self.objects.remove(&io.object);
         }
         Ok(out)
+    }
+
+    /// Tells the rank which others there are.
+    fn tell_ranks(&mut self) {
+        if let Some(others) = &self.others {
+            self.rank.set_ranks(self.now, others.clone());
+        }
     }
 
     /// The process dies: each operation in flight is kept or lost, in order on each object. A new process

@@ -19,6 +19,7 @@ impl Holders {
             sums.wants.add(cap.wanted);
             sums.count(cap.held(), 1);
         }
+        inode.under_way.unclaimed.values().for_each(|bits| sums.count(*bits, 1));
         sums
     }
 
@@ -46,9 +47,10 @@ impl Holders {
 
     /// Bits that the client could be granted now.
     pub fn grantable(&self, inode: &Inode, client: ClientId, cap: &Cap) -> u32 {
-        let own = cap.held();
+        let unclaimed = inode.under_way.unclaimed.get(&client.into()).copied().unwrap_or(0);
+        let own = |bit: usize| (cap.held() >> bit & 1) + (unclaimed >> bit & 1);
         let held_by_others = self.held.iter().enumerate().fold(0, |all, (bit, count)| {
-            let is_held = *count > u32::from(own & 1 << bit != 0);
+            let is_held = *count > own(bit);
             all | u32::from(is_held) << bit
         });
         let bits = self.allowed(inode, client, cap) & !conflicts(held_by_others);

@@ -11,6 +11,7 @@ use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
 use crate::rank::migration::{ForTable, Import, ImportStep as Step, JOINS, Offer, Read, Waiting, Write, own};
+use crate::rank::reconnect::handed_over;
 use crate::rank::sessions::Sessions;
 use crate::types::{ClientId, Lsn, RankPeer};
 use fsfmt::subtree_key;
@@ -204,7 +205,9 @@ impl Rank {
             let (ino, client) = (Ino(cap.ino).head(), ClientId(cap.client));
             let has_session = sessions.get(client).is_some();
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
-            let others = inode.held_by_others(Some(client.into()));
+            // What else is presumed went with this, and contradicts it as little as it did there.
+            let others = inode.known_of_others(client);
+            handed_over(env, inode, client);
             // What an absent client may hold here is what the other rank says.
             let is_new = inode.caps.get(client).is_none_or(|cap| cap.is_presumed);
             if is_new && conflicts(others) & cap.held != 0 {

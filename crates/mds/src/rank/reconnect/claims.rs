@@ -101,13 +101,15 @@ impl Reconnect {
         self.reconnected.pop_front()
     }
 
-    /// Resumes a client that has claimed everything.
+    /// Resumes a client that has claimed everything. Unless that `is_all` that it may hold, other ranks may
+    /// hand over more.
     pub fn resume(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
         client: ClientId,
+        is_all: bool,
     ) -> Resumed {
         let Some(absent) = self.absent.get_mut(&client) else { return Default::default() };
         let (was_absent, refused) = (absent.was_absent, std::mem::take(&mut absent.refused));
@@ -125,6 +127,9 @@ impl Reconnect {
         snaps::tell_again(env, cache, sessions, client);
         let absent = self.remove(client).expect("it was absent");
         let held = release_presumed(cache, sessions, client);
+        if !is_all {
+            self.unclaimed.add(cache, client, &held);
+        }
         Resumed { said: absent.said, held, missing: absent.missing }
     }
 

@@ -7,22 +7,25 @@
 //! that has changed meanwhile.
 
 mod claims;
+mod unclaimed;
 mod unflushed;
 mod window;
 
 pub(super) use claims::claim_cap;
+pub(super) use unclaimed::handed_over;
 pub(super) use unflushed::Unflushed;
 
 use super::effect::Stage;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::cache::Cache;
-use crate::cap::{self, Cap};
+use crate::cap::Cap;
 use crate::types::ClientId;
 use fsfmt::InodeKey;
 use msgs::{Body, CapReconnect, RefusedLock, session_op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Instant;
+use unclaimed::{Unclaimed, recorded};
 
 /// Messages of clients that are kept until they can be handled.
 const MAX_HELD_BACK: usize = 1_000_000;
@@ -83,6 +86,7 @@ pub(super) struct Reconnect {
     held_back: usize,
     /// Messages of clients that came before the rank was active.
     early: VecDeque<(ClientId, Said)>,
+    unclaimed: Unclaimed,
 }
 
 impl Reconnect {
@@ -94,6 +98,16 @@ impl Reconnect {
     /// True if a client is absent, or its claims are not settled.
     pub fn is_absent(&self, client: ClientId) -> bool {
         self.absent.contains_key(&client)
+    }
+
+    /// True while other ranks may hand over what clients that have come back did not claim here.
+    pub fn has_unclaimed(&self) -> bool {
+        !self.unclaimed.is_empty()
+    }
+
+    /// No other rank hands over any more what clients did not claim here.
+    pub fn end_unclaimed(&mut self, env: &mut Env, cache: &mut Cache) {
+        self.unclaimed.end(env, cache);
     }
 
     /// Notes a change of an inode that absent clients may have cached.
@@ -113,23 +127,20 @@ impl Reconnect {
         cached.into_iter().for_each(|ino| self.presume_holders(cache, sessions, ino));
     }
 
-    /// Reserves the bits of absent clients on an inode that was cached.
-    pub fn presume_holders(&self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
-        if !self.has_absent() {
+    /// Reserves the bits of absent clients, and of those that may hold more than they have claimed, on an
+    /// inode that was cached.
+    pub fn presume_holders(&mut self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
+        if !self.has_absent() && !self.has_unclaimed() {
             return;
         }
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        self.unclaimed.reserve(inode);
         for (client, range) in inode.data.ranges.iter() {
             let client = ClientId(*client);
             if !self.absent.contains_key(&client) || inode.caps.contains_key(client) {
                 continue;
             }
-            let bits = match (range.max_size, range.bits) {
-                (0, 0) => msgs::cap::PIN,
-                (0, bits) => cap::DIRECTORY | bits,
-                _ => cap::LONER,
-            };
-            inode.caps.insert(client, Cap::presumed(bits));
+            inode.caps.insert(client, Cap::presumed(recorded(range)));
             sessions.hold(client, ino);
         }
     }
@@ -184,8 +195,9 @@ impl Reconnect {
         }
     }
 
-    /// Forgets an absent client that the OSDs refuse.
-    pub fn drop_client(&mut self, client: ClientId) {
+    /// Forgets a client that the OSDs refuse.
+    pub fn drop_client(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId) {
+        self.unclaimed.drop_client(env, cache, client);
         if self.remove(client).is_some() {
             self.claims.retain(|_, claims| {
                 claims.retain(|(c, _)| *c != client);
@@ -207,6 +219,7 @@ impl Reconnect {
     pub fn check(&self) {
         assert!(self.has_absent() || self.changed.is_empty(), "changes are noted for absent clients only");
         assert!(self.reconnected.is_empty(), "clients that have claimed everything are served");
+        self.unclaimed.check();
     }
 
     /// Asserts the rest by a walk over all absent clients.

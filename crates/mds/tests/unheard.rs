@@ -1,0 +1,108 @@
+//! A rank dies just after it took a subtree, before clients heard that it has it. They claim what they hold
+//! at the former rank, which hands it over again.
+
+mod world;
+
+use mds::{IoRequest, ObjOp};
+use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, cap};
+use wire::Errno;
+use world::client::{create, mkdir, open, request};
+use world::pair::{B, caps, ino};
+use world::ranks::{A, Ranks};
+
+const READ_WRITE: u32 = 2;
+const FCNTL: u8 = 1;
+const EXCLUSIVE: u8 = 2;
+const FREE: u8 = 4;
+const OWNER: u64 = 1 << 63 | 7;
+
+fn lock(path: &str, kind: u8, wait: u8) -> ClientRequest {
+    let args = FileLockArgs { rule: FCNTL, kind, owner: OWNER, pid: 7, start: 0, length: 10, wait };
+    ClientRequest { args: args.into(), ..request(MdsOp::SETFILELOCK, path) }
+}
+
+/// A rank gets the directory with an open file of A's, and dies when the record says so and nothing else
+/// does. B is a client of it too.
+fn dies_before_clients_hear(seed: u64, prepare: impl Fn(&mut Ranks, u64)) -> Ranks {
+    let has_record = |r: &Ranks| {
+        let partition = r.objects().iter().find(|(object, _)| object.name == "mds_partition");
+        partition.is_some_and(|(_, object)| !object.omap.is_empty())
+    };
+    for attempt in 0..50 {
+        let mut r = Ranks::new(seed + attempt);
+        r.ok(0, mkdir("d"));
+        let file = ino(&r.ok(0, create("d/f", READ_WRITE)));
+        r.with(0, |w| w.connect(B));
+        r.export(0, "/d", 1);
+        r.settle();
+        prepare(&mut r, file);
+        r.export(1, "/d", 0);
+        let is_removal = |op: &ObjOp| matches!(op, ObjOp::OmapRemove(_));
+        let ends_record = |io: &IoRequest| io.object.name == "mds_partition" && io.ops.iter().any(is_removal);
+        until(&mut r, |r| r.worlds[0].in_flight.iter().any(ends_record));
+        r.worlds.iter_mut().for_each(|w| w.to_ranks.clear());
+        r.with(0, |w| w.restart(&[A, B]));
+        r.tell_ranks();
+        if !has_record(&r) {
+            return r;
+        }
+        // The write was lost with the rank.
+    }
+    panic!("half of them are carried out")
+}
+
+fn until(r: &mut Ranks, is_so: impl Fn(&Ranks) -> bool) {
+    for _ in 0..20_000 {
+        if is_so(r) {
+            return;
+        }
+        r.step();
+    }
+    panic!("it does not become so");
+}
+
+fn is_answered(r: &Ranks, rank: usize, tid: u64) -> bool {
+    r.worlds[rank].clients[&B].replies.contains_key(&tid)
+}
+
+#[test]
+fn nobody_gets_a_lock_that_a_client_claims_at_the_former_rank() {
+    let mut r = dies_before_clients_hear(1, |r, file| {
+        r.ok(1, lock("d/f", EXCLUSIVE, 0));
+        let held = FileLock { start: 0, length: 10, client: 0, owner: OWNER, pid: 7, kind: EXCLUSIVE };
+        let a = r.worlds[1].clients.get_mut(&A).expect("a");
+        a.locks.insert(file, [vec![held], Vec::new()]);
+    });
+    let tries = r.with(0, |w| w.start(B, lock("d/f", EXCLUSIVE, 0)));
+    let waits = r.with(0, |w| w.start(B, lock("d/f", EXCLUSIVE, 1)));
+    until(&mut r, |r| is_answered(r, 0, tries));
+    let again = Errno::EAGAIN.to_result_code();
+    assert_eq!(r.with(0, |w| w.reply(B, tries)).result, again, "A has it");
+    assert!(!is_answered(&r, 0, waits));
+    r.ok(0, lock("d/f", FREE, 0));
+    assert_eq!(r.with(0, |w| w.reply(B, waits)).result, 0);
+}
+
+#[test]
+fn nobody_reads_what_a_client_may_have_written_that_the_former_rank_knows_of() {
+    let mut r = dies_before_clients_hear(100, |_, _| {});
+    let file = *r.held(1).keys().max().expect("the file");
+    assert!(r.held(1)[&file] & cap::FILE_BUFFER != 0);
+    r.with(0, |w| assert_eq!(w.call(B, open("d/f", 0)).result, 0));
+    let reads = |r: &Ranks| caps(&r.worlds[0], B, file) & (cap::FILE_RD | cap::FILE_SHARED) != 0;
+    assert!(!reads(&r), "A may have written");
+    until(&mut r, reads);
+    let held = r.held(0)[&file];
+    assert_eq!(held & (cap::FILE_WR | cap::FILE_BUFFER), cap::FILE_WR, "A has it open still, beside B");
+}
+
+#[test]
+fn what_nobody_hands_over_is_nobodys() {
+    let mut r = dies_before_clients_hear(200, |_, _| {});
+    // A has closed the file meanwhile, and the other rank dies too.
+    r.worlds[1].clients.get_mut(&A).expect("a").held.clear();
+    r.crash(1);
+    let locks = r.with(0, |w| w.start(B, lock("d/f", EXCLUSIVE, 1)));
+    until(&mut r, |r| is_answered(r, 0, locks));
+    assert_eq!(r.with(0, |w| w.reply(B, locks)).result, 0);
+}
