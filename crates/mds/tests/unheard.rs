@@ -1,10 +1,10 @@
-//! A rank dies just after it took a subtree, before clients heard that it has it. They claim what they hold
-//! at the former rank, which hands it over again.
+//! A rank has what clients have not heard of: it died just after it took a subtree, or they were absent when
+//! it did.
 
 mod world;
 
 use mds::{IoRequest, ObjOp};
-use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, cap};
+use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, cap, cap_op};
 use wire::Errno;
 use world::client::{create, mkdir, open, request};
 use world::pair::{B, caps, ino};
@@ -105,4 +105,28 @@ fn what_nobody_hands_over_is_nobodys() {
     let locks = r.with(0, |w| w.start(B, lock("d/f", EXCLUSIVE, 1)));
     until(&mut r, |r| is_answered(r, 0, locks));
     assert_eq!(r.with(0, |w| w.reply(B, locks)).result, 0);
+}
+
+/// A client is absent at a rank after a restart, perhaps because it has never heard of its session there.
+/// What it holds elsewhere comes there, and is revoked before it opens a session.
+#[test]
+fn an_absent_client_hears_later_of_what_has_come_and_of_its_revocation() {
+    let mut r = Ranks::new(300);
+    r.ok(0, mkdir("d"));
+    let file = ino(&r.ok(0, create("d/f", READ_WRITE)));
+    r.with(1, |w| w.restart(&[]));
+    r.tell_ranks();
+    r.with(1, |w| w.connect(B));
+    r.export(0, "/d", 1);
+    until(&mut r, |r| r.authorities("/d") == [1]);
+    r.with(1, |w| assert_eq!(w.call(B, open("d/f", 0)).result, 0));
+    let reads = |r: &Ranks| caps(&r.worlds[1], B, file) & cap::FILE_RD != 0;
+    (0..100).for_each(|_| r.step());
+    assert!(!reads(&r), "A may have written");
+    r.with(1, |w| w.ask_session(A, "client.10", "allow *"));
+    until(&mut r, reads);
+    let import = &r.worlds[1].clients[&A].moved[&file];
+    assert_eq!((import.op, import.former.mds), (cap_op::IMPORT, 0));
+    let held = r.held(1)[&file];
+    assert_eq!(held & (cap::FILE_WR | cap::FILE_BUFFER), cap::FILE_WR, "A has it open still, beside B");
 }

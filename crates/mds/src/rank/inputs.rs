@@ -2,7 +2,7 @@
 
 use super::Rank;
 use super::effect::{Effect, Stage};
-use super::reconnect::{Resumed, Said};
+use super::reconnect::{Resumed, Said, tell_new_session};
 use super::replay::Replay;
 use super::sessions::{ClientPeer, Sessions};
 use crate::io::{IoResult, IoWhy};
@@ -210,9 +210,10 @@ impl Rank {
             // The client asks another rank when the map does not have this one any more.
             session_op::REQUEST_OPEN if is_closing && sessions.get(client).is_none() => {}
             session_op::REQUEST_OPEN => {
-                reconnect.abandon(env, cache, sessions, client);
+                let imported = reconnect.abandon(env, cache, sessions, client);
                 self.client_replay.expect_nothing(client);
                 sessions.open(env, cache, client, m, write_back.ino_next());
+                tell_new_session(env, cache, sessions, client, imported);
             }
             session_op::REQUEST_RENEWCAPS => {
                 sessions.renew(env, client, m.head.seq);

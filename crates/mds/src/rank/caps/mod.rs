@@ -11,7 +11,7 @@ use super::env::{Due, Env};
 use super::sessions::Sessions;
 use super::stat;
 use crate::cache::{Cache, Inode, Revocation};
-use crate::cap::{Cap, STRONG};
+use crate::cap::{Cap, Moved, STRONG};
 use crate::types::{ClientId, OpId};
 use fsfmt::InodeKey;
 use holders::Holders;
@@ -401,4 +401,28 @@ pub(super) fn send_cap(
     let mut message = stat::caps_message(op, &inode.data, client, cap, cache.realm_of(inode));
     message.osd_epoch_barrier = sessions.tell_barrier(client);
     sessions.send(env, client, inode.change.before(client), 0, message);
+}
+
+/// Tells a client that its capability on an inode is here from now on.
+pub(super) fn send_import(
+    env: &mut Env,
+    cache: &Cache,
+    sessions: &mut Sessions,
+    ino: InodeKey,
+    &Moved { client, id, former }: &Moved,
+) {
+    let Some(inode) = cache.inodes.get(&ino) else { return };
+    let Some(cap) = inode.caps.get(client).filter(|cap| cap.id == id) else { return };
+    let realm = cache.realm_of(inode);
+    // As it has come: who was absent hears afterwards of what was revoked since.
+    let message = ClientCaps {
+        former,
+        snap_trace: cache.realm_trace(realm),
+        caps: msgs::Caps(cap.held()),
+        seq: cap.issue_seq,
+        issue_seq: cap.issue_seq,
+        ..stat::caps_message(cap_op::IMPORT, &inode.data, client, cap, realm)
+    };
+    sessions.send(env, client, 0, 0, message);
+    env.due(Due::CapsChanged(ino));
 }

@@ -1,12 +1,12 @@
 //! A subtree comes to this rank.
 
 use super::content::{Ahead, Content};
-use super::{Rank, STAY, tell};
+use super::{Rank, STAY};
 use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Inode};
 use crate::cap::{Cap, Moved, conflicts};
 use crate::io::{IoWhy, ObjOp};
-use crate::rank::caps::Caps;
+use crate::rank::caps::{Caps, send_import};
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
@@ -198,7 +198,7 @@ impl Rank {
     /// been given since is taken now.
     fn take_again(&mut self, root: Ino, from: MdsRank, content: &Content, is_merged: bool) {
         let ino_next = self.write_back.ino_next();
-        let Self { env, cache, sessions, caps, .. } = self;
+        let Self { env, cache, sessions, caps, reconnect, .. } = self;
         sessions.adopt(env, cache, content.sessions.clone(), ino_next);
         let mut taken = Vec::new();
         for cap in &content.caps {
@@ -221,7 +221,8 @@ impl Rank {
             taken.push(now);
             if is_new {
                 let moved = Moved { client, id: now.id, former: former(cap, from) };
-                tell::send_import(env, cache, sessions, ino, &moved);
+                send_import(env, cache, sessions, ino, &moved);
+                reconnect.keep_import(ino, moved);
                 if cache.is_fixed(ino) {
                     // Its name has moved on to another rank's directory since.
                     env.due(Due::HeldElsewhere(ino));

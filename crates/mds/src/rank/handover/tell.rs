@@ -4,12 +4,9 @@
 //! before (`Cache::unannounced`).
 
 use super::Rank;
-use crate::cache::Cache;
-use crate::cap::Moved;
-use crate::rank::env::{Due, Env};
+use crate::rank::caps::send_import;
+use crate::rank::env::Due;
 use crate::rank::migration::Exported;
-use crate::rank::sessions::Sessions;
-use crate::rank::stat;
 use fsfmt::InodeKey;
 use msgs::{CapBody, CapPeer, ClientCaps, cap_op};
 use stdx::mutants::is_active;
@@ -67,9 +64,12 @@ impl Rank {
 
     /// Tells clients that what they hold of an inode is here. Operations that wait for that go on.
     pub(in crate::rank) fn announce(&mut self, ino: InodeKey) {
-        let Self { env, cache, sessions, .. } = self;
+        let Self { env, cache, sessions, reconnect, .. } = self;
         if let Some(caps) = cache.unannounced.remove(&ino) {
-            caps.iter().for_each(|moved| send_import(env, cache, sessions, ino, moved));
+            for moved in caps {
+                send_import(env, cache, sessions, ino, &moved);
+                reconnect.keep_import(ino, moved);
+            }
             env.due(Due::InodeLoaded(ino));
         }
         env.due(Due::Wake(ino));
@@ -95,25 +95,4 @@ fn export_message(exported: &Exported) -> ClientCaps {
         body: CapBody::Peer(peer),
         ..ClientCaps::default()
     }
-}
-
-/// Tells a client that its capability on an inode is here from now on.
-pub(super) fn send_import(
-    env: &mut Env,
-    cache: &Cache,
-    sessions: &mut Sessions,
-    ino: InodeKey,
-    &Moved { client, id, former }: &Moved,
-) {
-    let Some(inode) = cache.inodes.get(&ino) else { return };
-    let Some(cap) = inode.caps.get(client).filter(|cap| cap.id == id) else { return };
-    let realm = cache.realm_of(inode);
-    let message = ClientCaps {
-        former,
-        snap_trace: cache.realm_trace(realm),
-        issue_seq: cap.issue_seq,
-        ..stat::caps_message(cap_op::IMPORT, &inode.data, client, cap, realm)
-    };
-    sessions.send(env, client, 0, 0, message);
-    env.due(Due::CapsChanged(ino));
 }

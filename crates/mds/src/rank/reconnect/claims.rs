@@ -3,9 +3,9 @@
 use super::unflushed::Unflushed;
 use super::{Reconnect, Resumed, release_presumed};
 use crate::cache::{Cache, Inode};
-use crate::cap::Cap;
+use crate::cap::{Cap, Moved};
 use crate::locks::Style;
-use crate::rank::caps::{Caps, send_cap};
+use crate::rank::caps::{Caps, send_cap, send_import};
 use crate::rank::effect::{Effect, Stage};
 use crate::rank::env::{Due, Env};
 use crate::rank::sessions::{SessionState, Sessions};
@@ -113,7 +113,9 @@ impl Reconnect {
     ) -> Resumed {
         let Some(absent) = self.absent.get_mut(&client) else { return Default::default() };
         let (was_absent, refused) = (absent.was_absent, std::mem::take(&mut absent.refused));
+        let imported = std::mem::take(&mut absent.imported);
         sessions.reopen(env, client);
+        tell_imported(env, cache, sessions, imported);
         // Before it may rely on its cache again.
         if env.stage() == Stage::Active || was_absent {
             self.revoke_outdated(env, cache, sessions, client, was_absent);
@@ -153,6 +155,35 @@ impl Reconnect {
             if is_outdated && cap.give(msgs::cap::PIN, env.now()) || was_revoked {
                 send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
             }
+        }
+    }
+}
+
+/// Tells a client that is not absent any more what other ranks have handed over of it meanwhile, unless it
+/// has claimed that.
+fn tell_imported(env: &mut Env, cache: &Cache, sessions: &mut Sessions, imported: Vec<(InodeKey, Moved)>) {
+    for (ino, moved) in imported {
+        let cap = cache.inodes.get(&ino).and_then(|inode| inode.caps.get(moved.client));
+        if cap.is_some_and(|cap| cap.migrate_seq > 0) && !cache.is_fixed(ino) {
+            send_import(env, cache, sessions, ino, &moved);
+        }
+    }
+}
+
+/// The same for one that has opened a new session, and what was revoked of that.
+pub(in crate::rank) fn tell_new_session(
+    env: &mut Env,
+    cache: &Cache,
+    sessions: &mut Sessions,
+    client: ClientId,
+    imported: Vec<(InodeKey, Moved)>,
+) {
+    let inodes: BTreeSet<InodeKey> = imported.iter().map(|(ino, _)| *ino).collect();
+    tell_imported(env, cache, sessions, imported);
+    for ino in inodes {
+        let cap = cache.inodes.get(&ino).and_then(|inode| inode.caps.get(client));
+        if cap.is_some_and(Cap::is_revoking) && !cache.is_fixed(ino) {
+            send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
         }
     }
 }

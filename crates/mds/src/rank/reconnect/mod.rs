@@ -11,7 +11,7 @@ mod unclaimed;
 mod unflushed;
 mod window;
 
-pub(super) use claims::claim_cap;
+pub(super) use claims::{claim_cap, tell_new_session};
 pub(super) use unclaimed::handed_over;
 pub(super) use unflushed::Unflushed;
 
@@ -19,7 +19,7 @@ use super::effect::Stage;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::cache::Cache;
-use crate::cap::Cap;
+use crate::cap::{Cap, Moved};
 use crate::types::ClientId;
 use fsfmt::InodeKey;
 use msgs::{Body, CapReconnect, RefusedLock, session_op};
@@ -50,6 +50,8 @@ pub(super) struct AbsentClient {
     said: Vec<Said>,
     /// What these flushes tell.
     unflushed: Unflushed,
+    /// What other ranks have handed over of it meanwhile, which it could not be told.
+    imported: Vec<(InodeKey, Moved)>,
 }
 
 /// A client that has come back.
@@ -187,11 +189,25 @@ impl Reconnect {
         self.absent.keys().copied().collect()
     }
 
-    /// Handles a client that starts over with a new session and holds nothing of the old one.
-    pub fn abandon(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
-        if self.remove(client).is_some() {
-            let held = release_presumed(cache, sessions, client);
-            held.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
+    /// Handles a client that starts over with a new session and holds nothing of the old one. Returns what
+    /// other ranks have handed over of it meanwhile: it may not have known of that session.
+    pub fn abandon(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+    ) -> Vec<(InodeKey, Moved)> {
+        let Some(absent) = self.remove(client) else { return Vec::new() };
+        let held = release_presumed(cache, sessions, client);
+        held.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
+        absent.imported
+    }
+
+    /// Notes what another rank has handed over of a client that is absent.
+    pub fn keep_import(&mut self, ino: InodeKey, moved: Moved) {
+        if let Some(absent) = self.absent.get_mut(&moved.client) {
+            absent.imported.push((ino, moved));
         }
     }
 
