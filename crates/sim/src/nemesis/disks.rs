@@ -23,7 +23,8 @@ pub static SLOW_DISK: Fault = Fault {
 
 /// A block rots on the first OSD's disk: a bit flips, or reads fail until the block is written again. The
 /// block belongs to an object that another OSD has durably, because data on a single disk was never
-/// acknowledged.
+/// acknowledged. None rots while others do not hear this OSD: what it still orders as a primary makes a
+/// version of the object that is on this disk alone, and with the block it is damaged.
 ///
 /// Runs whose configuration has a rotting disk have this fault; the seed does not draw it.
 pub static BLOCK_DECAYED: Fault = Fault {
@@ -33,6 +34,9 @@ pub static BLOCK_DECAYED: Fault = Fault {
     inject: |nemesis, _, cluster| {
         let (host, rng) = (cluster.osds[0], &mut nemesis.rng);
         let others = cluster.osds[1..].to_vec();
+        if others.iter().any(|osd| cluster.world.is_cut(host, *osd) || cluster.world.is_cut(*osd, host)) {
+            return None;
+        }
         let mut others: Vec<_> =
             others.into_iter().map(|osd| cluster.world.disk(osd, 0).durable_image()).collect();
         let disk = cluster.world.disk(host, 0);
