@@ -174,8 +174,8 @@ impl Cluster {
     }
 }
 
-/// A directory in which clients create all the while is split, and its parts are spread. When that is over, it
-/// is whole again.
+/// A directory in which clients create all the while is split, and its parts are spread. When that is over,
+/// it is whole again.
 #[test]
 fn a_directory_that_clients_create_in_is_served_by_several_ranks() {
     const B: u64 = 11;

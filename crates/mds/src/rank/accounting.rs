@@ -121,8 +121,8 @@ impl Accounting {
         is_time
     }
 
-    /// Moves statistics one level up, if the journal takes changes. Returns whether other ranks are to be told
-    /// theirs.
+    /// Moves statistics one level up, if the journal takes changes. Returns whether other ranks are to be
+    /// told theirs.
     pub fn advance(
         &mut self,
         env: &mut Env,

@@ -167,8 +167,8 @@ impl Balance {
         self.leaving.iter().any(|(other, _)| *other == root)
     }
 
-    /// Gives shards in which nothing is done back to the ranks of their directories, on which clients can rely
-    /// again then. One that has come rests first.
+    /// Gives shards in which nothing is done back to the ranks of their directories, on which clients can
+    /// rely again then. One that has come rests first.
     fn return_idle_shards(&mut self, cache: &Cache) {
         let own = cache.subtrees.iter().filter(|(root, hold, _)| *hold == Hold::Own && root.is_shard());
         let idle = own.filter(|(root, ..)| !self.resting.contains_key(root) && !self.popularity.has(*root));
