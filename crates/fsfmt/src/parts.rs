@@ -140,6 +140,13 @@ wire::wire_structs! {
     }
 }
 
+impl DirStat {
+    /// Entries of both kinds.
+    pub fn entries(&self) -> u64 {
+        self.nfiles.saturating_add(self.nsubdirs)
+    }
+}
+
 impl From<&NestStat> for Counted {
     fn from(rstat: &NestStat) -> Self {
         let NestStat { rbytes, rfiles, rsubdirs, rsnaps, rctime } = *rstat;

@@ -93,6 +93,8 @@ mutants! {
         by "no_panic" | "files_linearizable" | "namespace_linearizable" | "unexpected_event"
             | "statistics_exact";
     mds_forgets_what_is_counted in Ranks within 120 from 680000 by "statistics_exact" | "metadata_consistent";
+    mds_counts_no_names_of_shards in Ranks within 60 from 680025
+        by "statistics_exact" | "metadata_consistent" | "scrub_finds_nothing";
     mds_announces_directories_only in Ranks within 120 from 680000
         by "ranks_stop" | "answers_everything";
     mds_works_without_what_is_below in Ranks within 120 from 680025

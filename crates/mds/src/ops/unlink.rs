@@ -77,7 +77,7 @@ pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Resul
     match (data.is_dir(), as_dir) {
         (true, false) => Err(Errno::EISDIR.into()),
         (false, true) => Err(Errno::ENOTDIR.into()),
-        (true, true) if data.dirstat.nfiles + data.dirstat.nsubdirs > 0 => Err(Errno::ENOTEMPTY.into()),
+        (true, true) if data.dirstat.entries() > 0 => Err(Errno::ENOTEMPTY.into()),
         (true, true) if data.own_realm.as_ref().is_some_and(|own| !own.snaps.is_empty()) => {
             Err(Errno::ENOTEMPTY.into())
         }

@@ -64,7 +64,7 @@ impl Choice<'_> {
 }
 
 fn count(data: &InodeData) -> u64 {
-    data.dirstat.nfiles + data.dirstat.nsubdirs
+    data.dirstat.entries()
 }
 
 /// True if a fragment of so many entries need not be split. One that was just joined is not split again by a

@@ -403,7 +403,7 @@ impl Loader {
 /// Entries that a directory has in all its fragments.
 fn count_of(cache: &Cache, dir: DirFrag) -> usize {
     let stat = cache.inodes.get(&dir.inode()).map(|inode| &inode.data.dirstat);
-    stat.map_or(usize::MAX, |stat| (stat.nfiles + stat.nsubdirs) as usize)
+    stat.map_or(usize::MAX, |stat| stat.entries() as usize)
 }
 
 /// True if all of a directory fits into what the cache has left.

@@ -120,7 +120,7 @@ fn entries(env: &mut Env, cache: &Cache, dir: DirFrag, answer: Answer) -> Option
 fn is_expected(cache: &Cache, dir: DirFrag) -> bool {
     let counts = |ino: InodeKey| {
         let stat = cache.inodes.get(&ino).map(|inode| &inode.data.dirstat);
-        stat.is_some_and(|stat| stat.nfiles + stat.nsubdirs > 0)
+        stat.is_some_and(|stat| stat.entries() > 0)
     };
     let is_visible = !dir.ino.is_base() || dir.ino == Ino::ROOT;
     // Another rank may have stored nothing yet.
