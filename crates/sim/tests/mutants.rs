@@ -86,7 +86,7 @@ mutants! {
     mds_takes_no_sessions in Ranks within 120 from 680000
         by "unexpected_event" | "locks_exclude" | "answers_everything";
     mds_keeps_old_copies in Ranks within 120 from 680030
-        by "files_linearizable" | "namespace_linearizable";
+        by "files_linearizable" | "namespace_linearizable" | "statistics_exact" | "scrub_finds_nothing";
     mds_tells_no_client_of_imports in Ranks within 120 from 680000
         by "answers_everything" | "locks_exclude";
     mds_keeps_what_went_ahead in Ranks within 120 from 680000
@@ -99,12 +99,13 @@ mutants! {
         by "ranks_stop" | "answers_everything";
     mds_works_without_what_is_below in Ranks within 120 from 680025
         by "files_linearizable" | "namespace_linearizable" | "snapshots_constant";
-    mds_stops_with_what_it_has in Ranks within 120 from 680000 by "ranks_stop";
+    mds_stops_with_what_it_has in Ranks within 120 from 680000 by "ranks_stop" | "answers_everything";
     mds_learns_of_no_snapshots in Ranks within 120 from 680002 by "ranks_stop" | "snapshots_constant";
     mds_answers_from_copies in Ranks within 120 from 680000
         by "no_panic" | "unexpected_event" | "locks_exclude" | "namespace_linearizable";
     mds_serves_what_has_not_come in Ranks within 500 from 710000
-        by "no_panic" | "ranks_stop" | "unexpected_event" | "locks_exclude" | "namespace_linearizable";
+        by "no_panic" | "ranks_stop" | "unexpected_event" | "locks_exclude" | "namespace_linearizable"
+           | "statistics_exact" | "metadata_consistent";
     mds_gives_numbers_of_others in Ranks within 120 from 680000
         by "no_panic" | "metadata_consistent" | "namespace_linearizable" | "unexpected_event";
     // A truncation that was answered and lost: directories count what its client does not see any more.
