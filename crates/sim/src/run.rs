@@ -347,7 +347,8 @@ impl Scenario {
             locks,
             trees: trees(seed, profile),
             hands_over: hands_over(seed, profile),
-            has_fragments: split_size(seed) < WHOLE,
+            // Busy directories are split to be spread over ranks.
+            has_fragments: split_size(seed) < WHOLE || profile == Profile::Ranks,
             late,
             histories,
             undecided,

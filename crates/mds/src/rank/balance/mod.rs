@@ -144,7 +144,9 @@ impl Balance {
         here: &Loads,
         (to, wanted): (MdsRank, f64),
     ) -> f64 {
-        let may_be_spread = |dir: Ino| !migration.stay.contains_key(&dir) && !is_pinned(cache, dir);
+        let is_named = |dir: Ino| cache.inodes.get(&dir.head()).is_some_and(|inode| inode.is_named_dir());
+        let is_free = |dir: Ino| !migration.stay.contains_key(&dir) && !is_pinned(cache, dir);
+        let may_be_spread = |dir: Ino| is_named(dir) && is_free(dir);
         match spread::spread(cache, here, wanted, may_be_spread) {
             None => 0.0,
             Some(Spread::Split(dir)) => {
