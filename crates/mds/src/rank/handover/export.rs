@@ -152,9 +152,13 @@ impl Rank {
             let Export { to, step, since, .. } = self.migration.exports[&root];
             let patience = if matches!(step, Step::Settle(_)) { SETTLED_WITHIN } else { PATIENCE };
             let is_late = self.env.now().since(since) > patience || self.cache.is_trimming();
+            let is_ours = self.is_ours(root, matches!(step, Step::Settle(_)));
             match step {
                 Step::Store(_) | Step::Ahead | Step::Quiet | Step::Settle(_)
-                    if is_late || !self.migration.takes(to, root) || !self.is_still_there(root) =>
+                    if is_late
+                        || !is_ours
+                        || !self.migration.takes(to, root)
+                        || !self.is_still_there(root) =>
                 {
                     self.give_up(root);
                     has_changed = true;
@@ -183,6 +187,14 @@ impl Rank {
             }
         }
         has_changed
+    }
+
+    /// False if what is about to leave has become part of something else that comes or goes.
+    fn is_ours(&self, root: Ino, is_settling: bool) -> bool {
+        match is_settling {
+            true => self.cache.subtrees.hold(root) == Some(Hold::Settling),
+            false => matches!(self.cache.authority(root), Ok(Auth::Here)),
+        }
     }
 
     /// False if a directory that is about to leave was removed or evicted before operations in it waited, or
