@@ -84,12 +84,8 @@ pub(super) fn other_name(cx: &Cx<'_>, inode: &Inode) -> Result<Option<Place>, St
 
 fn leads_to(cx: &Cx<'_>, inode: &Inode, link: &BackPointer) -> Result<Option<Place>, Stop> {
     let dir = link.dir.head();
-    if cx
-        .cache
-        .authority(cx.cache.subtrees.keeper_of_name(link.dir, &link.name))
-        .map_err(|need| cx.unless_missing(need))?
-        != Auth::Here
-    {
+    let keeper = cx.cache.subtrees.keeper_of_name(link.dir, &link.name);
+    if cx.cache.authority(keeper).map_err(|need| cx.unless_missing(need))? != Auth::Here {
         return Ok(None);
     }
     // Who works there alone may have removed another file's first name, which waits for this client.

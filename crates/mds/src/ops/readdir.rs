@@ -82,18 +82,18 @@ fn first_hash(asked: u32, start: &Bound<DentryKey>) -> u32 {
 
 /// The directory that is to be listed. The rank that has one of its shards need not have the directory.
 fn listed(cx: &Cx<'_>) -> Result<(InodeKey, Asked), Stop> {
-    let args: ReaddirArgs = cx.request.args.get();
-    let asked = Frag::from_raw(args.frag).unwrap_or_default().value();
-    let first = first_hash(asked, &start_of(cx, &args));
     let path = &cx.request.path;
     if cx.cache.subtrees.has_shards() {
+        let args: ReaddirArgs = cx.request.args.get();
+        let asked = Frag::from_raw(args.frag).unwrap_or_default().value();
+        let first = first_hash(asked, &start_of(cx, &args));
         let dir = cx.find(path)?;
         if let Some(shard) = cx.cache.subtrees.shard(dir.ino, first).and_then(Ino::as_shard) {
             cx.dir_of(shard)?;
             return Ok((dir, Asked::of(cx, |_| shard)));
         }
     }
-    let dir = cx.resolve(&cx.request.path)?.ino;
+    let dir = cx.resolve(path)?.ino;
     let data = &cx.dir(dir)?.data;
     Ok((dir, Asked::of(cx, |hash| data.frag_of(hash))))
 }

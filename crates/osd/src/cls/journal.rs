@@ -195,8 +195,7 @@ fn client_update_state(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
 
 fn client_unregister(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let id: Vec<u8> = Input::new(bytes).get()?;
-    o.omap_value(&key(CLIENT, &id))?.ok_or(Errno::ENOENT)?;
-    stored::remove(o, &key(CLIENT, &id))?;
+    stored::remove_existing(o, &key(CLIENT, &id))?;
     expire_tags(o, Some(&id))?;
     done()
 }

@@ -62,6 +62,12 @@ pub(super) fn remove(o: &mut Object<'_, '_>, key: &[u8]) -> Result<(), MethodSto
     o.omap_remove(vec![key.to_vec()])
 }
 
+/// Removes a key that is there. ENOENT if it is not.
+pub(super) fn remove_existing(o: &mut Object<'_, '_>, key: &[u8]) -> Result<(), MethodStop> {
+    o.omap_value(key)?.ok_or(Errno::ENOENT)?;
+    remove(o, key)
+}
+
 /// ENOENT if there is no object.
 pub(super) fn must_exist(o: &Object<'_, '_>) -> Result<(), Errno> {
     if o.exists() { Ok(()) } else { Err(Errno::ENOENT) }

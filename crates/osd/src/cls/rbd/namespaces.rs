@@ -20,9 +20,7 @@ pub(super) fn namespace_add(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResul
 
 pub(super) fn namespace_remove(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let name: Vec<u8> = Input::new(bytes).get()?;
-    let key = key(NAME, &name);
-    o.omap_value(&key)?.ok_or(Errno::ENOENT)?;
-    stored::remove(o, &key)?;
+    stored::remove_existing(o, &key(NAME, &name))?;
     done()
 }
 

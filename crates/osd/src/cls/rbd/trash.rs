@@ -41,9 +41,7 @@ pub(super) fn trash_add(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
 
 pub(super) fn trash_remove(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let id: Vec<u8> = Input::new(bytes).get()?;
-    let key = key(ID, &id);
-    o.omap_value(&key)?.ok_or(Errno::ENOENT)?;
-    stored::remove(o, &key)?;
+    stored::remove_existing(o, &key(ID, &id))?;
     done()
 }
 
