@@ -550,9 +550,12 @@ impl Rank {
             }
             cache.locks.forget(ino);
         }
-        let was_alone = cache.subtrees.record(root).is_some_and(|record| record.was_alone);
+        let has_name_here = cache.subtrees.record(root).is_none_or(|record| {
+            let around = cache.authority(cache.subtrees.around(root, record));
+            !record.was_alone || matches!(around, Ok(Auth::Here | Auth::Frozen(_)))
+        });
         cache.drop_subtree(root);
-        if was_alone || root.is_shard() {
+        if !has_name_here || root.is_shard() {
             cache.drop_root(root);
         }
         match cache.subtrees.record(root).cloned().filter(|_| !m.is_merged) {

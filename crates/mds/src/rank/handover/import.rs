@@ -54,7 +54,8 @@ impl Rank {
         }
         match Content::decode(m, ahead) {
             Ok(content) => {
-                let (content, below) = (Box::new(content), self.settled_below(root));
+                let below = self.settled_below(root, &content.subtrees);
+                let content = Box::new(content);
                 let known = below.iter().flat_map(BTreeMap::keys).chain(content.subtrees.keys());
                 let borders = known.map(|root| (*root, None)).collect();
                 let offer = Offer { from: from.rank, root, content, below, borders, is_loaded: false };
@@ -79,12 +80,12 @@ impl Rank {
         self.env.log(Level::Warn, "bad_message_seen", text);
     }
 
-    /// The subtrees below a directory; none while one of them is being handed over by this rank, of which the
-    /// other rank may not know yet.
-    fn settled_below(&self, root: Ino) -> Option<BTreeMap<Ino, Hold>> {
+    /// The subtrees below one that comes; none while this rank hands one of them over that the other rank does
+    /// not know of: it may have become part of what comes.
+    fn settled_below(&self, root: Ino, known: &BTreeMap<Ino, SubtreeRecord>) -> Option<BTreeMap<Ino, Hold>> {
         let below: BTreeMap<Ino, Hold> = self.cache.subtrees.below(root).collect();
-        let mut exports = self.migration.exports.iter();
-        let is_leaving = exports.any(|(other, export)| export.is_handing() && below.contains_key(other));
+        let mut leaving = self.migration.exports.iter().filter(|(_, export)| export.is_handing());
+        let is_leaving = leaving.any(|(other, _)| below.contains_key(other) && !known.contains_key(other));
         (!is_leaving).then_some(below)
     }
 
@@ -94,7 +95,7 @@ impl Rank {
         self.tell_rest();
         let Offer { from, root, content, .. } = &offer;
         let (from, root) = (*from, *root);
-        let is_settled = offer.below.is_some() && offer.below == self.settled_below(root);
+        let is_settled = offer.below.is_some() && offer.below == self.settled_below(root, &content.subtrees);
         let claim = self.claim_on(root, from, content, record);
         let missing = match claim {
             Claim::New => self.missing_around(root, &content.record),
