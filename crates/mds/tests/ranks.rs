@@ -550,3 +550,22 @@ fn a_directory_is_removed_where_its_client_has_promised_that() {
         assert_ne!(r.held(1)[&d] & cap::FILE_EXCL, 0, "and it has given nothing up");
     }
 }
+
+#[test]
+fn directories_leave_together_but_none_with_one_that_it_is_in() {
+    let mut r = Ranks::new(11);
+    for dir in ["d", "d/x", "e", "f"] {
+        r.ok(0, mkdir(dir));
+    }
+    r.settle();
+    let export = |r: &mut Ranks, path: &str| {
+        r.with(0, |w| w.rank.export_dir(path, None, MdsRank(1)).map_err(|(_, why)| why))
+    };
+    assert_eq!(export(&mut r, "/d"), Ok(()));
+    assert_eq!(export(&mut r, "/e"), Ok(()));
+    assert!(export(&mut r, "/d/x").is_err_and(|why| why.contains("another one is on its way")), "it leaves with /d");
+    r.settle();
+    for (path, authority) in [("/d", 1), ("/d/x", 1), ("/e", 1), ("/f", 0)] {
+        assert_eq!(r.authorities(path), [authority], "{path}");
+    }
+}

@@ -103,7 +103,7 @@ impl Rank {
     /// Time of the next [`Self::timer`].
     pub fn deadline(&self) -> Instant {
         let look = self.replay.as_ref().and_then(Replay::deadline);
-        let migration = self.migration.deadline(&self.cache).filter(|_| self.stage() == Stage::Active);
+        let migration = self.migration_deadline().filter(|_| self.stage() == Stage::Active);
         let told = self.accounting.deadline().filter(|_| self.stage() == Stage::Active);
         let others = [self.reconnect.deadline(), self.client_replay.deadline(), migration, look, told];
         others.into_iter().chain([self.journal_deadline()]).flatten().fold(self.next_second, Instant::min)

@@ -118,8 +118,8 @@ pub(super) enum Waiting {
 
 /// Migrations, and what makes them.
 ///
-/// Invariants: a subtree leaves, arrives or is merged, one of them at a time; each write under way belongs to
-/// such a subtree.
+/// Invariants: a subtree leaves, arrives or is merged, one of them at a time; of those that leave none is part
+/// of another; each write under way belongs to such a subtree.
 #[derive(Default)]
 pub(super) struct Migration {
     pub ranks: BTreeMap<MdsRank, RankStatus>,
@@ -134,8 +134,8 @@ pub(super) struct Migration {
     pub exported: VecDeque<Exported>,
     /// What has come ahead of subtrees that others are about to hand over to this rank, by root.
     pub ahead: BTreeMap<Ino, Ahead>,
-    /// What this rank has sent ahead of the subtree that it is about to hand over.
-    pub sent_ahead: Option<SentAhead>,
+    /// What this rank has sent ahead of the subtrees that it is about to hand over, by root.
+    pub sent_ahead: BTreeMap<Ino, SentAhead>,
     /// The number of the last attempt of that.
     pub last_ahead: u64,
     /// What waits for loads, by the subtree's root, with the inodes that are being loaded.
@@ -144,8 +144,9 @@ pub(super) struct Migration {
     /// durable before, until it is.
     pub merges: BTreeMap<Ino, Option<Lsn>>,
     pub recalls: BTreeMap<Ino, Recall>,
-    /// Inodes of the subtree that is about to leave that were not ready for it at the last walk over all.
-    pub unready: BTreeSet<InodeKey>,
+    /// Inodes of the subtrees that are about to leave that were not ready for it at the last walk over all, by
+    /// root.
+    pub unready: BTreeMap<Ino, BTreeSet<InodeKey>>,
     /// Flushes that wait until a subtree has left, or stays.
     pub held: BTreeMap<Ino, Vec<(ClientId, u64, Box<ClientCaps>)>>,
     pub writes: BTreeMap<IoId, (Ino, Write)>,
@@ -425,6 +426,11 @@ pub(super) struct Export {
 }
 
 impl Export {
+    /// True before operations wait for it.
+    pub fn is_beginning(&self) -> bool {
+        matches!(self.step, ExportStep::Ahead | ExportStep::Store(_) | ExportStep::Quiet)
+    }
+
     pub fn is_quieting(&self) -> bool {
         matches!(self.step, ExportStep::Quiet | ExportStep::Settle(_))
     }
@@ -466,7 +472,6 @@ pub(super) struct Import {
 /// What has been sent ahead of a subtree.
 #[derive(Default, Debug)]
 pub(super) struct SentAhead {
-    pub root: Ino,
     pub id: u64,
     pub parts: u32,
     /// What is to be sent yet.

@@ -93,6 +93,27 @@ impl Balance {
         None
     }
 
+    /// The next one, if it is a directory that may go beside those that have just begun to leave.
+    pub fn next_dir(
+        &mut self,
+        now: Instant,
+        cache: &Cache,
+        migration: &Migration,
+        is_apart: impl Fn(Ino) -> bool,
+    ) -> Option<(Ino, MdsRank)> {
+        let (dir, to) = self.leaving.pop_front_if(|(dir, _)| !dir.is_shard() && is_apart(*dir))?;
+        if !self.may_go(cache, migration, dir) {
+            return None;
+        }
+        self.rest(now, dir);
+        Some((dir, to))
+    }
+
+    /// True if more is to be given away.
+    pub fn has_chosen(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
     /// The fragment that is to be split, so that parts of it can be given away.
     pub fn next_split(&mut self) -> Option<DirFrag> {
         self.splits.take()

@@ -22,9 +22,9 @@ impl Rank {
     /// Sends a part of a subtree ahead; true if few files are left, or there are not many.
     pub(super) fn send_ahead(&mut self, root: Ino, to: MdsRank) -> bool {
         let next = self.migration.last_ahead + 1;
-        let begun = self.migration.sent_ahead.take();
-        let mut ahead = begun.unwrap_or_else(|| SentAhead { root, id: next, ..SentAhead::default() });
-        self.migration.last_ahead = ahead.id;
+        let begun = self.migration.sent_ahead.remove(&root);
+        let mut ahead = begun.unwrap_or_else(|| SentAhead { id: next, ..SentAhead::default() });
+        self.migration.last_ahead = self.migration.last_ahead.max(ahead.id);
         let most = self.env.cfg().options.handover_part;
         if ahead.left.is_empty() {
             let is_new = |ino: &InodeKey| {
@@ -34,7 +34,7 @@ impl Rank {
             ahead.left = self.cache.subtree(root).into_iter().filter(is_new).collect();
             ahead.rounds += 1;
             if ahead.left.len() <= most || ahead.rounds > MOST_ROUNDS {
-                self.migration.sent_ahead = Some(ahead).filter(|ahead| ahead.parts > 0);
+                self.migration.sent_ahead.extend((ahead.parts > 0).then_some((root, ahead)));
                 return true;
             }
         }
@@ -49,7 +49,7 @@ impl Rank {
         }
         ahead.parts += 1;
         self.env.effect(Effect::SendRank(to, m.into()));
-        self.migration.sent_ahead = Some(ahead);
+        self.migration.sent_ahead.insert(root, ahead);
         self.migration.exports.get_mut(&root).expect("it is under way").since = self.env.now();
         false
     }

@@ -1,6 +1,7 @@
 //! What the balancer gives away.
 
 use super::Rank;
+use super::export::{TOGETHER, is_nested};
 
 impl Rank {
     /// Says whether the file system's metadata is balanced.
@@ -10,8 +11,19 @@ impl Rank {
 
     /// Once a second: perhaps hands a directory over to a rank that has less to do.
     pub(in crate::rank) fn advance_balance(&mut self) {
-        let Self { env, cache, migration, balance, .. } = self;
-        balance.second_passed(env);
+        self.balance.second_passed(&self.env);
+        self.give_away();
+    }
+
+    /// Goes on with what the balancer has chosen, once nothing else is on its way.
+    pub(super) fn give_away_more(&mut self) {
+        if self.balance.has_chosen() {
+            self.give_away();
+        }
+    }
+
+    fn give_away(&mut self) {
+        let Self { cache, migration, .. } = self;
         let is_idle =
             migration.is_idle(cache) && migration.recalls.is_empty() && migration.stopping.is_none();
         if !self.is_active() || !is_idle || self.has_absent_clients() {
@@ -28,8 +40,19 @@ impl Rank {
                 let shard = root.as_shard().expect("the root of a shard");
                 let _ = self.start_export_of_shard(shard, to);
             }
-            Some((dir, to)) => drop(self.start_export(dir, to)),
-            None => {}
+            Some((dir, to)) if self.start_export(dir, to).is_ok() => self.give_away_beside(),
+            Some(_) | None => {}
+        }
+    }
+
+    /// Hands over more of what the balancer has chosen, together with the first.
+    fn give_away_beside(&mut self) {
+        while self.migration.exports.len() < TOGETHER {
+            let Self { env, cache, migration, balance, .. } = self;
+            let is_apart = |dir| migration.exports.keys().all(|other| !is_nested(cache, dir, *other));
+            let Some((dir, to)) = balance.next_dir(env.now(), cache, migration, is_apart) else { return };
+            // If it can't be now, another one is chosen later.
+            let _ = self.start_export(dir, to);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::content::{caps_of, entry_of};
 use super::{Rank, shards};
 use crate::authority::{Auth, Hold};
-use crate::cache::Inode;
+use crate::cache::{Cache, Inode};
 use crate::rank::caps::Caps;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
@@ -23,6 +23,8 @@ use stdx::FastMap;
 use stdx::mutants::is_active;
 use wire::{Errno, Writer};
 
+/// Subtrees that are handed over together.
+pub(super) const TOGETHER: usize = 32;
 /// What an event is called by which snapshots keep the state of a subtree's root before it leaves.
 const LEAVES: &str = "subtree leaves";
 /// Events that are stored while operations wait: it takes no time.
@@ -51,9 +53,15 @@ impl Rank {
     pub(super) fn start_export(&mut self, root: Ino, to: MdsRank) -> Result<(), &'static str> {
         let Self { env, cache, migration, .. } = self;
         let Some(inode) = cache.inodes.get(&root.head()) else { return Err("it is not cached") };
-        // One after the other: a client that waits for one may not give up what another waits for.
-        let is_busy = !migration.exports.is_empty() || migration.merges.contains_key(&root);
-        if is_busy || migration.is_telling(cache) {
+        // Others may have begun just now: the journal expires once for all of them.
+        let mut others = migration.exports.iter();
+        let is_alone = |root: Ino| root.is_shard() || root.is_base();
+        let is_in_time = others.all(|(other, export)| {
+            let is_alone = is_alone(root) || is_alone(*other);
+            export.is_beginning() && !is_alone && !is_nested(cache, root, *other)
+        });
+        let is_free = is_in_time && migration.exports.len() < TOGETHER;
+        if !is_free || migration.merges.contains_key(&root) || migration.is_telling(cache) {
             return Err(BUSY);
         }
         match cache.authority(root) {
@@ -77,8 +85,7 @@ impl Rank {
         }
         let export = Export { to, step: Step::Ahead, since: env.now(), waits_for: AHEAD };
         migration.exports.insert(root, export);
-        migration.unready.clear();
-        migration.sent_ahead = None;
+        (migration.unready.remove(&root), migration.sent_ahead.remove(&root));
         migration.look_at = env.now();
         Ok(())
     }
@@ -209,7 +216,8 @@ impl Rank {
     /// The subtree stays.
     fn give_up(&mut self, root: Ino) {
         let Some(export) = self.migration.exports.remove(&root) else { return };
-        self.migration.sent_ahead = None;
+        self.migration.sent_ahead.remove(&root);
+        self.migration.unready.remove(&root);
         if self.cache.subtrees.hold(root) == Some(Hold::Settling) {
             match self.cache.subtrees.record(root).is_some() {
                 true => self.cache.subtrees.set(root, Hold::Own),
@@ -253,13 +261,14 @@ impl Rank {
             let is_held = inode.is_some_and(|inode| inode.held_by_others(None) & cap::FILE_EXCL != 0);
             is_held && !is_active("mds_takes_no_directories_back")
         };
-        migration.unready.retain(is_alone);
-        if !migration.unready.is_empty() {
+        let unready = migration.unready.entry(root).or_default();
+        unready.retain(is_alone);
+        if !unready.is_empty() {
             return false;
         }
         // Nobody is given one any more, but some may have been made since the last walk.
-        migration.unready = cache.subtree(root).into_iter().chain(sharded).filter(is_alone).collect();
-        if migration.unready.is_empty() {
+        *unready = cache.subtree(root).into_iter().chain(sharded).filter(is_alone).collect();
+        if unready.is_empty() {
             // Later states of the root are not to be seen from here: snapshots keep this one.
             if cache.is_root_snapped(root) {
                 let update = cache.update(cache.inodes[&root.head()].data.clone());
@@ -273,7 +282,7 @@ impl Rank {
             self.find_unready(root);
             return true;
         }
-        let alone = migration.unready.clone();
+        let alone = unready.clone();
         let holders = alone.iter().filter_map(|ino| cache.inodes.get(ino)).flat_map(|i| i.caps.clients());
         for client in holders.collect::<BTreeSet<ClientId>>() {
             let which = |inode: &Inode| alone.contains(&inode.data.key());
@@ -285,7 +294,8 @@ impl Rank {
     /// Notes the inodes of a subtree that have to become ready before it can leave.
     fn find_unready(&mut self, root: Ino) {
         let inside = self.cache.subtree(root);
-        self.migration.unready = inside.into_iter().filter(|ino| self.wait_for(*ino).is_some()).collect();
+        let unready = inside.into_iter().filter(|ino| self.wait_for(*ino).is_some()).collect();
+        self.migration.unready.insert(root, unready);
     }
 
     /// What an inode waits for until it can leave: all of it must be stored, and clients know what they hold.
@@ -331,12 +341,13 @@ impl Rank {
             accounting.hurry(root.head(), env.now());
         }
         let mut unready = None;
-        for ino in std::mem::take(&mut self.migration.unready) {
-            if let Some(why) = self.wait_for(ino) {
-                self.migration.unready.insert(ino);
-                unready = Some(why);
-            }
-        }
+        let mut left = self.migration.unready.remove(&root).unwrap_or_default();
+        left.retain(|ino| {
+            let why = self.wait_for(*ino);
+            unready = why.or(unready);
+            why.is_some()
+        });
+        self.migration.unready.insert(root, left);
         if !is_counted {
             return Some("its statistics to be counted above");
         }
@@ -355,7 +366,7 @@ impl Rank {
             return Some(EXPIRES);
         }
         self.find_unready(root);
-        (!self.migration.unready.is_empty()).then_some("what clients have changed since")
+        (!self.migration.unready[&root].is_empty()).then_some("what clients have changed since")
     }
 
     /// Writes the record by which the authority moves. From here on there is no way back.
@@ -364,6 +375,7 @@ impl Rank {
         let Some(export) = migration.exports.get_mut(&root) else { return };
         let Some(record) = cache.new_record(root, own(env), export.to) else { return };
         export.step = Step::Record;
+        migration.unready.remove(&root);
         self.write_record(root, Some(&record), Write::Leave);
         if !is_active("mds_serves_what_it_hands_over") {
             self.cache.subtrees.set_with(root, Hold::Leaving, Some(record));
@@ -406,7 +418,7 @@ impl Rank {
             && self.cache.missing_between(root).is_empty()
         {
             // What is sent again is sent whole.
-            let ahead = self.migration.sent_ahead.take_if(|ahead| ahead.root == root);
+            let ahead = self.migration.sent_ahead.remove(&root);
             if let Some(m) = self.content_of(root, ahead) {
                 self.env.effect(Effect::SendRank(to, m.into()));
             }
@@ -575,4 +587,13 @@ impl Rank {
         self.tell_exported();
         self.partition_changed(true);
     }
+}
+
+/// True if one of two directories is in the other.
+pub(super) fn is_nested(cache: &Cache, one: Ino, other: Ino) -> bool {
+    let is_below = |dir: Ino, above: Ino| {
+        let dir = cache.inodes.get(&dir.head());
+        dir.is_some_and(|dir| cache.upwards(dir).any(|inode| inode.data.ino == above))
+    };
+    one == other || is_below(one, other) || is_below(other, one)
 }

@@ -50,7 +50,7 @@ use maps::MdsRank;
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use stdx::Now;
+use stdx::{Instant, Now};
 use wire::{DecodeError, Reader};
 
 /// Time after which another rank is asked again.
@@ -90,9 +90,15 @@ impl Rank {
         }
     }
 
+    /// Time of the next look at migrations.
+    pub(in crate::rank) fn migration_deadline(&self) -> Option<Instant> {
+        let gives_more = || self.balance.has_chosen().then_some(self.migration.look_at);
+        self.migration.deadline(&self.cache).or_else(gives_more)
+    }
+
     /// Goes on with migrations; true if some operations may run that waited for that.
     pub(super) fn advance_migration(&mut self) -> bool {
-        if self.migration.deadline(&self.cache).is_none_or(|at| self.env.now() < at) || !self.is_active() {
+        if self.migration_deadline().is_none_or(|at| self.env.now() < at) || !self.is_active() {
             return false;
         }
         self.migration.look_at = self.env.now() + LOOK_INTERVAL;
@@ -106,6 +112,7 @@ impl Rank {
         let merged = self.advance_merges();
         let is_up = self.advance_fence();
         self.advance_stop();
+        self.give_away_more();
         if self.migration.has_more_pinned && self.migration.exports.is_empty() {
             self.migrate_pinned();
         }
