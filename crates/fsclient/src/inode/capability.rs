@@ -114,6 +114,8 @@ pub(super) enum Issued {
 #[derive(Debug, Default)]
 pub(crate) struct Capability {
     cap: Option<Cap>,
+    /// The rank that had the authority when the last capability was given up.
+    former_rank: Option<MdsRank>,
     /// Changes that the MDS does not know, by the bits they were made under: `Fw` size and times of writes,
     /// `Fx` times that were set, `Ax` mode and owner.
     dirty: Caps,
@@ -160,6 +162,11 @@ pub(super) struct Needs {
 impl Capability {
     pub(crate) fn cap(&self) -> Option<&Cap> {
         self.cap.as_ref()
+    }
+
+    /// The rank that has the authority, or was the last that is known to have had it.
+    pub(crate) fn last_rank(&self) -> Option<MdsRank> {
+        self.cap.as_ref().map(Cap::auth_rank).or(self.former_rank)
     }
 
     /// The bits that may be relied on now.
@@ -377,6 +384,7 @@ impl Capability {
     }
 
     pub(super) fn lose_cap(&mut self) {
+        self.former_rank = self.last_rank();
         self.cap = None;
         self.requested_max_size = 0;
     }

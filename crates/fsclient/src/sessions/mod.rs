@@ -300,7 +300,8 @@ impl Sessions {
         } else {
             cache.partition().rank_of_name(base, name)
         };
-        let by_cap = || Some(cache.inode(base)?.caps().cap()?.auth_rank());
+        // Without a capability the last rank is asked: one that never knew the inode has to search for it.
+        let by_cap = || cache.inode(base)?.caps().last_rank();
         by_name.or_else(by_cap).filter(|rank| self.has_rank(*rank)).unwrap_or(self.map.root)
     }
 
