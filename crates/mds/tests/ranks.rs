@@ -563,7 +563,10 @@ fn directories_leave_together_but_none_with_one_that_it_is_in() {
     };
     assert_eq!(export(&mut r, "/d"), Ok(()));
     assert_eq!(export(&mut r, "/e"), Ok(()));
-    assert!(export(&mut r, "/d/x").is_err_and(|why| why.contains("another one is on its way")), "it leaves with /d");
+    assert!(
+        export(&mut r, "/d/x").is_err_and(|why| why.contains("another one is on its way")),
+        "it leaves with /d"
+    );
     r.settle();
     for (path, authority) in [("/d", 1), ("/d/x", 1), ("/e", 1), ("/f", 0)] {
         assert_eq!(r.authorities(path), [authority], "{path}");

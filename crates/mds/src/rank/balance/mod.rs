@@ -44,8 +44,8 @@ pub(super) struct Balance {
     next_look: Instant,
     /// What is to be given away, one after the other.
     leaving: VecDeque<(Ino, MdsRank)>,
-    /// A fragment that is to be split, so that parts of it can be given away.
-    splits: Option<DirFrag>,
+    /// Fragments that are to be split, so that parts of them can be given away.
+    splits: Vec<DirFrag>,
     /// Directories that stay, since these instants.
     resting: BTreeMap<Ino, Instant>,
 }
@@ -114,9 +114,9 @@ impl Balance {
         !self.leaving.is_empty()
     }
 
-    /// The fragment that is to be split, so that parts of it can be given away.
-    pub fn next_split(&mut self) -> Option<DirFrag> {
-        self.splits.take()
+    /// Takes the fragments that are to be split, so that parts of them can be given away.
+    pub fn take_splits(&mut self) -> Vec<DirFrag> {
+        std::mem::take(&mut self.splits)
     }
 
     fn look(&mut self, env: &mut Env, cache: &Cache, migration: &Migration) {
@@ -144,7 +144,7 @@ impl Balance {
             let may_go = |dir| self.may_go(cache, migration, dir);
             let chosen = choice::choose(&here, (wanted, most), may_go);
             if chosen.is_empty() {
-                left -= self.spread(env, cache, migration, &here, (to, wanted));
+                left -= self.spread(env, cache, migration, &here, (loads.len(), to, wanted));
             }
             for (dir, load) in chosen {
                 left -= load;
@@ -163,20 +163,19 @@ impl Balance {
         cache: &Cache,
         migration: &Migration,
         here: &Loads,
-        (to, wanted): (MdsRank, f64),
+        (ranks, to, wanted): (usize, MdsRank, f64),
     ) -> f64 {
         let is_named = |dir: Ino| cache.inodes.get(&dir.head()).is_some_and(|inode| inode.is_named_dir());
         let is_free = |dir: Ino| !migration.stay.contains_key(&dir) && !is_pinned(cache, dir);
         let may_be_spread = |dir: Ino| is_named(dir) && is_free(dir);
-        match spread::spread(cache, here, wanted, may_be_spread) {
+        let is_leaving = |root: Ino| self.is_leaving(root);
+        match spread::spread(cache, here, (ranks, wanted), may_be_spread, is_leaving) {
             None => 0.0,
-            Some(Spread::Split(dir)) => {
-                self.splits = Some(dir);
+            Some(Spread::Split(fragments)) => {
+                self.splits = fragments;
                 0.0
             }
             Some(Spread::Give(shards, each)) => {
-                // Another rank gets others.
-                let shards: Vec<Ino> = shards.into_iter().filter(|root| !self.is_leaving(*root)).collect();
                 let load = each * shards.len() as f64;
                 let text = format!("gives {shards:?} ({load:.0} of {wanted:.0} requests/s) to rank {to}");
                 env.log(Level::Info, "load_shared", text);

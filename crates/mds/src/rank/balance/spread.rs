@@ -4,10 +4,10 @@
 use crate::authority::Auth;
 use crate::cache::Cache;
 use crate::rank::popularity::Loads;
-use fsfmt::{DirFrag, Ino};
+use fsfmt::{DirFrag, Frag, Ino};
 use msgs::cap;
 
-/// The fragments that a directory has at least, before some of them are given away.
+/// The fragments that a directory has at least, before some of them are given away, if there are fewer ranks.
 const PARTS: usize = 8;
 /// Fragments that are given away at once.
 const MOST: usize = 4;
@@ -18,18 +18,20 @@ const CHANGES: f64 = 0.5;
 /// What is done about a directory that is too busy.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Spread {
-    /// This fragment is to be split.
-    Split(DirFrag),
+    /// These fragments are to be split.
+    Split(Vec<DirFrag>),
     /// These are given away, each with this load.
     Give(Vec<Ino>, f64),
 }
 
-/// The directory with the most to do in it, if it can be spread so that a load of about `wanted` leaves.
+/// The directory with the most to do in it, if it can be spread over so many ranks so that a load of about
+/// `wanted` leaves, beside what is leaving already.
 pub(super) fn spread(
     cache: &Cache,
     loads: &Loads,
-    wanted: f64,
+    (ranks, wanted): (usize, f64),
     may_be_spread: impl Fn(Ino) -> bool,
+    is_leaving: impl Fn(Ino) -> bool,
 ) -> Option<Spread> {
     let is_large = |(_, load): &(&Ino, &f64)| **load > wanted / 2.0;
     let is_changed =
@@ -38,15 +40,19 @@ pub(super) fn spread(
     let busy = busy.filter(|(dir, _)| !dir.is_shard() && is_shared(cache, **dir) && may_be_spread(**dir));
     let (dir, load) = busy.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)))?;
     let tree = &cache.inodes.get(&dir.head())?.data.fragtree;
-    let leaves = tree.leaves();
-    if leaves.len() < PARTS {
-        return Some(Spread::Split(DirFrag { ino: *dir, frag: tree.largest() }));
+    let root_of = |frag: Frag| Ino::shard(DirFrag { ino: *dir, frag });
+    let mut here = tree.leaves();
+    let is_enough = here.len() >= PARTS.max(ranks);
+    here.retain(|frag| root_of(*frag).is_none_or(|root| cache.subtrees.hold(root).is_none()));
+    let each = load / here.len().max(1) as f64;
+    here.retain(|frag| root_of(*frag).is_none_or(|root| !is_leaving(root)));
+    let shortest = here.iter().map(|frag| frag.bits()).min();
+    if !is_enough && shortest.is_some() {
+        let large = here.into_iter().filter(|frag| Some(frag.bits()) == shortest);
+        return Some(Spread::Split(large.map(|frag| DirFrag { ino: *dir, frag }).collect()));
     }
-    let here = leaves.into_iter().map(|frag| DirFrag { ino: *dir, frag });
-    let here: Vec<Ino> =
-        here.filter_map(Ino::shard).filter(|root| cache.subtrees.hold(*root).is_none()).collect();
+    let here: Vec<Ino> = here.into_iter().filter_map(root_of).collect();
     // Names are spread evenly over hashes. One part stays.
-    let each = load / here.len() as f64;
     let count = ((wanted / each) as usize).min(MOST).min(here.len().saturating_sub(1));
     let given: Vec<Ino> = here.into_iter().rev().take(count).collect();
     (!given.is_empty()).then_some(Spread::Give(given, each))

@@ -31,7 +31,7 @@ impl Rank {
         }
         let Self { env, cache, migration, balance, .. } = self;
         let next = balance.next(env, cache, migration);
-        if let Some(dir) = balance.next_split() {
+        for dir in balance.take_splits() {
             self.fragments.split_for_load(&self.cache, dir);
         }
         // If it can't be now, another one is chosen later.

@@ -85,7 +85,8 @@ impl Rank {
         }
         let export = Export { to, step: Step::Ahead, since: env.now(), waits_for: AHEAD };
         migration.exports.insert(root, export);
-        (migration.unready.remove(&root), migration.sent_ahead.remove(&root));
+        migration.unready.remove(&root);
+        migration.sent_ahead.remove(&root);
         migration.look_at = env.now();
         Ok(())
     }
