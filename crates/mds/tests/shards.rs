@@ -7,7 +7,7 @@ use mds::MdsOptions;
 use msgs::{ClientRequest, MdsOp, cap};
 use std::collections::BTreeSet;
 use wire::Errno;
-use world::client::{at_root, create, getattr, lookup, mkdir, request, setattr_mode};
+use world::client::{at_root, create, getattr, lookup, mkdir, request, setattr_mode, two};
 use world::pair::ino;
 use world::ranks::{A, Ranks};
 
@@ -121,6 +121,26 @@ fn no_client_relies_on_a_directory_with_shards() {
     assert_eq!(shards(&r, 0), []);
     r.ok(0, getattr("d", cap::ANY_SHARED));
     assert_ne!(r.held(0)[&d] & cap::FILE_SHARED, 0, "until it is whole again");
+}
+
+/// A name in a shard may lead to a file that the rank of the directory has.
+#[test]
+fn a_shard_with_a_hard_link_to_a_file_of_another_rank_is_listed() {
+    for frag in [HALF, "0/0"] {
+        let mut r = halves(3, 2, 4);
+        if frag != HALF {
+            r.with(0, |w| w.rank.join_fragments("/d", "0/0")).expect("they can be joined");
+            r.settle();
+        }
+        r.ok(0, create("file", READ_WRITE));
+        let name = (4..).map(|file| format!("f{file}")).find(|name| is_in_half(name)).expect("one");
+        r.ok(0, two(MdsOp::LINK, &format!("d/{name}"), "file"));
+        r.settle();
+        export(&mut r, 0, frag, 1);
+        let mut expected = names(0..4);
+        expected.insert(name);
+        assert_eq!(r.names("d"), Ok(expected), "{frag}");
+    }
 }
 
 /// What is counted of a shard stays so when it joins its directory, and when it becomes one again.

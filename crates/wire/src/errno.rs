@@ -69,6 +69,7 @@ errnos! {
     ENOTEMPTY = 39 "Directory not empty";
     ELOOP = 40 "Too many levels of symbolic links";
     ENODATA = 61 "No data available";
+    EMULTIHOP = 72 "Multihop attempted";
     EBADMSG = 74 "Bad message";
     EOVERFLOW = 75 "Value too large for defined data type";
     EILSEQ = 84 "Invalid or incomplete multibyte or wide character";

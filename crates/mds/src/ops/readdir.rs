@@ -4,7 +4,7 @@
 use super::context::Cx;
 use super::plan::{Extra, Listed, Plan, Reply};
 use crate::types::{Need, Stop};
-use fsfmt::{DentryKey, DirFrag, Frag, Ino, InodeKey};
+use fsfmt::{DentryKey, DirFrag, Frag, InodeKey};
 use msgs::ReaddirArgs;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
 use std::ops::Bound;
@@ -88,7 +88,9 @@ fn listed(cx: &Cx<'_>) -> Result<(InodeKey, Asked), Stop> {
         let asked = Frag::from_raw(args.frag).unwrap_or_default().value();
         let first = first_hash(asked, &start_of(cx, &args));
         let dir = cx.find(path)?;
-        if let Some(shard) = cx.cache.subtrees.shard(dir.ino, first).and_then(Ino::as_shard) {
+        let root = cx.cache.subtrees.shard(dir.ino, first);
+        if let Some((root, shard)) = root.and_then(|root| Some((root, root.as_shard()?))) {
+            cx.stay(root.head())?;
             cx.dir_of(shard)?;
             return Ok((dir, Asked::of(cx, |_| shard)));
         }

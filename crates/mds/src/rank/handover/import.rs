@@ -80,8 +80,8 @@ impl Rank {
         self.env.log(Level::Warn, "bad_message_seen", text);
     }
 
-    /// The subtrees below one that comes; none while this rank hands one of them over that the other rank does
-    /// not know of: it may have become part of what comes.
+    /// The subtrees below one that comes; none while this rank hands one of them over that the other rank
+    /// does not know of: it may have become part of what comes.
     fn settled_below(&self, root: Ino, known: &BTreeMap<Ino, SubtreeRecord>) -> Option<BTreeMap<Ino, Hold>> {
         let below: BTreeMap<Ino, Hold> = self.cache.subtrees.below(root).collect();
         let mut leaving = self.migration.exports.iter().filter(|(_, export)| export.is_handing());

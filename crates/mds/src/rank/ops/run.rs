@@ -19,6 +19,9 @@ use msgs::{ClientReply, ClientRequest, ClientRequestForward, MdsOp};
 use node::Level;
 use wire::Errno;
 
+/// How often a request is sent on to another rank at most: requests carry this number in a byte.
+const MOST_FORWARDS: u32 = 250;
+
 /// True if it needs more storage, which is refused while the cluster is full. Renames, truncations and
 /// attributes do not.
 fn grows(op: MdsOp, plan: &Plan) -> bool {
@@ -78,6 +81,10 @@ impl Ops {
             }
             Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen, ino_next)),
             Err(Stop::Fail(errno)) => self.fail(env, cache, sessions, caps, op, (errno, seen)),
+            // Clients take a number that is no longer one byte for an older forward, and wait for ever.
+            Err(Stop::Need(needs)) if remote(&needs).is_some() && op.request.num_fwd >= MOST_FORWARDS => {
+                self.fail(env, cache, sessions, caps, op, (Errno::EMULTIHOP, seen));
+            }
             Err(Stop::Need(needs)) if remote(&needs).is_some() => {
                 let rank = remote(&needs).expect("just asked");
                 self.forward(env, cache, sessions, caps, op, rank);
