@@ -35,9 +35,9 @@ command_table! {
     MgrMetadata = "mgr" "r" "mgr metadata who:str?" "Shows what managers say of their host";
     MgrCountMetadata = "mgr" "r" "mgr count-metadata property:str" "Counts managers by a value of their metadata";
     MgrModuleLs = "mgr" "r" "mgr module ls" "Lists the duties of managers and of the monitors in their place";
-    MgrModuleEnable = "mgr" "rw" "mgr module enable module:str force:choice?(--force)" "Accepts the modules that are always on";
-    MgrModuleDisable = "mgr" "rw" "mgr module disable module:str" "Refused: what there is is always on";
-    MgrServices = "mgr" "r" "mgr services" "Lists the services of the manager: none";
+    MgrModuleEnable = "mgr" "rw" "mgr module enable module:str force:choice?(--force)" "Lets the monitors serve the dashboard or the metrics (prometheus)";
+    MgrModuleDisable = "mgr" "rw" "mgr module disable module:str" "Ends what `mgr module enable` began";
+    MgrServices = "mgr" "r" "mgr services" "Lists where the dashboard and the metrics are served";
     NodeLs = "mon" "r" "node ls type:choice?(all|osd|mon|mds|mgr)" "Lists hosts and the daemons on them";
     Log = "mon" "rw" "log logtext:str*" "Writes a line to the cluster log";
     LogLast = "mon" "r" "log last num:int?[1] level:choice?(debug|info|sec|warn|error) channel:choice?(*|cluster|audit|cephadm)" "Prints the last lines of the cluster log";
@@ -195,6 +195,7 @@ command_table! {
     PgLsByOsd = "pg" "r" "pg ls-by-osd osd:osd pool:int? states:str*?" "Lists the PGs on an OSD";
     PgLsByPrimary = "pg" "r" "pg ls-by-primary osd:osd pool:int? states:str*?" "Lists the PGs of which an OSD is the primary";
     PgDumpStuck = "pg" "r" "pg dump_stuck stuckops:choice*?(inactive|unclean|stale|undersized|degraded) threshold:int?" "Lists PGs that have been in a bad state for long";
+    PgSummary = "pg" "r" "pg summary" "Counts PGs by pool and state, and shows the load of each OSD, in little space";
     PgMap = "pg" "r" "pg map pgid:pg" "Shows the OSDs of a PG";
 
     PgScrub = "pg" "rw" "pg scrub pgid:pg" "Compares the copies of a PG: which objects there are, their sizes and xattrs";
@@ -275,6 +276,16 @@ command_table! {
     BalancerEval = "mgr" "r" "balancer eval option:str?" "Says how uneven the cluster is, or a pool";
     BalancerEvalVerbose = "mgr" "r" "balancer eval-verbose option:str?" "Says how uneven the cluster is, or a pool, and by what";
     BalancerLs = "mgr" "r" "balancer ls" "Lists plans: none are kept";
+
+    DashboardUserCreate = "mgr" "rw" "dashboard ac-user-create username:str rolename:str? force_password:bool?" "Adds a user of the dashboard; -i gives the file with the password";
+    DashboardUserDelete = "mgr" "rw" "dashboard ac-user-delete username:str" "Removes a user of the dashboard";
+    DashboardUserShow = "mgr" "r" "dashboard ac-user-show username:str?" "Shows a user of the dashboard, or lists all";
+    DashboardUserSetPassword = "mgr" "rw" "dashboard ac-user-set-password username:str force_password:bool?" "Changes a password; -i gives the file with it";
+    DashboardUserSetRoles = "mgr" "rw" "dashboard ac-user-set-roles username:str roles:str*" "Sets a user's roles: administrator or read-only";
+    DashboardUserEnable = "mgr" "rw" "dashboard ac-user-enable username:str" "Lets a user log in again";
+    DashboardUserDisable = "mgr" "rw" "dashboard ac-user-disable username:str" "Keeps a user from logging in";
+    DashboardSetCertificate = "mgr" "rw" "dashboard set-ssl-certificate" "Stores the dashboard's certificate, a PEM file given with -i";
+    DashboardSetCertificateKey = "mgr" "rw" "dashboard set-ssl-certificate-key" "Stores the certificate's private key, a PEM file given with -i";
 
     CrashLs = "mgr" "r" "crash ls" "Lists crash reports";
     CrashLsNew = "mgr" "r" "crash ls-new" "Lists crash reports that nobody has archived";

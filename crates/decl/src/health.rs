@@ -28,7 +28,7 @@ impl Severity {
 }
 
 macro_rules! codes {
-    ($($name:ident = $text:literal $severity:ident $advice:literal;)*) => {
+    ($($name:ident = $text:literal $severity:ident $effect:literal $advice:literal;)*) => {
         /// A condition that an administrator should know of. Names are Ceph's, for the tools that match on
         /// them.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -48,6 +48,11 @@ macro_rules! codes {
                 match self { $( Self::$name => Severity::$severity ),* }
             }
 
+            /// What it means for users and their data.
+            pub fn effect(self) -> &'static str {
+                match self { $( Self::$name => $effect ),* }
+            }
+
             /// Advice to an administrator.
             pub fn advice(self) -> &'static str {
                 match self { $( Self::$name => $advice ),* }
@@ -57,41 +62,111 @@ macro_rules! codes {
 }
 
 codes! {
-    OsdDown = "OSD_DOWN" Warn "start the OSD again; its log says why it stopped";
-    OsdHostDown = "OSD_HOST_DOWN" Warn "check the host's power and network";
-    PgAvailability = "PG_AVAILABILITY" Warn "some data can't be read or written: bring OSDs of these PGs back";
-    PgDegraded = "PG_DEGRADED" Warn "some data has too few copies: recovery runs as soon as enough OSDs are up";
-    PgRecoveryFull = "PG_RECOVERY_FULL" Error "add space: no OSD has room for the missing copies";
-    PgBackfillFull = "PG_BACKFILL_FULL" Warn "add OSDs or delete data: those that are to be filled have no room";
-    ObjectUnfound = "OBJECT_UNFOUND" Error "bring back the OSD that has the newest version";
-    TooFewOsds = "TOO_FEW_OSDS" Warn "add OSDs, or lower osd_pool_default_size";
-    PoolNoRedundancy = "POOL_NO_REDUNDANCY" Warn "raise the pool's size to keep more than one copy";
-    PoolAppNotEnabled = "POOL_APP_NOT_ENABLED" Warn "run `ceph osd pool application enable POOL cephfs|rbd|rgw|NAME`";
-    PoolTooFewPgs = "POOL_TOO_FEW_PGS" Warn "run `ceph osd pool set POOL pg_autoscale_mode on`, or set pg_num as `ceph osd pool autoscale-status` says";
-    PoolTooManyPgs = "POOL_TOO_MANY_PGS" Warn "run `ceph osd pool set POOL pg_autoscale_mode on`, or set pg_num as `ceph osd pool autoscale-status` says";
-    PoolFull = "POOL_FULL" Warn "raise the quota (`ceph osd pool set-quota`) or delete data";
-    OsdmapFlags = "OSDMAP_FLAGS" Warn "clear with `ceph osd unset FLAG` when the work is done";
-    OsdFlags = "OSD_FLAGS" Warn "clear with `ceph osd unset-group FLAGS WHO` when the work is done";
-    OsdFull = "OSD_FULL" Error "writes are blocked: add OSDs or delete data";
-    OsdBackfillFull = "OSD_BACKFILLFULL" Warn "recovery to these OSDs is blocked: add OSDs or delete data";
-    OsdNearFull = "OSD_NEARFULL" Warn "add OSDs or delete data before writes are blocked";
-    MdsAllDown = "MDS_ALL_DOWN" Error "start a metadata server: mounts wait for it";
-    MdsUpLessThanMax = "MDS_UP_LESS_THAN_MAX" Warn "start another metadata server or lower max_mds";
-    FsDegraded = "FS_DEGRADED" Warn "a metadata server is recovering: mounts wait until it is active";
-    MdsDamage = "MDS_DAMAGE" Error "see `ceph tell mds.NAME damage ls`; `scrub start / recursive,repair` puts right what it can (docs/damage.md)";
-    MdsInsufficientStandby = "MDS_INSUFFICIENT_STANDBY" Warn "start another metadata server: `nacre mds --id NAME`";
-    MgrDown = "MGR_DOWN" Warn "start a metadata server, whose process has a manager: subvolume commands wait for it";
-    MonDown = "MON_DOWN" Warn "start the missing monitors";
-    MonClockSkew = "MON_CLOCK_SKEW" Warn "synchronize the monitors' clocks";
-    AuthInsecureGlobalIdReclaim = "AUTH_INSECURE_GLOBAL_ID_RECLAIM" Warn "upgrade the clients";
-    RecentCrash = "RECENT_CRASH" Warn "see `ceph crash info ID`; `ceph crash archive-all` when the cause is known";
-    PgDamaged = "PG_DAMAGED" Error "see `rados list-inconsistent-obj PG`, then run `ceph pg repair PG`; what no copy has whole must be restored from elsewhere";
-    OsdScrubErrors = "OSD_SCRUB_ERRORS" Error "see `rados list-inconsistent-obj PG` of the PGs that are inconsistent";
-    DeviceHealth = "DEVICE_HEALTH" Warn "replace the device; if it is sound after all, `ceph osd in OSD`";
-    OsdTooManyRepairs = "OSD_TOO_MANY_REPAIRS" Warn "the device gives wrong data: look at its health and replace it, or run `ceph tell OSD clear_shards_repaired`";
-    PgNotScrubbed = "PG_NOT_SCRUBBED" Warn "is `noscrub` set, or a PG never clean? else run `ceph pg scrub PG`";
-    PgNotDeepScrubbed = "PG_NOT_DEEP_SCRUBBED" Warn "is `nodeep-scrub` set, or a PG never clean? else run `ceph pg deep-scrub PG`";
-    SlowOps = "SLOW_OPS" Warn "see `ceph daemon NAME ops` of the named daemons";
+    OsdDown = "OSD_DOWN" Warn
+        "its data has one copy fewer until it is back, or until it is copied elsewhere 10 minutes later"
+        "start the OSD again; its log says why it stopped";
+    OsdHostDown = "OSD_HOST_DOWN" Warn
+        "all OSDs of the host are away: each PG on them has a copy fewer"
+        "check the host's power and network";
+    PgAvailability = "PG_AVAILABILITY" Warn
+        "requests to these PGs wait"
+        "some data can't be read or written: bring OSDs of these PGs back";
+    PgDegraded = "PG_DEGRADED" Warn
+        "a further failure may make this data unavailable, or lose it"
+        "some data has too few copies: recovery runs as soon as enough OSDs are up";
+    PgRecoveryFull = "PG_RECOVERY_FULL" Error
+        "lacking copies of objects are not made"
+        "add space: no OSD has room for the missing copies";
+    PgBackfillFull = "PG_BACKFILL_FULL" Warn
+        "lacking copies of objects are not made, or stay where they should not be"
+        "add OSDs or delete data: those that are to be filled have no room";
+    ObjectUnfound = "OBJECT_UNFOUND" Error
+        "requests to these objects wait: no OSD that is up has their newest version"
+        "bring back the OSD that has the newest version";
+    TooFewOsds = "TOO_FEW_OSDS" Warn
+        "new pools can't have as many copies as they are to have"
+        "add OSDs, or lower osd_pool_default_size";
+    PoolNoRedundancy = "POOL_NO_REDUNDANCY" Warn
+        "the loss of one disk loses data of the pool"
+        "raise the pool's size to keep more than one copy";
+    PoolAppNotEnabled = "POOL_APP_NOT_ENABLED" Warn
+        "nothing yet: keys that are restricted to an application can't use the pool"
+        "run `ceph osd pool application enable POOL cephfs|rbd|rgw|NAME`";
+    PoolTooFewPgs = "POOL_TOO_FEW_PGS" Warn
+        "the pool's data is spread unevenly, and few OSDs work on it at once"
+        "run `ceph osd pool set POOL pg_autoscale_mode on`, or set pg_num as `ceph osd pool autoscale-status` says";
+    PoolTooManyPgs = "POOL_TOO_MANY_PGS" Warn
+        "OSDs use more memory and time than they need to"
+        "run `ceph osd pool set POOL pg_autoscale_mode on`, or set pg_num as `ceph osd pool autoscale-status` says";
+    PoolFull = "POOL_FULL" Warn
+        "writes to the pool fail"
+        "raise the quota (`ceph osd pool set-quota`) or delete data";
+    OsdmapFlags = "OSDMAP_FLAGS" Warn
+        "what the flags switch off does not happen: see `ceph osd dump`"
+        "clear with `ceph osd unset FLAG` when the work is done";
+    OsdFlags = "OSD_FLAGS" Warn
+        "what the flags switch off does not happen on these OSDs"
+        "clear with `ceph osd unset-group FLAGS WHO` when the work is done";
+    OsdFull = "OSD_FULL" Error
+        "writes to all pools on these OSDs wait or fail"
+        "writes are blocked: add OSDs or delete data";
+    OsdBackfillFull = "OSD_BACKFILLFULL" Warn
+        "no data moves to these OSDs"
+        "recovery to these OSDs is blocked: add OSDs or delete data";
+    OsdNearFull = "OSD_NEARFULL" Warn
+        "nothing yet; at 95 % writes stop"
+        "add OSDs or delete data before writes are blocked";
+    MdsAllDown = "MDS_ALL_DOWN" Error
+        "the file system can't be used"
+        "start a metadata server: mounts wait for it";
+    MdsUpLessThanMax = "MDS_UP_LESS_THAN_MAX" Warn
+        "fewer metadata servers share the load than you wanted"
+        "start another metadata server or lower max_mds";
+    FsDegraded = "FS_DEGRADED" Warn
+        "requests to directories of that server wait"
+        "a metadata server is recovering: mounts wait until it is active";
+    MdsDamage = "MDS_DAMAGE" Error
+        "the damaged directories and files can't be used; others can"
+        "see `ceph tell mds.NAME damage ls`; `scrub start / recursive,repair` puts right what it can (docs/damage.md)";
+    MdsInsufficientStandby = "MDS_INSUFFICIENT_STANDBY" Warn
+        "if a metadata server fails, nobody takes over"
+        "start another metadata server: `nacre mds --id NAME`";
+    MgrDown = "MGR_DOWN" Warn
+        "commands about subvolumes and snapshot schedules wait; files are not concerned"
+        "start a metadata server, whose process has a manager: subvolume commands wait for it";
+    MonDown = "MON_DOWN" Warn
+        "when half of the monitors are missing, nothing in the cluster can change"
+        "start the missing monitors";
+    MonClockSkew = "MON_CLOCK_SKEW" Warn
+        "leases of monitors and stamps of files may be wrong"
+        "synchronize the monitors' clocks";
+    AuthInsecureGlobalIdReclaim = "AUTH_INSECURE_GLOBAL_ID_RECLAIM" Warn
+        "a stolen ticket of these clients could be used by others"
+        "upgrade the clients";
+    RecentCrash = "RECENT_CRASH" Warn
+        "nothing now: the daemon was started again"
+        "see `ceph crash info ID`; `ceph crash archive-all` when the cause is known";
+    PgDamaged = "PG_DAMAGED" Error
+        "reads of damaged copies are answered from others while there are any"
+        "see `rados list-inconsistent-obj PG`, then run `ceph pg repair PG`; what no copy has whole must be restored from elsewhere";
+    OsdScrubErrors = "OSD_SCRUB_ERRORS" Error
+        "copies of objects differ, which a device with errors causes most often"
+        "see `rados list-inconsistent-obj PG` of the PGs that are inconsistent";
+    DeviceHealth = "DEVICE_HEALTH" Warn
+        "its data was copied to other OSDs"
+        "replace the device; if it is sound after all, `ceph osd in OSD`";
+    OsdTooManyRepairs = "OSD_TOO_MANY_REPAIRS" Warn
+        "nothing yet: each wrong copy was replaced by a right one"
+        "the device gives wrong data: look at its health and replace it, or run `ceph tell OSD clear_shards_repaired`";
+    PgNotScrubbed = "PG_NOT_SCRUBBED" Warn
+        "differences between copies would be found late"
+        "is `noscrub` set, or a PG never clean? else run `ceph pg scrub PG`";
+    PgNotDeepScrubbed = "PG_NOT_DEEP_SCRUBBED" Warn
+        "data that has rotted on a device would be found late"
+        "is `nodeep-scrub` set, or a PG never clean? else run `ceph pg deep-scrub PG`";
+    SlowOps = "SLOW_OPS" Warn
+        "clients wait for these requests"
+        "see `ceph daemon NAME ops` of the named daemons";
 }
 
 #[cfg(test)]
@@ -103,6 +178,6 @@ mod tests {
     fn every_code_has_its_own_name_and_says_what_to_do() {
         let names: BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
         assert_eq!(names.len(), Code::ALL.len());
-        assert!(Code::ALL.iter().all(|c| c.advice().len() > 10));
+        assert!(Code::ALL.iter().all(|c| c.advice().len() > 10 && c.effect().len() > 10));
     }
 }

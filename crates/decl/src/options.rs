@@ -102,9 +102,14 @@ options! {
     "mgr/balancer/active" Bool "true" "advanced" "whether placement groups are spread evenly by exceptions to CRUSH";
     "mgr/balancer/mode" Str "upmap" "advanced" "how: upmap, or none";
     "mgr/balancer/upmap_max_optimizations" Uint "10" "advanced" "placement groups that the balancer changes at a time";
+    "mgr/dashboard/server_addr" Str "" "basic" "address on which monitors serve the dashboard; none is 127.0.0.1, or with a certificate all addresses";
+    "mgr/dashboard/server_port" Uint "8080" "basic" "port of the dashboard without a certificate";
+    "mgr/dashboard/ssl_server_port" Uint "8443" "basic" "port of the dashboard with a certificate";
     "mgr/pg_autoscaler/noautoscale" Bool "false" "advanced" "whether the numbers of PGs of all pools are left as they are";
     "mgr/pg_autoscaler/sleep_interval" Secs "60" "advanced" "time between two looks at how many PGs pools should have";
     "mgr/pg_autoscaler/threshold" Float "3.0" "advanced" "by which factor a pool's number of PGs must be wrong to be changed; 1 at least";
+    "mgr/prometheus/server_addr" Str "" "basic" "address on which monitors serve metrics; none is all addresses";
+    "mgr/prometheus/server_port" Uint "9283" "basic" "port of the metrics";
     "target_max_misplaced_ratio" Float "0.05" "basic" "part of all objects that may be misplaced while the balancer goes on";
     "mgr_crash_warn_recent_interval" Secs "1209600" "advanced" "how long a crash that nobody has archived is a health warning";
     "mon_log_max" Uint "10000" "advanced" "lines of the cluster log that are kept";

@@ -48,6 +48,14 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
         self.inbox.send(Event::Listen(Box::new(listener)));
     }
 
+    /// Gives a command as on the admin socket, one JSON object, and waits for its code and output. Not to be
+    /// called on an event loop.
+    pub fn admin(&self, command: &str) -> Result<(i32, String), Gone> {
+        let (tx, answer) = tokio::sync::oneshot::channel();
+        self.inbox.send(Event::Admin(command.to_owned(), tx));
+        answer.blocking_recv().map_err(|_| Gone)
+    }
+
     /// Ends the node as a signal would: it shuts down its disks and closes them. A second call ends it at
     /// once.
     pub fn stop(&self) {

@@ -8,6 +8,7 @@ mod balancer;
 mod config;
 mod crash;
 mod crush;
+mod dashboard;
 mod device;
 mod df;
 mod fs;
@@ -75,8 +76,8 @@ pub(crate) fn handler(cmd: Cmd) -> Handler {
         Cmd::MgrMetadata => Read(mon::manager::mgr_metadata),
         Cmd::MgrCountMetadata => Read(mon::manager::mgr_count_metadata),
         Cmd::MgrModuleLs => Read(mon::manager::mgr_module_ls),
-        Cmd::MgrModuleEnable => Read(mon::manager::mgr_module_enable),
-        Cmd::MgrModuleDisable => Read(mon::manager::mgr_module_disable),
+        Cmd::MgrModuleEnable => Change(mon::manager::mgr_module_enable),
+        Cmd::MgrModuleDisable => Change(mon::manager::mgr_module_disable),
         Cmd::MgrServices => Read(mon::manager::mgr_services),
         Cmd::TimeSyncStatus => Read(mon::quorum::time_sync_status),
         Cmd::NodeLs => Read(mon::read::node_ls),
@@ -226,6 +227,7 @@ pub(crate) fn handler(cmd: Cmd) -> Handler {
         Cmd::PgLsByOsd => Read(pg::read::ls_by_osd),
         Cmd::PgLsByPrimary => Read(pg::read::ls_by_primary),
         Cmd::PgDumpStuck => Read(pg::read::dump_stuck),
+        Cmd::PgSummary => Read(pg::summary::summary),
         Cmd::PgMap => Read(pg::read::map),
         Cmd::PgScrub
         | Cmd::PgDeepScrub
@@ -293,6 +295,15 @@ pub(crate) fn handler(cmd: Cmd) -> Handler {
         Cmd::ConfigKeyExists => Read(config::key::key_exists),
         Cmd::ConfigKeyLs | Cmd::ConfigKeyList => Read(config::key::key_ls),
         Cmd::ConfigKeyDump => Read(config::key::key_dump),
+        Cmd::DashboardUserCreate => Change(dashboard::user_create),
+        Cmd::DashboardUserDelete => Change(dashboard::user_delete),
+        Cmd::DashboardUserShow => Read(dashboard::user_show),
+        Cmd::DashboardUserSetPassword => Change(dashboard::user_set_password),
+        Cmd::DashboardUserSetRoles => Change(dashboard::user_set_roles),
+        Cmd::DashboardUserEnable => Change(|e, a, _| dashboard::user_enable(e, a, true)),
+        Cmd::DashboardUserDisable => Change(|e, a, _| dashboard::user_enable(e, a, false)),
+        Cmd::DashboardSetCertificate => Change(dashboard::set_certificate),
+        Cmd::DashboardSetCertificateKey => Change(dashboard::set_certificate_key),
         Cmd::CrashLs => Read(crash::ls),
         Cmd::CrashLsNew => Read(crash::ls_new),
         Cmd::CrashInfo => Read(crash::info),

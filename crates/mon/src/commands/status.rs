@@ -3,6 +3,7 @@
 use crate::commands::reply::{Outcome, answer};
 use crate::domain::managers::Managers;
 use crate::domain::mds_ranks::followers;
+use crate::domain::modules;
 use crate::health::Health;
 use crate::text::{age, bytes, count, percent};
 use crate::view::View;
@@ -73,8 +74,9 @@ pub fn status_json(view: &View<'_>) -> Value {
         "pgmap": pgmap_json(view, &n),
         "fsmap": fsmap_json(view),
         "mgrmap": {
-            "available": managers.available, "num_standbys": managers.standbys.len(), "modules": [],
-            "services": {},
+            "available": managers.available, "num_standbys": managers.standbys.len(),
+            "modules": modules::enabled(&state.kv),
+            "services": modules::services(view),
         },
         "servicemap": { "epoch": 0, "modified": "0.000000", "services": {} },
         "progress_events": {},

@@ -11,6 +11,7 @@ pub(crate) mod features;
 pub(crate) mod managers;
 pub(crate) mod max_mds;
 pub(crate) mod mds_ranks;
+pub(crate) mod modules;
 pub(crate) mod osd_changes;
 pub(crate) mod osd_flags;
 pub(crate) mod osd_marks;

@@ -1,6 +1,7 @@
 //! Commands of the admin socket, also given by `ceph tell mon.NAME`.
 
 use crate::commands::{features, features_json, monmap_json, quorum_json, status_json};
+use crate::domain::modules;
 use crate::mon::Mon;
 use crate::storage::Storage;
 use crate::text;
@@ -15,6 +16,7 @@ const ADMIN: &[(&str, &str)] = &[
     ("ops", "Shows the commands that wait to be committed"),
     ("quorum_status", "Shows which monitors agree"),
     ("status", "Shows the state of the cluster"),
+    ("mgr module serve", "Shows what the process of this monitor is to serve over HTTP"),
     ("version", "Prints this monitor's version"),
 ];
 
@@ -60,6 +62,7 @@ impl<S: Storage> Mon<S> {
             "version" => text(serde_json::json!({
                 "version": text::version(), "release": "pacific", "release_type": "dev",
             })),
+            "mgr module serve" => text(modules::to_serve(&self.view(now))),
             "ops" => text(self.ops_json()),
             "help" => text(decl::describe::local_help(&admin_commands())),
             "get_command_descriptions" => {

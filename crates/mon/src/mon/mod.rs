@@ -343,6 +343,11 @@ impl<S: Storage> Mon<S> {
 
     fn connected(&mut self, now: Now, conn: ConnId, peer: Box<Peer>, out: &mut Vec<Out>) {
         let id = peer.global_id;
+        if id == auth::GlobalIds::MON && peer.role() != wire::EntityType::MON {
+            // A client with the monitors' key, let in while there are no ids to give: two of them would be
+            // one.
+            return out.push(Output::Close { conn });
+        }
         if self.global_ids.runs_out_with(id) {
             self.want_ids(now, out);
         }

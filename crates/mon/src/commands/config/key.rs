@@ -27,6 +27,7 @@ fn check_key(key: &str) -> Result<(), Failure> {
         crate::health::mute::MUTES,
         crate::health::mute::RAISED,
         crate::domain::devices::PREFIX,
+        crate::domain::modules::KEY,
     ]
     .iter()
     .any(|prefix| key.starts_with(prefix))

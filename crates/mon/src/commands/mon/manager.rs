@@ -2,14 +2,15 @@
 
 use crate::commands::reply::{Outcome, count_values, said, structured};
 use crate::domain::managers::{self, Managers, entity};
+use crate::domain::modules::{self, OPTIONAL};
 use crate::edit::Edit;
-use crate::failure::{Failure, invalid, missing};
+use crate::entry::Change;
+use crate::failure::{invalid, missing};
 use crate::text::{addrs, addrvec, legacy_addr};
 use crate::view::View;
 use decl::Args;
 use maps::Gid;
 use serde_json::{Value, json};
-use wire::Errno;
 
 /// The modules of Ceph whose commands managers, or monitors in their place, carry out.
 const MODULES: [&str; 6] = ["balancer", "crash", "devicehealth", "pg_autoscaler", "snap_schedule", "volumes"];
@@ -34,7 +35,8 @@ pub fn mgr_dump(view: &View<'_>, args: &Args) -> Outcome {
         "active_addrs": addrvec(&map.active_addrs), "active_addr": legacy_addr(&map.active_addrs),
         "active_change": map.active_change.iso8601(), "active_mgr_features": map.active_features,
         "available": map.available, "standbys": map.standbys.iter().map(standby).collect::<Vec<_>>(),
-        "modules": [], "available_modules": [], "services": {}, "always_on_modules": {},
+        "modules": modules::enabled(&view.state.kv), "available_modules": [],
+        "services": modules::services(view), "always_on_modules": {},
         "last_failure_osd_epoch": 0,
         "active_clients": [],
     });
@@ -84,26 +86,54 @@ pub fn mgr_count_metadata(view: &View<'_>, args: &Args) -> Outcome {
     count_values(args, Managers::of(&view.state.kv).all().map(value))
 }
 
-pub fn mgr_module_ls(_: &View<'_>, args: &Args) -> Outcome {
-    structured(args, &json!({ "always_on_modules": MODULES, "enabled_modules": [], "disabled_modules": [] }))
+pub fn mgr_module_ls(view: &View<'_>, args: &Args) -> Outcome {
+    let enabled = modules::enabled(&view.state.kv);
+    let disabled = OPTIONAL.iter().filter(|name| !enabled.contains(name));
+    let disabled: Vec<Value> =
+        disabled.map(|name| json!({ "name": name, "can_run": true, "error_string": "" })).collect();
+    structured(
+        args,
+        &json!({ "always_on_modules": MODULES, "enabled_modules": enabled, "disabled_modules": disabled }),
+    )
 }
 
-pub fn mgr_module_enable(_: &View<'_>, args: &Args) -> Outcome {
-    let module = args.str("module");
-    match MODULES.contains(&module) {
-        true => said(format!("module '{module}' is already enabled (always-on)")),
-        false => missing(format!("there is no module '{module}'")),
+fn store_enabled(edit: &mut Edit<'_>, enabled: &[&str]) {
+    let json = json!(enabled).to_string().into_bytes();
+    edit.push(Change::Kv(modules::KEY.to_owned(), Some(json)));
+}
+
+pub fn mgr_module_enable(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (module, mut enabled) = (args.str("module"), modules::enabled(&edit.base.kv));
+    match OPTIONAL.iter().find(|name| **name == module) {
+        None if MODULES.contains(&module) => {
+            said(format!("module '{module}' is already enabled (always-on)"))
+        }
+        None => missing(format!("there is no module '{module}'")),
+        Some(name) if enabled.contains(name) => said(format!("module '{module}' is already enabled")),
+        Some(name) => {
+            enabled.push(name);
+            store_enabled(edit, &enabled);
+            said("")
+        }
     }
 }
 
-pub fn mgr_module_disable(_: &View<'_>, args: &Args) -> Outcome {
-    let module = args.str("module");
-    match MODULES.contains(&module) {
-        true => Err(Failure::new(Errno::EINVAL, format!("module '{module}' cannot be disabled (always-on)"))),
-        false => invalid(format!("there is no module '{module}'")),
+pub fn mgr_module_disable(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (module, mut enabled) = (args.str("module"), modules::enabled(&edit.base.kv));
+    if MODULES.contains(&module) {
+        return invalid(format!("module '{module}' cannot be disabled (always-on)"));
     }
+    if !OPTIONAL.contains(&module) {
+        return invalid(format!("there is no module '{module}'"));
+    }
+    if !enabled.contains(&module) {
+        return said(format!("module '{module}' is already disabled"));
+    }
+    enabled.retain(|name| *name != module);
+    store_enabled(edit, &enabled);
+    said("")
 }
 
-pub fn mgr_services(_: &View<'_>, args: &Args) -> Outcome {
-    structured(args, &json!({}))
+pub fn mgr_services(view: &View<'_>, args: &Args) -> Outcome {
+    structured(args, &modules::services(view))
 }

@@ -3,3 +3,4 @@
 pub(super) mod json;
 pub(super) mod read;
 pub(super) mod scrub;
+pub(super) mod summary;

@@ -1,0 +1,73 @@
+//! `pg summary`: what OSDs report, in one pass over the PGs and in little space: for the dashboard and the
+//! metrics, which ask for it every few seconds in clusters of any size. Ceph has no such command.
+
+use crate::commands::reply::{Outcome, structured};
+use crate::pg_stats::state_name;
+use crate::view::View;
+use decl::Args;
+use maps::OsdId;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The PGs of a pool.
+#[derive(Default)]
+struct PoolPgs {
+    /// Their number by state.
+    states: BTreeMap<u64, usize>,
+    /// Objects that recovery has written since the monitor leads.
+    recovered: i64,
+    degraded: i64,
+    misplaced: i64,
+    unfound: i64,
+    copies: i64,
+}
+
+pub fn summary(view: &View<'_>, args: &Args) -> Outcome {
+    let map = view.state.osdmap();
+    let mut pools: BTreeMap<i64, PoolPgs> = map.pools.keys().map(|id| (*id, PoolPgs::default())).collect();
+    let mut on: BTreeMap<OsdId, usize> = BTreeMap::new();
+    for (id, pg) in view.pgs.pgs() {
+        let Some(pool) = pools.get_mut(&id.pool) else { continue };
+        *pool.states.entry(pg.state).or_default() += 1;
+        pool.recovered += pg.stats.num_objects_recovered;
+        pool.degraded += pg.stats.num_objects_degraded;
+        pool.misplaced += pg.stats.num_objects_misplaced;
+        pool.unfound += pg.stats.num_objects_unfound;
+        pool.copies += pg.stats.num_object_copies;
+        for osd in &pg.acting {
+            *on.entry(*osd).or_default() += 1;
+        }
+        for osd in pg.up.iter().filter(|osd| !pg.acting.contains(osd)) {
+            *on.entry(*osd).or_default() += 1;
+        }
+    }
+    let pools: Vec<Value> = pools.iter().map(|(id, pool)| pool_json(view, *id, pool)).collect();
+    let osd = |(id, stat): (&OsdId, &crate::pg_stats::OsdStat)| {
+        let used = stat.store.total - stat.store.available.min(stat.store.total);
+        json!({
+            "osd": id.0, "num_pgs": on.get(id).copied().unwrap_or(0), "total_bytes": stat.store.total,
+            "used_bytes": used, "commit_latency_ms": stat.commit_latency_ms,
+            "slow_ops": stat.slow_ops.0, "oldest_slow_op_s": stat.slow_ops.1, "repaired": stat.repaired,
+        })
+    };
+    let osds: Vec<Value> = view.pgs.osds().iter().map(osd).collect();
+    structured(args, &json!({ "pools": pools, "osds": osds }))
+}
+
+fn pool_json(view: &View<'_>, id: i64, sum: &PoolPgs) -> Value {
+    let mut states: BTreeMap<String, usize> = BTreeMap::new();
+    for (state, count) in &sum.states {
+        *states.entry(state_name(*state)).or_default() += count;
+    }
+    let pgs = view.state.osdmap().pools.get(&id).map_or(0, |pool| pool.pg_num as usize);
+    let unknown = pgs.saturating_sub(states.values().sum());
+    if unknown > 0 {
+        *states.entry("unknown".into()).or_default() += unknown;
+    }
+    let states: Map<String, Value> = states.into_iter().map(|(name, n)| (name, n.into())).collect();
+    json!({
+        "pool_id": id, "num_pgs": pgs, "states": states, "num_objects_recovered": sum.recovered,
+        "num_objects_degraded": sum.degraded, "num_objects_misplaced": sum.misplaced,
+        "num_objects_unfound": sum.unfound, "num_object_copies": sum.copies,
+    })
+}
