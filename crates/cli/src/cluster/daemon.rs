@@ -2,6 +2,7 @@
 //! mon|osd|mds` start them alike.
 
 use super::host::cores;
+use super::http::Own;
 use super::layout::advise;
 use super::{files, hostname};
 use crate::cmd::probe;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use wire::{EntityAddr, EntityName, EntityType, Uuid};
 
@@ -74,6 +76,8 @@ pub(crate) struct Daemons {
     notices: Sender<Notice>,
     /// The managers beside metadata servers. They go on when their server begins anew.
     managers: BTreeMap<EntityName, Handle<mgr::Request, mgr::Notice>>,
+    /// The monitors that HTTP servers stand beside. The servers go on when their monitor begins anew.
+    monitors: BTreeMap<EntityName, Arc<Own>>,
 }
 
 /// The threads of a process, each started when the first daemon needs it.
@@ -119,7 +123,7 @@ pub(crate) struct Daemon {
 impl Daemons {
     /// Daemons that are to send their notices there.
     pub(crate) fn new(notices: Sender<Notice>) -> Self {
-        Self { loops: Loops::default(), notices, managers: BTreeMap::new() }
+        Self { loops: Loops::default(), notices, managers: BTreeMap::new(), monitors: BTreeMap::new() }
     }
 
     /// Starts a daemon.
@@ -129,7 +133,15 @@ impl Daemons {
         // Each daemon has threads of its own: a device that hangs holds only these.
         let pool = DiskPool::new(DISK_THREADS);
         match daemon.name.ty {
-            EntityType::MON => daemon.start_mon(&pool, event_loop, notices),
+            EntityType::MON => daemon.start_mon(&pool, event_loop, notices).and_then(|handle| {
+                if !self.monitors.contains_key(&daemon.name) {
+                    let own = Arc::new(Own::default());
+                    daemon.start_web(Arc::clone(&own))?;
+                    self.monitors.insert(daemon.name.clone(), own);
+                }
+                self.monitors[&daemon.name].set(handle.clone());
+                Ok(handle)
+            }),
             EntityType::OSD => daemon.start_osd(&pool, event_loop, notices),
             _ => daemon.start_mds(event_loop, notices).and_then(|handle| {
                 if !self.managers.contains_key(&daemon.name) {

@@ -5,6 +5,7 @@ mod client;
 mod daemon;
 mod files;
 mod host;
+mod http;
 mod layout;
 mod lock;
 mod manager;

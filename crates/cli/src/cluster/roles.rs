@@ -1,13 +1,16 @@
 //! The configuration of each role.
 
+use super::http::{Own, Remote};
 use super::{Daemon, hostname};
 use anyhow::{Context, Result};
+use auth::Method;
 use maps::{MonMap, OsdId};
 use node::Never;
 use runtime::{DiskBackend, DiskPool, EventLoop, Handle, Listener, Notice};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use wire::{AddrVec, EntityAddr};
+use wire::{AddrVec, EntityAddr, EntityName, EntityType};
 
 /// The size of a monitor's sparse file, in bytes.
 const MON_SIZE: u64 = 4 << 30;
@@ -117,5 +120,23 @@ impl Daemon {
         let make = move || mds::Mds::new(config, runtime::rng()).with_file_options(options);
         // Which rank it gets is the monitors' choice, and changes.
         Ok(on.spawn(self.spec(0, listener, nonce, Vec::new()), make, notices))
+    }
+
+    /// Starts the server of a monitor's process.
+    pub(super) fn start_web(&self, own: Arc<Own>) -> Result<()> {
+        // The monitors' shared key may do everything, as `ceph -n mon.` shows.
+        let name = EntityName::new(EntityType::MON, "");
+        let key = match self.methods().contains(&Method::Cephx) {
+            true => Some(self.keyring()?.key(&name).context("the keyring has no key for mon.")?.clone()),
+            false => None,
+        };
+        let options = client::Options {
+            fsid: Some(self.fsid()?),
+            key,
+            name,
+            hostname: hostname(),
+            ..client::Options::of_mons(self.mon_addrs()?)
+        };
+        web::Server::start(own, Arc::new(Remote::new(options))).context("cannot start a thread")
     }
 }

@@ -1,0 +1,250 @@
+//! The dashboard and the metrics of a real cluster, over sockets.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests with real sockets and processes"
+)]
+
+use e2e::{Cluster, Options, has};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// An answer: status, head, body.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+/// A port of 127.0.0.1.
+#[derive(Clone, Copy)]
+struct Port(u16);
+
+impl Port {
+    fn free() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        Self(listener.local_addr().expect("an address").port())
+    }
+
+    fn connect(self) -> std::io::Result<TcpStream> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.0))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        Ok(stream)
+    }
+
+    fn send(self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> std::io::Result<Answer> {
+        let mut stream = self.connect()?;
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\nContent-Length: {}\r\n",
+            self.0,
+            body.len()
+        );
+        headers.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
+        stream.write_all(format!("{request}\r\n{body}").as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
+    }
+
+    fn get(self, path: &str, cookie: &str) -> Answer {
+        self.send("GET", path, &[("Cookie", cookie)], "").expect("an answer")
+    }
+
+    fn post(self, path: &str, cookie: &str, body: &Value) -> Answer {
+        let origin = format!("http://127.0.0.1:{}", self.0);
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("X-Nacre-Request", "1"),
+            ("Cookie", cookie),
+            ("Origin", &origin),
+        ];
+        self.send("POST", path, &headers, &body.to_string()).expect("an answer")
+    }
+
+    /// Waits for an answer that satisfies `wanted`.
+    fn wait(self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
+        let began = Instant::now();
+        loop {
+            if let Some(answer) = self.send("GET", path, &[], "").ok().filter(&wanted) {
+                return answer;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "no {path} at port {}", self.0);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// Starts a cluster that serves a module at a port.
+fn cluster_with(module: &str, options: Options) -> (Cluster, Port) {
+    let (cluster, port) = (Cluster::start(options), Port::free());
+    let option = format!("mgr/{module}/server_port");
+    cluster.client("ceph", &["config", "set", "mgr", &option, &port.0.to_string()]).ok();
+    cluster.client("ceph", &["mgr", "module", "enable", module]).ok();
+    (cluster, port)
+}
+
+fn ask(cluster: &Cluster, command: &[&str]) -> Value {
+    let output = cluster.client("ceph", &[command, &["-f", "json"]].concat()).ok();
+    serde_json::from_str(&output).expect("JSON")
+}
+
+/// The secrets of a cluster: the keys in all its keyrings.
+fn secrets(dir: &std::path::Path) -> Vec<String> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            out.extend(secrets(&path));
+        } else if path.to_string_lossy().ends_with("keyring") {
+            let text = std::fs::read_to_string(&path).expect("a keyring");
+            let keys = text.lines().filter_map(|line| line.trim().strip_prefix("key = ").map(str::to_owned));
+            out.extend(keys);
+        }
+    }
+    out
+}
+
+fn check_secrets(secrets: &[String], where_: &str, text: &str) {
+    assert!(!secrets.is_empty());
+    for secret in secrets {
+        assert!(!text.contains(secret.as_str()), "{where_} shows a key");
+    }
+    assert!(!text.contains("pbkdf2") && !text.contains("correct horse"), "{where_} shows a password");
+}
+
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let pairs = lines.map(|line| line.rsplit_once(' ').expect("name and value"));
+    pairs.map(|(name, value)| (name.to_owned(), value.parse().expect("a number"))).collect()
+}
+
+#[test]
+fn metrics_are_what_ceph_says_and_come_once() {
+    if !has("ceph") || !has("rados") {
+        return;
+    }
+    let (cluster, port) =
+        cluster_with("prometheus", Options { mons: 3, separate: true, ..Options::default() });
+    cluster.client("ceph", &["osd", "pool", "create", "p", "8"]).ok();
+    let file = cluster.dir().join("in");
+    std::fs::write(&file, vec![7; 1_000_000]).expect("writes");
+    cluster.client("rados", &["-p", "p", "put", "o", &file.to_string_lossy()]).ok();
+    let pools = ask(&cluster, &["osd", "pool", "ls", "detail"]);
+    let pool = pools.as_array().and_then(|all| all.iter().find(|pool| pool["pool_name"] == "p"));
+    let id = pool.expect("the pool")["pool_id"].clone();
+    let stored = format!("ceph_pool_stored{{pool_id=\"{id}\"}}");
+    let text =
+        port.wait("/metrics", |a| samples(&a.body).get(&stored).is_some_and(|bytes| *bytes >= 1e6)).body;
+    let all = samples(&text);
+    let (df, status) = (ask(&cluster, &["df"]), cluster.status());
+    let sum =
+        |name: &str| all.iter().filter(|(n, _)| n.starts_with(name)).map(|(_, value)| value).sum::<f64>();
+    assert_eq!(Some(all["ceph_cluster_total_bytes"]), df["stats"]["total_bytes"].as_f64());
+    assert_eq!(Some(sum("ceph_osd_up{")), status["osdmap"]["num_up_osds"].as_f64());
+    assert_eq!(Some(sum("ceph_pg_total{")), status["pgmap"]["num_pgs"].as_f64());
+    assert_eq!(sum("ceph_mon_quorum_status{"), 3.0);
+    assert_eq!(all[&format!("ceph_pool_objects{{pool_id=\"{id}\"}}")], 1.0);
+    assert_eq!(all["ceph_osd_flag_noout"], 0.0);
+    cluster.client("ceph", &["osd", "set", "noout"]).ok();
+    let warned = port.wait("/metrics", |a| samples(&a.body).get("ceph_osd_flag_noout") == Some(&1.0)).body;
+    let detail = "ceph_health_detail{name=\"OSDMAP_FLAGS\",severity=\"HEALTH_WARN\"}";
+    assert_eq!((samples(&warned)[detail], samples(&warned)["ceph_health_status"]), (1.0, 1.0));
+    check_secrets(&secrets(cluster.dir()), "/metrics", &text);
+    // Another monitor leads: it serves at the same address.
+    let leader = ask(&cluster, &["quorum_status"])["quorum_leader_name"].as_str().expect("a name").to_owned();
+    cluster.stop_daemon(&format!("mon.{leader}"));
+    port.wait("/metrics", |a| {
+        a.body.contains(&format!("ceph_mon_quorum_status{{ceph_daemon=\"mon.{leader}\"}} 0"))
+    });
+    cluster.check_logs().expect("no errors");
+}
+
+#[test]
+fn the_dashboard_lets_nobody_in_who_may_not() {
+    if !has("ceph") {
+        return;
+    }
+    let (cluster, port) = cluster_with("dashboard", Options { separate: true, ..Options::default() });
+    let first = port.wait("/", |a| a.status == 503);
+    assert!(first.body.contains("ceph dashboard ac-user-create"), "{}", first.body);
+    let file = cluster.dir().join("password");
+    std::fs::write(&file, "correct horse\n").expect("writes");
+    let file = file.to_string_lossy().into_owned();
+    let make = ["dashboard", "ac-user-create", "kim", "administrator", "-i", &file];
+    cluster.client("ceph", &make).ok();
+    port.wait("/", |a| a.status == 200);
+    let log_in =
+        |password: &str| port.post("/api/auth", "", &json!({ "username": "kim", "password": password }));
+    assert_eq!(log_in("wrong").status, 401);
+    let cookie = log_in("correct horse").head;
+    let cookie = cookie.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+    assert!(cookie.contains("HttpOnly; SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().expect("its value");
+    assert_eq!(port.get("/api/summary", "").status, 401);
+    assert_eq!(port.get("/api/summary", &format!("{cookie}A")).status, 401, "a forged one");
+    let secrets = secrets(cluster.dir());
+    for path in
+        ["summary", "health", "hosts", "osds", "pools", "pgs", "filesystems", "monitors", "log", "actions"]
+    {
+        let answer = port.get(&format!("/api/{path}"), cookie);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert!(serde_json::from_str::<Value>(&answer.body).is_ok(), "{path}");
+        check_secrets(&secrets, path, &answer.body);
+    }
+    let act = json!({ "name": "flag-set", "args": { "flag": "noout" }, "command": "ceph osd set noout" });
+    let json = ("Content-Type", "application/json");
+    let send = |headers: &[(&str, &str)]| {
+        let headers = [&[json, ("Cookie", cookie)], headers].concat();
+        port.send("POST", "/api/actions", &headers, &act.to_string()).expect("an answer").status
+    };
+    assert_eq!(send(&[]), 403, "no header");
+    assert_eq!(send(&[("X-Nacre-Request", "1"), ("Origin", "http://evil.example")]), 403, "another origin");
+    assert!(!ask(&cluster, &["osd", "dump"])["flags"].to_string().contains("noout"));
+    let done = port.post("/api/actions", cookie, &act);
+    assert_eq!(done.status, 200, "{}", done.body);
+    assert!(ask(&cluster, &["osd", "dump"])["flags"].to_string().contains("noout"));
+    let log = cluster.client("ceph", &["log", "last", "50"]).ok();
+    assert!(log.contains("dashboard: kim runs `ceph osd set noout`"), "{log}");
+    cluster.client("ceph", &["dashboard", "ac-user-set-password", "kim", "-i", &file]).ok();
+    port.wait("/", |_| port.get("/api/summary", cookie).status == 401);
+    check_secrets(&secrets, "the cluster log", &log);
+    for entry in std::fs::read_dir(cluster.dir().join("log")).expect("logs").flatten() {
+        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        check_secrets(&secrets, &entry.file_name().to_string_lossy(), &text);
+    }
+    cluster.check_logs().expect("no errors");
+}
+
+#[test]
+fn a_crowd_at_the_dashboard_does_not_stop_the_monitor() {
+    if !has("ceph") {
+        return;
+    }
+    let (cluster, port) = cluster_with("dashboard", Options::default());
+    port.wait("/", |a| a.status == 503);
+    // Some say nothing, some too much, some nonsense.
+    let crowd: Vec<TcpStream> = (0..400).filter_map(|_| port.connect().ok()).collect();
+    for (n, mut stream) in crowd.iter().enumerate() {
+        let said = match n % 3 {
+            0 => "GET / HTTP/1.1\r\nX: ".to_owned() + &"y".repeat(100_000),
+            1 => "\u{0}\u{1}nonsense\r\n\r\n".to_owned(),
+            _ => String::new(),
+        };
+        // Those that are too many are closed already.
+        let _ = stream.write_all(said.as_bytes());
+    }
+    cluster.client("ceph", &["osd", "pool", "create", "p", "8"]).ok();
+    assert_eq!(cluster.status()["osdmap"]["num_up_osds"], 3);
+    drop(crowd);
+    port.wait("/", |a| a.status == 503);
+    cluster.client("ceph", &["mgr", "module", "disable", "dashboard"]).ok();
+    let began = Instant::now();
+    while port.connect().is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the port stays open");
+    }
+}

@@ -1,0 +1,161 @@
+//! A cluster for tests: what its monitors would say, for any number of hosts and OSDs.
+
+use crate::monitors::{Monitors, Refused};
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+/// The password of all users.
+pub(crate) const PASSWORD: &str = "correct horse";
+
+/// See the module's comment.
+pub(crate) struct Fake {
+    pub hosts: u32,
+    pub osds: u32,
+    /// The users' names and roles.
+    pub users: Vec<(&'static str, &'static str)>,
+    /// What `health detail` says.
+    pub health: Value,
+    /// Commands that were not for reading.
+    pub ran: Mutex<Vec<Value>>,
+    password: String,
+}
+
+impl Fake {
+    /// A healthy cluster with an administrator `kim` and somebody who looks, `jo`.
+    pub fn new(hosts: u32, osds: u32) -> Self {
+        let mut rng = stdx::Rng::from_seed(1);
+        Self {
+            hosts,
+            osds,
+            users: vec![("kim", "administrator"), ("jo", "read-only")],
+            health: json!({ "status": "HEALTH_OK", "checks": {}, "mutes": [] }),
+            ran: Mutex::default(),
+            password: auth::hash_password(PASSWORD, &mut rng),
+        }
+    }
+
+    fn host(&self, osd: u32) -> String {
+        format!("host{}", osd % self.hosts)
+    }
+
+    fn osd_dump(&self) -> Value {
+        let osd = |id| {
+            json!({
+                "osd": id, "up": u8::from(id != 1), "in": 1, "weight": 1.0,
+                "public_addr": format!("10.0.0.1:{}/7", 6800 + id), "cluster_addr": "10.0.1.1:6800/7",
+            })
+        };
+        let pool = json!({
+            "pool": 1, "pool_name": "a \"b\"\\", "type": 1, "size": 3, "min_size": 2, "pg_num": 32,
+            "application_metadata": { "rbd": {} },
+        });
+        let osds: Vec<Value> = (0..self.osds).map(osd).collect();
+        json!({ "flags": "sortbitwise,noout", "osds": osds, "pools": [pool] })
+    }
+
+    fn tree(&self) -> Value {
+        let host = |host| {
+            let osds: Vec<u32> = (0..self.osds).filter(|osd| osd % self.hosts == host).collect();
+            let (id, name) = (-2 - i64::from(host), format!("host{host}"));
+            json!({ "id": id, "name": name, "type": "host", "children": osds })
+        };
+        let osd = |id| json!({ "id": id, "name": format!("osd.{id}"), "type": "osd", "device_class": "ssd" });
+        json!({ "nodes": (0..self.hosts).map(host).chain((0..self.osds).map(osd)).collect::<Vec<_>>() })
+    }
+
+    fn summary(&self) -> Value {
+        let osd = |id| {
+            json!({
+                "osd": id, "num_pgs": 96, "total_bytes": 1000, "used_bytes": 250,
+                "commit_latency_ms": id % 50,
+                "slow_ops": u8::from(id == 2),
+            })
+        };
+        let pool = json!({
+            "pool_id": 1, "num_pgs": 32, "states": { "active+clean": 30, "active+undersized+degraded": 2 },
+            "num_objects_degraded": 10, "num_objects_misplaced": 20, "num_objects_unfound": 0,
+            "num_object_copies": 300, "num_objects_recovered": 5,
+        });
+        json!({ "pools": [pool], "osds": (0..self.osds).map(osd).collect::<Vec<_>>() })
+    }
+
+    fn fs_dump() -> Value {
+        let info = json!({ "name": "a", "rank": 0, "state": "up:active", "addr": "10.0.0.1:6900/1" });
+        let standby = json!({ "name": "b", "rank": -1, "state": "up:standby", "addr": "10.0.0.2:6900/1" });
+        let map = json!({
+            "fs_name": "cephfs", "max_mds": 1, "metadata_pool": 1, "data_pools": [1],
+            "failed": [], "damaged": [],
+            "info": { "gid_7": info },
+        });
+        json!({ "filesystems": [{ "id": 1, "mdsmap": map }], "standbys": [standby] })
+    }
+
+    fn answer(&self, prefix: &str) -> Option<Value> {
+        let osds = self.osds;
+        let name =
+            |name: &str| json!({ "name": name, "hostname": "host0", "ceph_version": "nacre version 0.1.0" });
+        let space = json!({ "total_bytes": 1000, "total_used_bytes": 250, "total_used_raw_bytes": 250 });
+        Some(match prefix {
+            "status" => json!({
+                "fsid": "f", "quorum_names": ["a"], "monmap": { "epoch": 1, "num_mons": 2 },
+                "osdmap": { "epoch": 9, "num_osds": osds, "num_up_osds": osds - 1, "num_in_osds": osds },
+                "fsmap": { "epoch": 3 },
+                "pgmap": {
+                    "num_pgs": 32, "num_pools": 1, "num_objects": 100, "data_bytes": 4000,
+                    "recovering_objects_per_sec": 3, "write_bytes_sec": 4096,
+                    "pgs_by_state": [{ "state_name": "active+clean", "count": 30 }],
+                },
+            }),
+            "health" => self.health.clone(),
+            "df" => json!({
+                "stats": space, "stats_by_class": { "ssd": space },
+                "pools": [{ "id": 1, "stats": { "stored": 100, "rd": 7, "percent_used": 0.25 } }],
+            }),
+            "pg summary" => self.summary(),
+            "quorum_status" => json!({ "quorum_names": ["a"], "quorum_leader_name": "a" }),
+            "mgr dump" => json!({ "active_name": "a", "standbys": [{ "name": "b" }] }),
+            "mgr metadata" => json!([name("a"), name("b")]),
+            "mgr module ls" => json!({ "always_on_modules": ["balancer"], "enabled_modules": ["dashboard"] }),
+            "log last" => json!([
+                { "name": "mon.a", "stamp": "2026-01-01T00:00:01.5+0000", "seq": 1, "message": "one" },
+                { "name": "mon.a", "stamp": "2026-01-01T00:00:02.5+0000", "seq": 2, "message": "<b>two" },
+            ]),
+            "osd dump" => self.osd_dump(),
+            "osd tree" => self.tree(),
+            "osd metadata" => {
+                (0..osds).map(|id| json!({ "id": id, "hostname": self.host(id), "devices": "sda" })).collect()
+            }
+            "fs dump" => Self::fs_dump(),
+            "mds metadata" => json!([name("a"), name("b")]),
+            "mon dump" => json!({ "mons": [
+                { "name": "a", "rank": 0, "public_addr": "10.0.0.1:3300/0" },
+                { "name": "b", "rank": 1, "public_addr": "10.0.0.2:3300/0" },
+            ]}),
+            "mon metadata" => json!([name("a")]),
+            _ => return None,
+        })
+    }
+}
+
+impl Monitors for Fake {
+    fn command(&self, command: &Value) -> Result<Vec<u8>, Refused> {
+        let prefix = command["prefix"].as_str().unwrap_or_default();
+        if prefix == "config-key get" {
+            let user = |(name, role): &(&str, &str)| {
+                ((*name).to_owned(), json!({ "roles": [role], "password": self.password, "enabled": true }))
+            };
+            let users: serde_json::Map<String, Value> = self.users.iter().map(user).collect();
+            return Ok(json!({ "users": users }).to_string().into_bytes());
+        }
+        if let Some(answer) = self.answer(prefix) {
+            return Ok(answer.to_string().into_bytes());
+        }
+        self.ran.lock().expect("nobody panicked").push(command.clone());
+        match prefix {
+            "osd out" if command["ids"] == json!(["99"]) => {
+                Err(Refused { code: -2, text: "osd.99 does not exist".into() })
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
