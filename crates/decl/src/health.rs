@@ -64,31 +64,31 @@ macro_rules! codes {
 codes! {
     OsdDown = "OSD_DOWN" Warn
         "its data has one copy fewer until it is back, or until it is copied elsewhere 10 minutes later"
-        "start the OSD again; its log says why it stopped";
+        "start the OSD again: `nacre osd --conf CONF --id N`; its log says why it stopped";
     OsdHostDown = "OSD_HOST_DOWN" Warn
         "all OSDs of the host are away: each PG on them has a copy fewer"
-        "check the host's power and network";
+        "check the host's power and network; `ceph osd tree down` shows what is on it";
     PgAvailability = "PG_AVAILABILITY" Warn
         "requests to these PGs wait"
-        "some data can't be read or written: bring OSDs of these PGs back";
+        "bring OSDs of these PGs back: `ceph pg dump_stuck inactive` shows where they are";
     PgDegraded = "PG_DEGRADED" Warn
         "a further failure may make this data unavailable, or lose it"
-        "some data has too few copies: recovery runs as soon as enough OSDs are up";
+        "nothing while `ceph -s` shows recovery; else bring OSDs back (`ceph osd tree down`) or add some";
     PgRecoveryFull = "PG_RECOVERY_FULL" Error
         "lacking copies of objects are not made"
-        "add space: no OSD has room for the missing copies";
+        "add space: no OSD has room for the missing copies (`ceph osd df`)";
     PgBackfillFull = "PG_BACKFILL_FULL" Warn
         "lacking copies of objects are not made, or stay where they should not be"
-        "add OSDs or delete data: those that are to be filled have no room";
+        "add OSDs or delete data: those that are to be filled have no room (`ceph osd df`)";
     ObjectUnfound = "OBJECT_UNFOUND" Error
         "requests to these objects wait: no OSD that is up has their newest version"
-        "bring back the OSD that has the newest version";
+        "bring back the OSD that has the newest version: `ceph osd tree down` shows who is away";
     TooFewOsds = "TOO_FEW_OSDS" Warn
         "new pools can't have as many copies as they are to have"
-        "add OSDs, or lower osd_pool_default_size";
+        "add OSDs (`nacre osd create`), or run `ceph config set global osd_pool_default_size N`";
     PoolNoRedundancy = "POOL_NO_REDUNDANCY" Warn
         "the loss of one disk loses data of the pool"
-        "raise the pool's size to keep more than one copy";
+        "run `ceph osd pool set POOL size 3` to keep more than one copy";
     PoolAppNotEnabled = "POOL_APP_NOT_ENABLED" Warn
         "nothing yet: keys that are restricted to an application can't use the pool"
         "run `ceph osd pool application enable POOL cephfs|rbd|rgw|NAME`";
@@ -109,22 +109,22 @@ codes! {
         "clear with `ceph osd unset-group FLAGS WHO` when the work is done";
     OsdFull = "OSD_FULL" Error
         "writes to all pools on these OSDs wait or fail"
-        "writes are blocked: add OSDs or delete data";
+        "add OSDs or delete data: `ceph osd df` shows how full each is";
     OsdBackfillFull = "OSD_BACKFILLFULL" Warn
         "no data moves to these OSDs"
-        "recovery to these OSDs is blocked: add OSDs or delete data";
+        "add OSDs or delete data: `ceph osd df` shows how full each is";
     OsdNearFull = "OSD_NEARFULL" Warn
         "nothing yet; at 95 % writes stop"
-        "add OSDs or delete data before writes are blocked";
+        "add OSDs or delete data before writes are blocked: `ceph osd df` shows how full each is";
     MdsAllDown = "MDS_ALL_DOWN" Error
         "the file system can't be used"
-        "start a metadata server: mounts wait for it";
+        "start a metadata server: `nacre mds --conf CONF --id NAME`";
     MdsUpLessThanMax = "MDS_UP_LESS_THAN_MAX" Warn
         "fewer metadata servers share the load than you wanted"
-        "start another metadata server or lower max_mds";
+        "start another metadata server: `nacre mds --conf CONF --id NAME`; or lower max_mds";
     FsDegraded = "FS_DEGRADED" Warn
         "requests to directories of that server wait"
-        "a metadata server is recovering: mounts wait until it is active";
+        "wait until it is active: `ceph fs status` shows how far it is";
     MdsDamage = "MDS_DAMAGE" Error
         "the damaged directories and files can't be used; others can"
         "see `ceph tell mds.NAME damage ls`; `scrub start / recursive,repair` puts right what it can (docs/damage.md)";
@@ -133,16 +133,16 @@ codes! {
         "start another metadata server: `nacre mds --id NAME`";
     MgrDown = "MGR_DOWN" Warn
         "commands about subvolumes and snapshot schedules wait; files are not concerned"
-        "start a metadata server, whose process has a manager: subvolume commands wait for it";
+        "start a metadata server, whose process has a manager: `nacre mds --conf CONF --id NAME`";
     MonDown = "MON_DOWN" Warn
         "when half of the monitors are missing, nothing in the cluster can change"
-        "start the missing monitors";
+        "start the missing monitors: `nacre mon --conf CONF --id NAME`";
     MonClockSkew = "MON_CLOCK_SKEW" Warn
         "leases of monitors and stamps of files may be wrong"
-        "synchronize the monitors' clocks";
+        "synchronize the monitors' clocks; `ceph time-sync-status` shows the differences";
     AuthInsecureGlobalIdReclaim = "AUTH_INSECURE_GLOBAL_ID_RECLAIM" Warn
         "a stolen ticket of these clients could be used by others"
-        "upgrade the clients";
+        "upgrade the clients: `ceph features` counts them";
     RecentCrash = "RECENT_CRASH" Warn
         "nothing now: the daemon was started again"
         "see `ceph crash info ID`; `ceph crash archive-all` when the cause is known";
@@ -178,6 +178,6 @@ mod tests {
     fn every_code_has_its_own_name_and_says_what_to_do() {
         let names: BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
         assert_eq!(names.len(), Code::ALL.len());
-        assert!(Code::ALL.iter().all(|c| c.advice().len() > 10 && c.effect().len() > 10));
+        assert!(Code::ALL.iter().all(|c| c.advice().contains('`') && c.effect().len() > 10));
     }
 }

@@ -8,6 +8,7 @@
     reason = "these tests are about real files, processes and time"
 )]
 
+mod browser;
 mod cluster;
 mod failover;
 mod flood;
@@ -19,6 +20,7 @@ mod thrash;
 mod thrash_files;
 mod workload;
 
+pub use browser::Browser;
 pub use cluster::{Cluster, Daemon, Net, Options};
 pub use failover::{FailOver, fail_over};
 pub use flood::{Flood, Flooded, flood, flood_reads, read_for_ever};

@@ -5,7 +5,7 @@
     reason = "tests with real sockets and processes"
 )]
 
-use e2e::{Cluster, Options, has};
+use e2e::{Browser, Cluster, Options, has};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -172,11 +172,8 @@ fn the_dashboard_lets_nobody_in_who_may_not() {
     let (cluster, port) = cluster_with("dashboard", Options { separate: true, ..Options::default() });
     let first = port.wait("/", |a| a.status == 503);
     assert!(first.body.contains("ceph dashboard ac-user-create"), "{}", first.body);
-    let file = cluster.dir().join("password");
-    std::fs::write(&file, "correct horse\n").expect("writes");
-    let file = file.to_string_lossy().into_owned();
-    let make = ["dashboard", "ac-user-create", "kim", "administrator", "-i", &file];
-    cluster.client("ceph", &make).ok();
+    make_user(&cluster, "kim", "administrator");
+    let file = cluster.dir().join("password").to_string_lossy().into_owned();
     port.wait("/", |a| a.status == 200);
     let log_in =
         |password: &str| port.post("/api/auth", "", &json!({ "username": "kim", "password": password }));
@@ -247,4 +244,85 @@ fn a_crowd_at_the_dashboard_does_not_stop_the_monitor() {
     while port.connect().is_ok() {
         assert!(began.elapsed() < Duration::from_secs(30), "the port stays open");
     }
+}
+
+/// Makes a user whose password is `correct horse`.
+fn make_user(cluster: &Cluster, name: &str, role: &str) {
+    let file = cluster.dir().join("password");
+    std::fs::write(&file, "correct horse\n").expect("writes");
+    let file = file.to_string_lossy().into_owned();
+    cluster.client("ceph", &["dashboard", "ac-user-create", name, role, "-i", &file]).ok();
+}
+
+/// Fills in the log-in form.
+fn log_in(browser: &mut Browser, name: &str, password: &str) {
+    browser.wait("document.querySelector('form')");
+    let fill = format!(
+        "(() => {{ const [name, password] = document.querySelectorAll('form input'); name.value = '{name}'; \
+         password.value = '{password}'; document.querySelector('form button').click(); }})()"
+    );
+    browser.eval(&fill);
+}
+
+/// Each page, and what it shows of a healthy cluster.
+const PAGES: [(&str, &str); 9] = [
+    ("overview", "3 of 3 OSDs up"),
+    ("health", "Nothing is wrong"),
+    ("hosts", "3 of 3"),
+    ("osds", "up, in"),
+    ("pools", "cephfs_data"),
+    ("filesystems", "up:active"),
+    ("monitors", "leads"),
+    ("flags", "noout"),
+    ("log", "mon.a"),
+];
+
+#[test]
+fn the_page_works_in_a_browser() {
+    if !has("ceph") {
+        return;
+    }
+    let Some(mut browser) = Browser::start() else { return };
+    let (cluster, port) = cluster_with("dashboard", Options::default());
+    make_user(&cluster, "kim", "administrator");
+    make_user(&cluster, "jo", "read-only");
+    cluster.wait_for("health", |status| status["health"]["status"] == "HEALTH_OK");
+    port.wait("/", |a| a.status == 200);
+    browser.open(&format!("http://127.0.0.1:{}/", port.0));
+    log_in(&mut browser, "kim", "wrong");
+    browser.wait("document.querySelector('form .err').textContent.includes('wrong name or password')");
+    // That answer is the only one that a browser calls an error, and that nobody has logged in yet.
+    browser.errors.retain(|error| !error.contains("401"));
+    log_in(&mut browser, "kim", "correct horse");
+    browser.wait("!document.getElementById('nav').hidden");
+    for (page, shown) in PAGES {
+        browser.eval(&format!("location.hash = '#{page}'"));
+        browser.wait(&format!("document.getElementById('main').innerText.includes('{shown}')"));
+        for width in [360, 1280] {
+            browser.resize(width, 800);
+            let wide = browser.eval("document.documentElement.scrollWidth - innerWidth");
+            assert!(wide.as_i64() <= Some(0), "{page} is wider than {width} pixels by {wide}");
+        }
+    }
+    // An action: what it does is shown, then it is done, and the page shows it.
+    browser.eval("location.hash = '#flags'");
+    browser.wait("document.querySelectorAll('main button').length === 9");
+    browser.eval("document.querySelector('main button').click()");
+    browser.wait("document.querySelector('dialog[open] pre')?.innerText === 'ceph osd set noout'");
+    assert!(!ask(&cluster, &["osd", "dump"])["flags"].to_string().contains("noout"));
+    browser.eval("document.querySelector('dialog button.main').click()");
+    browser.wait("document.querySelector('dialog').innerText.includes('Done')");
+    assert!(ask(&cluster, &["osd", "dump"])["flags"].to_string().contains("noout"));
+    browser.eval("document.querySelector('dialog button').click(); location.hash = '#health'");
+    browser.wait("document.getElementById('main').innerText.includes('OSDMAP_FLAGS')");
+    browser.wait("document.getElementById('status').textContent === 'HEALTH_WARN'");
+    browser.eval("[...document.querySelectorAll('header button')].at(-1).click()");
+    log_in(&mut browser, "jo", "correct horse");
+    browser.wait("document.getElementById('main').innerText.includes('OSDMAP_FLAGS')");
+    assert_eq!(
+        browser.eval("document.querySelectorAll('main button').length"),
+        0,
+        "read-only has no actions"
+    );
+    assert_eq!(browser.errors, Vec::<String>::new());
 }

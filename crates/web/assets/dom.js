@@ -17,7 +17,7 @@ export function bytes(n) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   let i = 0;
   while (n >= 1024 && i < units.length - 1) { n /= 1024; i += 1; }
-  return `${n < 10 && i > 0 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+  return `${n < 100 && i > 0 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
 export const count = (n) => Math.round(n ?? 0).toLocaleString("en-US").replaceAll(",", "\u202f");
@@ -29,6 +29,8 @@ export function time(seconds) {
   if (seconds < 172800) return `${(seconds / 3600).toFixed(1)} h`;
   return `${(seconds / 86400).toFixed(1)} d`;
 }
+
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export const level = (status) => ({ HEALTH_OK: "ok", HEALTH_WARN: "warn", HEALTH_ERR: "err" })[status] ?? "";
 

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { button } from "./actions.js";
 import { chart } from "./chart.js";
-import { bytes, count, el, level, meter, Table, time } from "./dom.js";
+import { bytes, count, el, level, meter, sentence, Table, time } from "./dom.js";
 
 const card = (title, ...content) => el("section", { class: "card" }, el("h2", {}, title), ...content);
 
@@ -60,8 +60,8 @@ function health(main) {
     list.replaceChildren(...h.checks.map((c) => card(c.code,
       el("p", { class: level(c.severity) }, c.summary, c.muted ? " (muted)" : ""),
       el("h2", {}, "Cause"), el("pre", {}, c.cause.join("\n") || c.summary),
-      el("h2", {}, "Effect"), el("p", {}, c.effect ?? "unknown"),
-      el("h2", {}, "To do"), el("p", {}, c.to_do ?? "see `ceph health detail`"),
+      el("h2", {}, "Effect"), el("p", {}, sentence(c.effect ?? "unknown")),
+      el("h2", {}, "To do"), el("p", {}, sentence(c.to_do ?? "see `ceph health detail`")),
       el("div", { class: "row" }, c.muted
         ? button("Unmute", "health-unmute", `Unmute ${c.code}`, () => ({ code: c.code }), update)
         : button("Mute for 4 hours", "health-mute", `Mute ${c.code}`, () => ({ code: c.code, ttl: "4h" }), update)))));

@@ -133,14 +133,16 @@ impl Daemons {
         // Each daemon has threads of its own: a device that hangs holds only these.
         let pool = DiskPool::new(DISK_THREADS);
         match daemon.name.ty {
-            EntityType::MON => daemon.start_mon(&pool, event_loop, notices).and_then(|handle| {
+            EntityType::MON => daemon.start_mon(&pool, event_loop, notices).inspect(|handle| {
                 if !self.monitors.contains_key(&daemon.name) {
                     let own = Arc::new(Own::default());
-                    daemon.start_web(Arc::clone(&own))?;
+                    if let Err(error) = daemon.start_web(Arc::clone(&own)) {
+                        // The monitor does without.
+                        tracing::warn!(name = %daemon.name, "no dashboard and no metrics: {error:#}");
+                    }
                     self.monitors.insert(daemon.name.clone(), own);
                 }
-                self.monitors[&daemon.name].set(handle.clone());
-                Ok(handle)
+                self.monitors[&daemon.name].set((*handle).clone());
             }),
             EntityType::OSD => daemon.start_osd(&pool, event_loop, notices),
             _ => daemon.start_mds(event_loop, notices).and_then(|handle| {
