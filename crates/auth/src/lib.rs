@@ -12,6 +12,7 @@ mod client;
 mod denial;
 mod error;
 mod global_ids;
+mod join;
 mod key;
 mod keyring;
 mod mon;
@@ -31,6 +32,7 @@ pub use client::{Credentials, Initiator, InitiatorDone, InitiatorStep, Ticket, T
 pub use denial::{Denial, DenialKind};
 pub use error::AuthError;
 pub use global_ids::GlobalIds;
+pub use join::{join_expiry, join_name};
 pub use key::{Key, Secret};
 pub use keyring::{Keyring, KeyringEntry};
 pub use mon::MonAuthenticator;

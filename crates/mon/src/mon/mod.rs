@@ -9,6 +9,7 @@ mod damage_tests;
 mod dispatch;
 mod duties;
 mod forward;
+mod join_keys;
 mod keys;
 mod lead;
 mod links;

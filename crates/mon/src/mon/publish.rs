@@ -39,6 +39,7 @@ impl<S: Storage> Mon<S> {
     /// Publishes after a commit.
     pub(super) fn after_commit(&mut self, now: Now, out: &mut Vec<Out>) {
         self.publish_keys(now.mono, out);
+        self.end_joins(now.mono, out);
         let state = self.log.state();
         let map = state.osdmap().clone();
         // These examine all PGs and OSDs; most commits are about something else.

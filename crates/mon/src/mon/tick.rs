@@ -35,6 +35,7 @@ impl<S: Storage> Mon<S> {
         }
         self.check_members_later();
         self.rotate_keys(now);
+        self.tick_join_keys(now);
         self.tick_osds(now);
         self.tick_disks(now);
         self.tick_mdss(now);
