@@ -7,6 +7,8 @@
 
 mod cluster;
 mod cmd;
+mod device;
+mod host;
 mod logging;
 mod signals;
 

@@ -241,6 +241,34 @@ impl Daemon {
         Ok(self.conf.mon_hosts(&self.name)?)
     }
 
+    /// The names of the monitors whose addresses `mon host` lists: those of `mon initial members`, or a, b,
+    /// c …
+    pub(super) fn mon_names(&self) -> Vec<String> {
+        match self.conf.get(&self.name, "mon_initial_members") {
+            Some(text) => text.split([',', ' ']).filter(|n| !n.is_empty()).map(str::to_owned).collect(),
+            None => ('a'..='z').map(String::from).collect(),
+        }
+    }
+
+    /// The name of its host: that of the configuration (`host`), or what the machine is called.
+    pub(super) fn hostname(&self) -> String {
+        self.conf.get(&self.name, "host").unwrap_or_else(hostname)
+    }
+
+    /// An OSD's place in the CRUSH hierarchy: `crush location = root=default rack=r1 host=h1`, or the host
+    /// below the root.
+    pub(super) fn crush_location(&self) -> Result<BTreeMap<String, String>> {
+        let text = self.conf.get(&self.name, "crush_location");
+        let text = text.unwrap_or_else(|| format!("root=default host={}", self.hostname()));
+        let pairs = text.split([' ', ',', ';']).filter(|pair| !pair.is_empty()).map(|pair| {
+            let (ty, name) = pair.split_once('=').with_context(|| {
+                format!("`crush location = {text}`: `{pair}` is not TYPE=NAME, such as host=h1")
+            })?;
+            anyhow::Ok((ty.to_owned(), name.to_owned()))
+        });
+        pairs.collect()
+    }
+
     pub(super) fn methods(&self) -> Vec<Method> {
         if self.conf.uses_cephx(&self.name) { vec![Method::Cephx] } else { vec![Method::None] }
     }
@@ -339,7 +367,7 @@ impl Daemon {
             _ => {}
         }
         let pairs = [
-            ("hostname", hostname()),
+            ("hostname", self.hostname()),
             ("ceph_release", "pacific".to_owned()),
             ("ceph_version", format!("nacre version {version}")),
             ("ceph_version_short", version.to_owned()),
@@ -350,7 +378,7 @@ impl Daemon {
 }
 
 /// The address of this machine from which `peer` is reached.
-fn local_ip_towards(peer: Option<SocketAddr>) -> Result<IpAddr> {
+pub(crate) fn local_ip_towards(peer: Option<SocketAddr>) -> Result<IpAddr> {
     let peer = peer.context("`mon host` is empty")?;
     let any: SocketAddr =
         if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (std::net::Ipv6Addr::UNSPECIFIED, 0).into() };

@@ -1,8 +1,11 @@
 //! The paths under a cluster's directory.
 
 use anyhow::{Context, Result, bail};
+use std::fs::OpenOptions;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use wire::EntityName;
 
 /// The paths of a cluster.
 #[derive(Clone, Debug)]
@@ -90,9 +93,9 @@ impl Layout {
         self.dir.join("run")
     }
 
-    /// The process id file of a daemon that is a process of its own.
-    pub(crate) fn pid_file(&self, name: &str) -> PathBuf {
-        self.run_dir().join(format!("{name}.pid"))
+    /// The files of daemons that are processes of their own.
+    pub(crate) fn place(&self) -> Place {
+        Place { conf: self.conf(), run_dir: self.run_dir(), log_dir: Some(self.dir.join("log")) }
     }
 
     /// A daemon's log, or `nacre` for that of a whole cluster in one process.
@@ -110,6 +113,27 @@ impl Layout {
             .collect();
         out.sort_unstable();
         Ok(out)
+    }
+}
+
+/// The files of daemons that are processes of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The configuration file.
+    pub(crate) conf: PathBuf,
+    /// The directory of files with process ids.
+    pub(crate) run_dir: PathBuf,
+    /// The directory of logs; without one daemons write to this process's standard error.
+    pub(crate) log_dir: Option<PathBuf>,
+}
+
+impl Place {
+    /// Where a daemon's log goes.
+    pub(super) fn log(&self, name: &EntityName) -> Result<Stdio> {
+        let Some(dir) = &self.log_dir else { return Ok(Stdio::inherit()) };
+        let path = dir.join(format!("{name}.log"));
+        let log = OpenOptions::new().create(true).append(true).open(&path);
+        Ok(log.with_context(|| format!("cannot write {}", path.display()))?.into())
     }
 }
 

@@ -1,19 +1,19 @@
-//! The lock that keeps a second `nacre dev` off a directory.
+//! The lock that keeps a second `nacre dev` or `nacre run` off a directory.
 
-use super::Layout;
 use super::layout::advise;
 use anyhow::{Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::path::Path;
 
 /// The lock, held while a cluster runs; the host releases it even if the process is killed.
 pub(crate) struct DirLock(#[expect(dead_code, reason = "its life is the lock")] File);
 
 impl DirLock {
-    /// Takes the lock, or names its holder.
-    pub(crate) fn take(layout: &Layout) -> Result<Self> {
-        let path = layout.run_dir().join("lock");
+    /// Takes the lock in `run_dir` for the command `user`, or names its holder; `dir` is what it keeps.
+    pub(crate) fn take(run_dir: &Path, dir: &Path, user: &str) -> Result<Self> {
+        let path = run_dir.join("lock");
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -26,9 +26,9 @@ impl DirLock {
             // The process id is only for the message.
             let _ = file.read_to_string(&mut pid);
             bail!(
-                "{} is in use by another `nacre dev` (process {}): stop that one first, \
+                "{} is in use by another `{user}` (process {}): stop that one first, \
                  or choose another directory",
-                layout.dir().display(),
+                dir.display(),
                 pid.trim()
             );
         }

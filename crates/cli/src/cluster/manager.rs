@@ -1,7 +1,7 @@
 //! The manager in the process of a metadata server: the node on an event loop, and the thread that carries
 //! the commands about volumes out.
 
-use super::{Daemon, hostname};
+use super::Daemon;
 use anyhow::{Context, Result};
 use mgr::{Mgr, MgrConfig, Notice, Outcome, Request};
 use runtime::{EventLoop, Handle, Limits, NodeSpec};
@@ -28,14 +28,14 @@ impl Daemon {
             credentials: credentials.clone(),
             methods: self.methods(),
             monitors: self.mon_addrs()?,
-            hostname: hostname(),
+            hostname: self.hostname(),
             metadata: self.metadata(),
         };
         let volumes = Volumes::new(client::Options {
             fsid: Some(self.fsid()?),
             key: credentials.key,
             name: self.name.clone(),
-            hostname: hostname(),
+            hostname: self.hostname(),
             ..client::Options::of_mons(self.mon_addrs()?)
         })
         .context("cannot start threads")?;

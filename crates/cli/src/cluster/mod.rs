@@ -3,9 +3,10 @@
 mod bootstrap;
 mod client;
 mod daemon;
-mod files;
+pub(crate) mod files;
 mod host;
 mod http;
+mod keys;
 mod layout;
 mod lock;
 mod manager;
@@ -13,12 +14,13 @@ mod roles;
 mod setup;
 mod supervise;
 
-pub(crate) use bootstrap::{import_keys, is_served, make_file_system};
-pub(crate) use client::{ClientArgs, PATIENCE, ask};
-pub(crate) use daemon::{Daemon, Daemons, InUse};
-pub(crate) use layout::{Layout, advise};
+pub(crate) use bootstrap::{FS_NAME, import_keys, is_served, make_file_system};
+pub(crate) use client::{ClientArgs, PATIENCE, ask, ask_with};
+pub(crate) use daemon::{Daemon, Daemons, InUse, local_ip_towards};
+pub(crate) use keys::{ADMIN_CAPS, daemon_caps, keyring_of, new_key, take_key};
+pub(crate) use layout::{Layout, Place, advise};
 pub(crate) use lock::DirLock;
-pub(crate) use setup::{Cluster, Wanted, daemon_names, open_or_create};
+pub(crate) use setup::{CLIENT_SECTION, Cluster, Wanted, daemon_names, open_or_create};
 pub(crate) use supervise::{MountProcess, Processes, ready_line};
 
 /// This host's name, for people.

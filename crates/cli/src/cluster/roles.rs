@@ -1,7 +1,7 @@
 //! The configuration of each role.
 
 use super::http::{Own, Remote};
-use super::{Daemon, hostname};
+use super::Daemon;
 use anyhow::{Context, Result};
 use auth::Method;
 use maps::{MonMap, OsdId};
@@ -26,9 +26,8 @@ impl Daemon {
         on: &EventLoop,
         notices: Sender<Notice>,
     ) -> Result<Handle<Never, Never>> {
-        let names = ('a'..='z').map(String::from);
         let addrs = self.mon_addrs()?.into_iter().filter_map(|m| m.addr);
-        let mons: Vec<(String, SocketAddr)> = names.zip(addrs).collect();
+        let mons: Vec<(String, SocketAddr)> = self.mon_names().into_iter().zip(addrs).collect();
         let own = mons.iter().zip(0..).find(|((name, _), _)| *name == self.name.id);
         // A monitor that was added later need not be in `mon host`.
         let (addr, rank) = match self.conf.get(&self.name, "mon_addr") {
@@ -49,7 +48,7 @@ impl Daemon {
             keyring: self.keyring()?,
             methods: self.methods(),
             options: self.conf.all(&self.name),
-            hostname: hostname(),
+            hostname: self.hostname(),
             disk: info,
             store_path: self.dir().join("block").display().to_string(),
             joined: Some(self.joined()).filter(|file| file.exists()).map(|file| file.display().to_string()),
@@ -89,11 +88,9 @@ impl Daemon {
             credentials: self.credentials()?,
             methods: self.methods(),
             monitors: self.mon_addrs()?,
-            hostname: hostname(),
+            hostname: self.hostname(),
             crush_weight: 0,
-            crush_location: [("host", hostname()), ("root", "default".to_owned())]
-                .map(|(k, v)| (k.to_owned(), v))
-                .into(),
+            crush_location: self.crush_location()?,
             device_class: "ssd".to_owned(),
             metadata: self.metadata(),
             options: osd::OsdOptions { memory_shares: self.osds(), ..osd::OsdOptions::default() },
@@ -112,7 +109,7 @@ impl Daemon {
             credentials: self.credentials()?,
             methods: self.methods(),
             monitors: self.mon_addrs()?,
-            hostname: hostname(),
+            hostname: self.hostname(),
             metadata: self.metadata(),
             options: mds::MdsOptions::from_values(&self.conf.all(&self.name)),
         };
@@ -134,7 +131,7 @@ impl Daemon {
             fsid: Some(self.fsid()?),
             key,
             name,
-            hostname: hostname(),
+            hostname: self.hostname(),
             ..client::Options::of_mons(self.mon_addrs()?)
         };
         web::Server::start(own, Arc::new(Remote::new(options))).context("cannot start a thread")

@@ -3,9 +3,10 @@
 
 use super::files;
 use super::host::cores;
+use super::keys::{ADMIN_CAPS, daemon_caps, take_key};
 use super::layout::{Layout, advise};
 use anyhow::{Context, Result, bail};
-use auth::{Key, Keyring, KeyringEntry};
+use auth::Keyring;
 use decl::Conf;
 use std::net::{IpAddr, SocketAddr};
 use wire::{EntityName, EntityType, Uuid};
@@ -172,8 +173,7 @@ pub(crate) fn daemon_names(mons: usize, osds: &[u32], mds: usize) -> Vec<EntityN
 fn keyrings(layout: &Layout, daemons: &[EntityName]) -> Result<Keyring> {
     let mut all = Keyring::default();
     let admin = EntityName::new(EntityType::CLIENT, "admin");
-    let admin_caps = [("mon", "allow *"), ("osd", "allow *"), ("mds", "allow *"), ("mgr", "allow *")];
-    take_key(&layout.keyring(), admin, &admin_caps, &mut all)?;
+    take_key(&layout.keyring(), admin, &ADMIN_CAPS, &mut all)?;
     for name in daemons.iter().filter(|n| n.ty != EntityType::MON) {
         let path = layout.daemon(&name.to_string()).join("keyring");
         take_key(&path, name.clone(), daemon_caps(name.ty), &mut all)?;
@@ -193,41 +193,11 @@ fn keyrings(layout: &Layout, daemons: &[EntityName]) -> Result<Keyring> {
     Ok(all)
 }
 
-fn daemon_caps(ty: EntityType) -> &'static [(&'static str, &'static str)] {
-    match ty {
-        EntityType::OSD => &[("mon", "allow profile osd"), ("osd", "allow *"), ("mgr", "allow profile osd")],
-        EntityType::MDS => &[
-            // The second is for the manager in its process.
-            ("mon", "allow profile mds, allow profile mgr"),
-            ("osd", "allow rwx"),
-            ("mds", "allow *"),
-            ("mgr", "allow profile mds"),
-        ],
-        _ => &[("mon", "allow *")],
-    }
-}
-
-fn take_key(
-    path: &std::path::Path,
-    name: EntityName,
-    caps: &[(&str, &str)],
-    all: &mut Keyring,
-) -> Result<()> {
-    let ring = match std::fs::read_to_string(path) {
-        Ok(text) => Keyring::parse(&text).with_context(|| path.display().to_string())?,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let key = Key::generate(runtime::now().wall, &mut runtime::rng());
-            let caps = caps.iter().map(|(s, c)| ((*s).to_owned(), (*c).to_owned())).collect();
-            let ring = Keyring([(name.clone(), KeyringEntry { key, caps })].into());
-            files::write(path, &ring.to_string(), 0o600)?;
-            ring
-        }
-        Err(e) => return Err(advise("read", path, e)),
-    };
-    let entry = ring.0.get(&name).with_context(|| format!("{} has no key for {name}", path.display()))?;
-    all.0.insert(name, entry.clone());
-    Ok(())
-}
+/// The section of a configuration file that Ceph's clients read.
+pub(crate) const CLIENT_SECTION: &str = "[client]\n\
+     \t# Leave a monitor that has fallen silent; without these lines librados waits for 30 s.\n\
+     \tmon client ping interval = 0.5\n\tmon client ping timeout = 1.5\n\
+     \tmon client hunt interval = 0.5\n";
 
 /// The configuration file for both Ceph's clients and our daemons. Paths of daemons are in the daemons'
 /// sections, so that no client writes a log or a socket there.
@@ -245,10 +215,7 @@ fn conf_text(layout: &Layout, fsid: Uuid, mons: &[SocketAddr], cephx: bool, osds
          \tauth client required = {auth}\n\
          \tosd crush chooseleaf type = 0\n\tosd pool default size = {size}\n\
          \tosd pool default min size = {min_size}\n\
-         \n[client]\n\t# Leave a monitor that has fallen silent; without these lines librados \
-         waits for 30 s.\n\
-         \tmon client ping interval = 0.5\n\tmon client ping timeout = 1.5\n\
-         \tmon client hunt interval = 0.5\n"
+         \n{CLIENT_SECTION}"
     );
     for role in ["mon", "osd", "mds"] {
         out.push_str(&format!(

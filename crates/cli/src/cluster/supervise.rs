@@ -1,6 +1,7 @@
-//! `--separate`: every daemon is a process of its own, started and ended by this one.
+//! Daemons that are processes of their own, started and ended by this one: `nacre dev --separate`, `nacre
+//! run`.
 
-use super::Layout;
+use super::layout::{Layout, Place};
 use anyhow::{Context, Result, bail};
 use runtime::Notice;
 use rustix::process::{Pid, Signal};
@@ -8,11 +9,11 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
-use wire::EntityName;
+use wire::{EntityName, EntityType};
 
 /// The line that a daemon prints on its standard output once it is ready.
 pub(crate) fn ready_line(name: &EntityName) -> String {
@@ -21,7 +22,9 @@ pub(crate) fn ready_line(name: &EntityName) -> String {
 
 /// Running daemons. Dropping it ends them and waits, also for those that were started again by hand.
 pub(crate) struct Processes {
-    layout: Layout,
+    place: Place,
+    /// The own program, as it was found at the start: an upgrade puts another file in its place.
+    program: Option<PathBuf>,
     children: Vec<(EntityName, Child)>,
 }
 
@@ -61,11 +64,23 @@ impl Drop for MountProcess {
 
 /// Asks a child to end and waits; kills it if it takes too long.
 fn end(child: &mut Child) {
+    ask_to_end(child);
+    wait_or_kill(child, Instant::now() + PATIENCE);
+}
+
+/// The same for several at once.
+fn end_all(children: impl Iterator<Item = (EntityName, Child)>) {
+    let mut children: Vec<Child> = children.map(|(_, child)| child).collect();
+    children.iter().for_each(ask_to_end);
+    let deadline = Instant::now() + PATIENCE;
+    children.iter_mut().for_each(|child| wait_or_kill(child, deadline));
+}
+
+fn ask_to_end(child: &Child) {
     if let Some(pid) = Pid::from_raw(child.id() as i32) {
         // It may have ended already.
         let _ = rustix::process::kill_process(pid, Signal::TERM);
     }
-    wait_or_kill(child, Instant::now() + PATIENCE);
 }
 
 fn wait_or_kill(child: &mut Child, deadline: Instant) {
@@ -90,21 +105,18 @@ fn end_with_parent() -> std::io::Result<()> {
 
 impl Processes {
     /// No daemons yet.
-    pub(crate) fn new(layout: &Layout) -> Self {
-        Self { layout: layout.clone(), children: Vec::new() }
+    pub(crate) fn new(place: Place) -> Self {
+        Self { place, program: std::env::current_exe().ok(), children: Vec::new() }
     }
 
-    /// Starts a daemon; `notices` hears when it is ready. Its end does not end the others: it may be started
-    /// again by hand.
+    /// Starts a daemon; `notices` hears when it is ready, and of its end, which does not end the others: it
+    /// may be started again, by this or by hand.
     pub(crate) fn start(&mut self, name: &EntityName, osd_size: u64, notices: Sender<Notice>) -> Result<()> {
-        let path = self.layout.log(&name.to_string());
-        let log = OpenOptions::new().create(true).append(true).open(&path);
-        let log = log.with_context(|| format!("cannot write {}", path.display()))?;
-        let program = std::env::current_exe().context("cannot find the own program")?;
-        let mut command = Command::new(program);
+        let log = self.place.log(name)?;
+        let mut command = Command::new(self.program.as_ref().context("cannot find the own program")?);
         command
             .args([name.ty.name(), "--conf"])
-            .arg(self.layout.conf())
+            .arg(&self.place.conf)
             .args(["--id", &name.id, "--osd-size", &osd_size.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -125,16 +137,31 @@ impl Processes {
             }
             let _ = notices.send(Notice::Ended(name_there, Err("the process has ended, see its log".into())));
         })?;
+        // Its former process has ended, as the notice said: it is only waited for.
+        for (_, former) in self.children.extract_if(.., |(other, _)| other == name) {
+            let mut former = former;
+            wait_or_kill(&mut former, Instant::now() + PATIENCE);
+        }
         self.children.push((name.clone(), child));
         Ok(())
     }
 
+    /// Ends a daemon and waits.
+    pub(crate) fn stop(&mut self, name: &EntityName) {
+        end_all(self.children.extract_if(.., |(other, _)| other == name));
+    }
+
+    /// Ends all daemons of a role and waits.
+    pub(crate) fn stop_role(&mut self, role: EntityType) {
+        end_all(self.children.extract_if(.., |(name, _)| name.ty == role));
+    }
+
     /// The process in the daemon's pid file, if it is a daemon of this cluster.
     fn running(&self, name: &EntityName) -> Option<Pid> {
-        let pid = std::fs::read_to_string(self.layout.pid_file(&name.to_string())).ok()?;
+        let pid = std::fs::read_to_string(self.place.run_dir.join(format!("{name}.pid"))).ok()?;
         let pid = Pid::from_raw(pid.trim().parse().ok()?)?;
         let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
-        let conf = self.layout.conf();
+        let conf = &self.place.conf;
         let mut words = line.split(|b| *b == 0);
         words.any(|word| Path::new(std::ffi::OsStr::from_bytes(word)) == conf).then_some(pid)
     }

@@ -74,13 +74,13 @@ pub(crate) fn run(args: &DevArgs) -> Result<()> {
         cephx: args.auth.map(|a| a == AuthMethod::Cephx),
     };
     let layout = Layout::create(args.dir.as_deref().unwrap_or(Path::new("nacre-data")))?;
-    let _lock = DirLock::take(&layout)?;
+    let _lock = DirLock::take(&layout.run_dir(), layout.dir(), "nacre dev")?;
     let cluster = open_or_create(&layout, &wanted)?;
     logging::start(Some(&layout.log("nacre")))?;
     let (tx, notices) = mpsc::channel();
     signals::watch(tx.clone())?;
     let running = if args.separate {
-        Running::Separate(Processes::new(&cluster.layout))
+        Running::Separate(Processes::new(cluster.layout.place()))
     } else {
         Running::Together(Daemons::new(tx.clone()), BTreeMap::new())
     };

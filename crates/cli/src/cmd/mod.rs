@@ -3,13 +3,20 @@
 mod crush;
 mod daemon;
 mod dev;
+mod disk;
+mod drain;
 mod fs_bench;
+mod host;
+mod init;
 mod inspect;
+mod join;
+mod leave;
 pub(crate) mod mount;
 mod osd;
 mod pg_file;
 pub(crate) mod probe;
 mod rados;
+mod run;
 mod status;
 mod store;
 mod store_bench;
@@ -20,7 +27,8 @@ mod store_load;
 mod store_local;
 mod store_long;
 mod store_pg;
-mod terminal;
+pub(crate) mod terminal;
+mod token;
 mod version;
 
 use clap::{Parser, Subcommand};
@@ -37,6 +45,22 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start a whole cluster in the foreground, with its data in a directory.
     Dev(dev::DevArgs),
+    /// Make a new cluster, of this host.
+    Init(init::InitArgs),
+    /// Make this host a member of a cluster.
+    Join(join::JoinArgs),
+    /// Make a token by which hosts join.
+    Token(token::TokenArgs),
+    /// Run the daemons of this host, in the foreground.
+    Run(run::RunArgs),
+    /// Show the hosts of a cluster.
+    Host(host::HostCommands),
+    /// Move all data away from a host.
+    Drain(drain::DrainArgs),
+    /// Take this host out of its cluster.
+    Leave(leave::LeaveArgs),
+    /// List, add or remove disks of this host.
+    Disk(disk::DiskCommands),
     /// Run a monitor.
     Mon(daemon::DaemonArgs),
     /// Run an object storage daemon.
@@ -67,6 +91,14 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Dev(args) => dev::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Join(args) => join::run(&args),
+        Command::Token(args) => token::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Host(args) => host::run(&args),
+        Command::Drain(args) => drain::run(&args),
+        Command::Leave(args) => leave::run(&args),
+        Command::Disk(args) => disk::run(&args),
         Command::Mon(args) => daemon::run(wire::EntityType::MON, &args),
         Command::Osd(args) => osd::run(&args),
         Command::Mds(args) => daemon::run(wire::EntityType::MDS, &args),

@@ -14,13 +14,13 @@ pub(crate) enum Format {
 }
 
 /// A size with a suffix: `512M`, `16G`.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     decl::options::parse_size(text)
         .ok_or_else(|| format!("`{text}` is no size: give bytes, or a number with K, M, G or T"))
 }
 
 /// A progress bar on standard error; `what` is its template.
-pub(super) fn progress(what: &str) -> indicatif::ProgressBar {
+pub(crate) fn progress(what: &str) -> indicatif::ProgressBar {
     let bar = indicatif::ProgressBar::with_draw_target(None, indicatif::ProgressDrawTarget::stderr());
     let template = format!("{{bar:40}} {{percent}}% {what}, {{eta}} left");
     match indicatif::ProgressStyle::with_template(&template) {

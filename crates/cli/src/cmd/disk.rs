@@ -1,0 +1,147 @@
+//! `nacre disk`: the disks of this host.
+
+use super::terminal::Format;
+use crate::host::{
+    Disk, Host, HostPaths, Osd, agrees, check_drain, choose, disk_table, drain, find_disks, prepare,
+    register_osds, retire,
+};
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(crate) struct DiskCommands {
+    #[command(subcommand)]
+    command: DiskCommand,
+}
+
+#[derive(Subcommand)]
+enum DiskCommand {
+    /// List the disks of this host, and what they are used for.
+    Ls(LsArgs),
+    /// Store on further disks.
+    Add(AddArgs),
+    /// Move the data of a disk to others, then give the disk back.
+    Remove(RemoveArgs),
+}
+
+#[derive(Args)]
+struct Common {
+    /// Do it without asking.
+    #[arg(long, short = 'y')]
+    yes: bool,
+    /// A keyring with the administrator's key [default: that of this host].
+    #[arg(long, short = 'k')]
+    keyring: Option<PathBuf>,
+    /// A directory in place of `/` for all files.
+    #[arg(long, default_value = "/")]
+    root: PathBuf,
+}
+
+#[derive(Args)]
+struct LsArgs {
+    /// The form of the output.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Args)]
+struct AddArgs {
+    /// Disks, partitions, files, or directories in which files are made [default: asks for each unused disk].
+    paths: Vec<PathBuf>,
+    /// The size of a file that is made in a directory.
+    #[arg(long, default_value = "16G", value_parser = super::terminal::size)]
+    disk_size: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct RemoveArgs {
+    /// The OSD (`osd.3`), or its disk.
+    disk: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(args: &DiskCommands) -> Result<()> {
+    match &args.command {
+        DiskCommand::Ls(args) => ls(args),
+        DiskCommand::Add(args) => add(args),
+        DiskCommand::Remove(args) => remove(args),
+    }
+}
+
+fn ls(args: &LsArgs) -> Result<()> {
+    let disks = find_disks();
+    match args.format {
+        Format::Plain => println!("{}", disk_table(&disks)),
+        Format::Json => {
+            let one = |disk: &Disk| {
+                let path = disk.path.to_string_lossy();
+                json!({ "path": path, "bytes": disk.size, "model": disk.model, "used": disk.used })
+            };
+            println!("{}", Value::from(disks.iter().map(one).collect::<Vec<_>>()));
+        }
+    }
+    Ok(())
+}
+
+fn add(args: &AddArgs) -> Result<()> {
+    let paths = HostPaths::new(&args.common.root)?;
+    let mut host = Host::member(&paths)?;
+    let cluster = paths.administer(args.common.keyring.as_deref())?;
+    let unfinished = host.osds.iter().any(|osd| osd.id.is_none());
+    if args.paths.is_empty() && unfinished {
+        println!("nacre: goes on with the disks that were begun");
+    } else {
+        let targets = if args.paths.is_empty() { choose(args.common.yes)? } else { args.paths.clone() };
+        let new = prepare(&targets, args.disk_size, &host.osds)?;
+        host.osds.extend(new);
+        host.write(&paths)?;
+    }
+    register_osds(&cluster, &paths, &mut host)?;
+    println!("nacre: `nacre run` starts them, and data moves to them by itself");
+    Ok(())
+}
+
+fn remove(args: &RemoveArgs) -> Result<()> {
+    let paths = HostPaths::new(&args.common.root)?;
+    let mut host = Host::member(&paths)?;
+    let osd = find(&host, &args.disk)?;
+    let id = osd.id.context("it has no number yet: finish adding it with `nacre disk add` first")?;
+    let (device, going) = (osd.device.clone(), osd.removing);
+    let cluster = paths.administer(args.common.keyring.as_deref())?;
+    let osds = [u64::from(id)].into();
+    if !going {
+        check_drain(&cluster, &osds)?;
+        let question = format!("Move all data of osd.{id} to other disks, then erase {}?", device.display());
+        if !agrees(&question, args.common.yes)? {
+            return Ok(());
+        }
+        println!("nacre: osd.{id} is drained; Ctrl-C only ends the wait, `ceph osd in {id}` takes it back");
+        drain(&cluster, &osds)?;
+    }
+    retire(&cluster, &paths, &mut host, &[id])?;
+    println!("nacre: {} is empty", device.display());
+    Ok(())
+}
+
+/// The OSD of this host with this name, number or device.
+fn find<'a>(host: &'a Host, text: &str) -> Result<&'a Osd> {
+    let id = text.strip_prefix("osd.").unwrap_or(text).parse::<u32>().ok();
+    let device = Path::new(text).canonicalize().unwrap_or_else(|_| text.into());
+    let is_it =
+        |osd: &&Osd| id.is_some() && osd.id == id || osd.device == device || osd.device == Path::new(text);
+    match host.osds.iter().find(is_it) {
+        Some(osd) => Ok(osd),
+        None => {
+            let known = host
+                .osds
+                .iter()
+                .filter_map(|osd| Some(format!("{} on {}", osd.name()?, osd.device.display())));
+            bail!("`{text}` is no OSD of this host: it has {}", known.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
