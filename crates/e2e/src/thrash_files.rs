@@ -3,9 +3,9 @@
 //! directories. No error may reach them, and in the end all is as they left it.
 
 use crate::cluster::{Cluster, Daemon, Options};
+use crate::hosts::Hosts;
 use crate::mount::{Mount, Program};
 use crate::run::has;
-use crate::thrash::Hosts;
 use crate::workload::Workload;
 use serde_json::Value;
 use std::collections::BTreeMap;

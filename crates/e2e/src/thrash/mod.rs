@@ -5,7 +5,6 @@
 //! What is hurt always leaves `min_size` copies: at most one OSD is away at a time but for short moments, and
 //! a store is deleted only where everything else is active and clean.
 
-mod hosts;
 mod hurt;
 mod inflict;
 mod load;
@@ -15,7 +14,7 @@ mod state;
 pub use plan::{Done, Plan};
 
 use crate::cluster::{Cluster, Options};
-pub(crate) use hosts::Hosts;
+use crate::hosts::Hosts;
 use hurt::Hurt;
 use load::{Bench, start_writers};
 use rustix::process::Signal;

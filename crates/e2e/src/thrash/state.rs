@@ -1,10 +1,10 @@
 //! A cluster that is being thrashed, and what is hurt in it.
 
-use super::hosts::Hosts;
 use super::hurt::Hurt;
 use super::load::Bench;
 use super::plan::{Done, Plan};
 use crate::cluster::{Cluster, Daemon};
+use crate::hosts::Hosts;
 use crate::workload::Workload;
 use std::collections::BTreeMap;
 use std::time::Instant;

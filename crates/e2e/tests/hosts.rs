@@ -1,0 +1,212 @@
+//! Three hosts become a cluster by one command each; any one may die while programs write, a fourth takes the
+//! place of one that leaves, and disks come and go.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests with real sockets and processes"
+)]
+
+use e2e::{ClientHost, Hosts, Member, Mount, has};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// No write and no read may take longer, whatever dies.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The files that are written in turn.
+const FILES: u64 = 20;
+
+/// A program that writes files, syncs them and reads them back.
+struct Writer {
+    dir: PathBuf,
+    done: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+fn content(round: u64) -> Vec<u8> {
+    format!("{round} ").repeat(2000).into_bytes()
+}
+
+fn write_and_read(dir: &Path, round: u64) -> Result<(), String> {
+    let path = dir.join(format!("file{}", round % FILES));
+    let error = |e: std::io::Error| format!("round {round}: {}: {e}", path.display());
+    let began = Instant::now();
+    let mut file = File::create(&path).map_err(error)?;
+    file.write_all(&content(round)).and_then(|()| file.sync_all()).map_err(error)?;
+    let found = std::fs::read(&path).map_err(error)?;
+    if found != content(round) {
+        return Err(format!("round {round}: {} has other content", path.display()));
+    }
+    match began.elapsed() {
+        took if took > LONGEST => Err(format!("round {round} took {took:?}")),
+        _ => Ok(()),
+    }
+}
+
+impl Writer {
+    fn start(dir: &Path) -> Self {
+        let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (place, rounds, end) = (dir.to_owned(), done.clone(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                write_and_read(&place, rounds.load(Ordering::Relaxed))?;
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        Self { dir: dir.to_owned(), done, stop, thread }
+    }
+
+    /// Waits until it has written more, after what has just happened.
+    fn goes_on(&self) {
+        let (from, began) = (self.done.load(Ordering::Relaxed), Instant::now());
+        while self.done.load(Ordering::Relaxed) < from + 2 * FILES {
+            assert!(!self.thread.is_finished(), "the writer has ended");
+            assert!(began.elapsed() < LONGEST, "nothing is written any more");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends it; all that it wrote is there.
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("does not panic").unwrap_or_else(|why| panic!("{why}"));
+        let rounds = self.done.load(Ordering::Relaxed);
+        for round in rounds - FILES..rounds {
+            let path = self.dir.join(format!("file{}", round % FILES));
+            assert_eq!(std::fs::read(&path).expect("reads"), content(round), "{}", path.display());
+        }
+    }
+}
+
+fn is_possible() -> bool {
+    Mount::is_possible() && has("ceph")
+}
+
+/// `nacre host ls` as names with states.
+fn listed(member: &Member) -> Vec<String> {
+    let said = member.nacre_client(&["host", "ls", "--format", "json"]).ok();
+    let all: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let text = |v: &serde_json::Value| v.as_str().expect("text").to_owned();
+    let one = |host: &serde_json::Value| format!("{} {}", text(&host["hostname"]), text(&host["state"]));
+    all.as_array().expect("a list").iter().map(one).collect()
+}
+
+/// A cluster of three running hosts, and a mount.
+fn three(hosts: &Hosts, dir: &Path) -> ([Member; 3], String, ClientHost) {
+    let mut members = [0, 1, 2].map(|host| Member::new(hosts, host, dir));
+    let token = members[0].init();
+    members[0].start();
+    for member in &mut members[1..] {
+        member.join(&token, &[]).ok();
+        member.start();
+    }
+    let client = ClientHost::mount(hosts, &members[0], dir);
+    client.wait_until_up(3, 3, false);
+    (members, token, client)
+}
+
+#[test]
+fn any_of_three_hosts_dies_and_programs_go_on() {
+    if !is_possible() {
+        return;
+    }
+    let Some(hosts) = Hosts::for_test(3) else { return };
+    let dir = tempfile::Builder::new().prefix("nacre-hosts-").tempdir().expect("a directory");
+    let (mut members, token, mut client) = three(&hosts, dir.path());
+    assert_eq!(listed(&members[0]), ["h1 up", "h2 up", "h3 up"]);
+    client.wait_for("min_size 2", &["osd", "pool", "ls", "detail"], |pools| {
+        let pools = pools.as_array().expect("a list");
+        pools.len() == 2 && pools.iter().all(|p| p["size"] == 3 && p["min_size"] == 2)
+    });
+    let again = members[1].join(&token, &[]);
+    assert!(again.code == 1 && again.stderr.contains("belongs to cluster"), "{again:?}");
+
+    let writer = Writer::start(client.point());
+    writer.goes_on();
+    for victim in 0..3 {
+        client.follow(&members[(victim + 1) % 3]);
+        members[victim].kill();
+        writer.goes_on();
+        client.wait_until_up(2, 2, true);
+        writer.goes_on();
+        members[victim].start();
+        client.wait_until_up(3, 3, false);
+    }
+    writer.end();
+}
+
+#[test]
+fn a_fourth_host_takes_the_place_of_one_that_leaves_and_a_disk_is_replaced() {
+    if !is_possible() {
+        return;
+    }
+    let Some(hosts) = Hosts::for_test(4) else { return };
+    let dir = tempfile::Builder::new().prefix("nacre-hosts-").tempdir().expect("a directory");
+    let (mut members, _, client) = three(&hosts, dir.path());
+    let writer = Writer::start(client.point());
+
+    let refused = members[2].nacre_here(&["leave", "--yes"]);
+    assert!(refused.code == 1 && refused.stderr.contains("2 would be left"), "{refused:?}");
+    let refused = members[0].nacre_client(&["drain", "h3", "--yes"]);
+    assert!(refused.code == 1 && refused.stderr.contains("2 would be left"), "{refused:?}");
+
+    let token = members[0].nacre_client(&["token", "--valid", "5m"]).ok();
+    let mut fourth = Member::new(&hosts, 3, dir.path());
+    fourth.join(token.trim(), &["--rack", "r2"]).ok();
+    fourth.start();
+    client.wait_until_up(4, 3, false);
+    members[0].nacre_client(&["drain", "h3", "--yes"]).ok();
+    assert_eq!(listed(&members[0])[2], "h3 drained");
+    members[2].nacre_here(&["leave", "--yes"]).ok();
+    members[2].wait_for_end();
+    client.wait_until_up(3, 2, false);
+    assert_eq!(listed(&members[0]), ["h1 up", "h2 up", "h4 up"]);
+    assert!(!members[2].conf().exists());
+    writer.goes_on();
+
+    let (disk, new) = (members[1].disk("disk"), members[1].disk("new"));
+    members[1].nacre_here(&["disk", "add", &new, "--disk-size", "2G"]).ok();
+    client.wait_until_up(4, 2, false);
+    members[1].nacre_here(&["disk", "remove", &format!("{disk}/block"), "--yes"]).ok();
+    client.wait_until_up(3, 2, false);
+    writer.goes_on();
+    writer.end();
+}
+
+#[test]
+fn tokens_that_do_not_count_are_refused_with_what_to_do() {
+    if !has("ceph") {
+        return;
+    }
+    let Some(hosts) = Hosts::for_test(2) else { return };
+    let dir = tempfile::Builder::new().prefix("nacre-hosts-").tempdir().expect("a directory");
+    let [mut first, second] = [0, 1].map(|host| Member::new(&hosts, host, dir.path()));
+    let token = first.init();
+    first.start();
+    let refuses = |ran: e2e::Ran, words: &str| {
+        assert!(ran.code == 1 && ran.stderr.contains(words), "no `{words}`: {ran:?}");
+        assert!(!second.conf().exists(), "nothing is left behind");
+    };
+    refuses(second.join(&token[..token.len() - 4], &[]), "copy the whole line");
+    refuses(second.join_as("h1", &token, &[]), "give another name with --hostname");
+    let short = first.nacre_client(&["token", "--valid", "1s"]).ok();
+    let began = Instant::now();
+    loop {
+        let ran = second.join_as("h1", short.trim(), &[]);
+        if ran.stderr.contains("the token has expired") {
+            break;
+        }
+        assert!(began.elapsed() < LONGEST, "it does not expire: {ran:?}");
+    }
+    let storage_only = first.nacre_client(&["token", "--storage-only"]).ok();
+    refuses(second.join(storage_only.trim(), &["--mon"]), "leave --mon out");
+    second.join(storage_only.trim(), &[]).ok();
+    let keys = std::fs::read_dir(second.conf().parent().expect("a directory")).expect("lists").count();
+    assert_eq!(keys, 1, "the configuration file and no key");
+}
