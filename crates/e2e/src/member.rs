@@ -80,6 +80,12 @@ impl Member {
         self.nacre_here(&[&args[..], more].concat())
     }
 
+    /// The same with another disk.
+    pub fn join_with(&self, disk: &str, token: &str) -> Ran {
+        let args = ["join", token, "--hostname", &self.name, "--disk", disk, "--disk-size", DISK_SIZE];
+        self.nacre_here(&args)
+    }
+
     /// Starts its daemons, by `nacre run`.
     pub fn start(&mut self) {
         let log = File::options().create(true).append(true).open(self.log()).expect("a log");
@@ -91,6 +97,18 @@ impl Member {
 
     fn log(&self) -> PathBuf {
         self.root.join("run.log")
+    }
+
+    /// Kills one daemon, as a crash would.
+    pub fn kill_daemon(&self, name: &str) {
+        let pid = self.pid(name).unwrap_or_else(|| panic!("{name} does not run"));
+        signal(pid, Signal::KILL);
+    }
+
+    /// The process id of a daemon.
+    pub fn pid(&self, name: &str) -> Option<i32> {
+        let path = self.root.join("run/ceph").join(format!("{name}.pid"));
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
     }
 
     /// Kills all its processes at once, as a power cut would.

@@ -138,11 +138,18 @@ fn any_of_three_hosts_dies_and_programs_go_on() {
         members[victim].start();
         client.wait_until_up(3, 3, false);
     }
+    let former = members[0].pid("osd.0").expect("it runs");
+    members[0].kill_daemon("osd.0");
+    client.wait_for("osd.0 again", &["osd", "tree"], |tree| {
+        let is_up = |node: &serde_json::Value| node["name"] == "osd.0" && node["status"] == "up";
+        members[0].pid("osd.0").is_some_and(|pid| pid != former)
+            && tree["nodes"].as_array().is_some_and(|nodes| nodes.iter().any(is_up))
+    });
     writer.end();
 }
 
 #[test]
-fn a_fourth_host_takes_the_place_of_one_that_leaves_and_a_disk_is_replaced() {
+fn hosts_and_disks_come_and_go_while_programs_write() {
     if !is_possible() {
         return;
     }
@@ -170,11 +177,33 @@ fn a_fourth_host_takes_the_place_of_one_that_leaves_and_a_disk_is_replaced() {
     assert!(!members[2].conf().exists());
     writer.goes_on();
 
-    let (disk, new) = (members[1].disk("disk"), members[1].disk("new"));
-    members[1].nacre_here(&["disk", "add", &new, "--disk-size", "2G"]).ok();
-    client.wait_until_up(4, 2, false);
-    members[1].nacre_here(&["disk", "remove", &format!("{disk}/block"), "--yes"]).ok();
+    // A disk that is gone: its OSD must not begin anew on something else.
+    let (gone, new) = (members[1].disk("disk"), members[1].disk("new"));
+    std::fs::rename(format!("{gone}/block"), format!("{gone}/lost")).expect("renames");
+    members[1].kill_daemon("osd.1");
+    client.wait_until_up(2, 2, true);
+    members[1].nacre_here(&["disk", "replace", "osd.1", &new, "--disk-size", "2G", "--yes"]).ok();
     client.wait_until_up(3, 2, false);
+    assert!(!Path::new(&gone).join("block").exists(), "nothing was made in its place");
+    writer.goes_on();
+
+    // The host that has left is back as a new one, and another is lost for good.
+    let token = members[0].nacre_client(&["token"]).ok();
+    members[2].join_with(&members[2].disk("another"), token.trim()).ok();
+    members[2].start();
+    client.wait_until_up(4, 3, false);
+    fourth.kill();
+    client.wait_until_up(3, 3, true);
+    let began = Instant::now();
+    loop {
+        let ran = members[0].nacre_client(&["host", "rm", "h4", "--yes"]);
+        if ran.code == 0 {
+            break;
+        }
+        assert!(ran.stderr.contains("ran a moment ago") && began.elapsed() < 2 * LONGEST, "{ran:?}");
+    }
+    client.wait_until_up(3, 3, false);
+    assert_eq!(listed(&members[0]), ["h1 up", "h2 up", "h3 up"]);
     writer.goes_on();
     writer.end();
 }

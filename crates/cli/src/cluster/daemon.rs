@@ -325,12 +325,14 @@ impl Daemon {
     }
 
     pub(super) fn disk(&self, size: u64, pool: &DiskPool) -> Result<FileDisk> {
-        let spec = DiskSpec {
-            path: self.device(),
-            id: DiskId(0),
-            create_size: Some(size),
-            access: Access::default(),
-        };
+        let device = self.device();
+        if device.is_symlink() && !device.exists() {
+            // A file made in its place would be an empty store under the name of one that has data.
+            let disk = std::fs::read_link(&device).unwrap_or_default();
+            bail!("the disk {} is not there: attach it, or replace it", disk.display());
+        }
+        let spec =
+            DiskSpec { path: device, id: DiskId(0), create_size: Some(size), access: Access::default() };
         let disk = runtime::open_disk(&spec, pool).map_err(|error| match error {
             DiskOpenError::Locked(path) => anyhow::Error::new(InUse::of(&path)),
             error => error.into(),

@@ -1,14 +1,20 @@
 //! `nacre disk`: the disks of this host.
 
 use super::terminal::Format;
+use crate::device;
 use crate::host::{
-    Disk, Host, HostPaths, Osd, agrees, check_drain, choose, disk_table, drain, find_disks, prepare,
-    register_osds, retire,
+    Disk, Host, HostPaths, Osd, agrees, check_drain, choose, disk_table, drain, find_disks, list, prepare,
+    query, register_osds, retire,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The time in which `nacre run` starts a new OSD.
+const START: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Args)]
 pub(crate) struct DiskCommands {
@@ -24,6 +30,8 @@ enum DiskCommand {
     Add(AddArgs),
     /// Move the data of a disk to others, then give the disk back.
     Remove(RemoveArgs),
+    /// Store on a new disk in place of another one, which may be dead.
+    Replace(ReplaceArgs),
 }
 
 #[derive(Args)]
@@ -65,11 +73,25 @@ struct RemoveArgs {
     common: Common,
 }
 
+#[derive(Args)]
+struct ReplaceArgs {
+    /// The OSD (`osd.3`), or its disk.
+    old: String,
+    /// A disk, a partition, a file, or a directory in which a file is made.
+    new: PathBuf,
+    /// The size of a file that is made in a directory.
+    #[arg(long, default_value = "16G", value_parser = super::terminal::size)]
+    disk_size: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
 pub(crate) fn run(args: &DiskCommands) -> Result<()> {
     match &args.command {
         DiskCommand::Ls(args) => ls(args),
         DiskCommand::Add(args) => add(args),
         DiskCommand::Remove(args) => remove(args),
+        DiskCommand::Replace(args) => replace(args),
     }
 }
 
@@ -109,23 +131,76 @@ fn add(args: &AddArgs) -> Result<()> {
 fn remove(args: &RemoveArgs) -> Result<()> {
     let paths = HostPaths::new(&args.common.root)?;
     let mut host = Host::member(&paths)?;
-    let osd = find(&host, &args.disk)?;
-    let id = osd.id.context("it has no number yet: finish adding it with `nacre disk add` first")?;
-    let (device, going) = (osd.device.clone(), osd.removing);
+    let osd = find(&host, &args.disk)?.clone();
     let cluster = paths.administer(args.common.keyring.as_deref())?;
+    remove_osd(&cluster, &paths, &mut host, &osd, args.common.yes)
+}
+
+/// Moves the data of an OSD to others, and ends it. One that is dead has its data copied from the others.
+fn remove_osd(
+    cluster: &client::Cluster,
+    paths: &HostPaths,
+    host: &mut Host,
+    osd: &Osd,
+    yes: bool,
+) -> Result<()> {
+    let id = osd.id.context("it has no number yet: finish adding it with `nacre disk add` first")?;
+    let device = osd.device.display();
     let osds = [u64::from(id)].into();
-    if !going {
-        check_drain(&cluster, &osds)?;
-        let question = format!("Move all data of osd.{id} to other disks, then erase {}?", device.display());
-        if !agrees(&question, args.common.yes)? {
+    if !osd.removing {
+        check_drain(cluster, &osds)?;
+        if !agrees(&format!("Move all data of osd.{id} to other disks, then erase {device}?"), yes)? {
             return Ok(());
         }
         println!("nacre: osd.{id} is drained; Ctrl-C only ends the wait, `ceph osd in {id}` takes it back");
-        drain(&cluster, &osds)?;
+        drain(cluster, &osds)?;
     }
-    retire(&cluster, &paths, &mut host, &[id])?;
-    println!("nacre: {} is empty", device.display());
+    retire(cluster, paths, host, &[id])?;
+    println!("nacre: {device} is not used any more");
     Ok(())
+}
+
+/// Adds the new disk first, so that there is a place for what the old one had.
+fn replace(args: &ReplaceArgs) -> Result<()> {
+    let paths = HostPaths::new(&args.common.root)?;
+    let mut host = Host::member(&paths)?;
+    let old = find(&host, &args.old)?.clone();
+    let cluster = paths.administer(args.common.keyring.as_deref())?;
+    let path = device::path_of(&args.new).unwrap_or_else(|_| args.new.clone());
+    let path = path.canonicalize().unwrap_or(path);
+    if path == old.device {
+        bail!("{} is the disk that is to be replaced: give another one", path.display());
+    }
+    // It is there already if the command was cut short.
+    if !host.osds.iter().any(|osd| osd.device == path) {
+        let question = format!("Store on {} in place of {}?", args.new.display(), old.device.display());
+        if !agrees(&question, args.common.yes)? {
+            return Ok(());
+        }
+        let new = prepare(std::slice::from_ref(&args.new), args.disk_size, &host.osds)?;
+        host.osds.extend(new);
+        host.write(&paths)?;
+    }
+    register_osds(&cluster, &paths, &mut host)?;
+    let new = host.osds.iter().find(|osd| osd.device == path).or(host.osds.last());
+    let id = new.and_then(|osd| osd.id).context("the new OSD has no number")?;
+    wait_until_up(&cluster, id)?;
+    remove_osd(&cluster, &paths, &mut host, &old, true)
+}
+
+/// Waits until `nacre run` has started an OSD.
+fn wait_until_up(cluster: &client::Cluster, id: u32) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let tree = query(cluster, "osd tree")?;
+        if list(&tree["nodes"]).iter().any(|node| node["id"] == id && node["status"] == "up") {
+            return Ok(());
+        }
+        if began.elapsed() > START {
+            bail!("osd.{id} does not start: see the output of `nacre run`, then give the command again");
+        }
+        std::thread::park_timeout(LOOK);
+    }
 }
 
 /// The OSD of this host with this name, number or device.

@@ -2,12 +2,12 @@
 
 use super::terminal::Format;
 use crate::cluster::{ClientArgs, PATIENCE};
-use crate::host::{Member, members};
-use anyhow::Result;
+use crate::host::{Member, agrees, check_drain, drain, forget, members, purge};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Args)]
 pub(crate) struct HostCommands {
@@ -19,6 +19,8 @@ pub(crate) struct HostCommands {
 enum HostCommand {
     /// List the hosts with their daemons, disks and states.
     Ls(LsArgs),
+    /// Forget a host that is gone for good.
+    Rm(RmArgs),
 }
 
 #[derive(Args)]
@@ -30,8 +32,25 @@ struct LsArgs {
     format: Format,
 }
 
+#[derive(Args)]
+struct RmArgs {
+    /// The host, as `nacre host ls` names it. None of its daemons may run.
+    host: String,
+    /// Do it without asking.
+    #[arg(long, short = 'y')]
+    yes: bool,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
 pub(crate) fn run(args: &HostCommands) -> Result<()> {
-    let HostCommand::Ls(args) = &args.command;
+    match &args.command {
+        HostCommand::Ls(args) => ls(args),
+        HostCommand::Rm(args) => rm(args),
+    }
+}
+
+fn ls(args: &LsArgs) -> Result<()> {
     let cluster = client::Cluster::connect(&args.client.options()?, PATIENCE)?;
     let members = members(&cluster)?;
     match args.format {
@@ -41,6 +60,45 @@ pub(crate) fn run(args: &HostCommands) -> Result<()> {
             println!("{}", Value::from(all));
         }
     }
+    Ok(())
+}
+
+/// Forgets a host once everything that it stored has all its copies elsewhere.
+fn rm(args: &RmArgs) -> Result<()> {
+    let cluster = client::Cluster::connect(&args.client.options()?, PATIENCE)?;
+    let mut members = members(&cluster)?;
+    let member = members.remove(&args.host).with_context(|| {
+        let known: Vec<&str> = members.keys().map(String::as_str).collect();
+        format!("there is no host `{}` in the cluster: it has {}", args.host, known.join(", "))
+    })?;
+    let osds = member.osds.iter().filter(|osd| osd.up).map(|osd| format!("osd.{}", osd.id));
+    let mons = member.mons.iter().filter(|(_, inside)| *inside).map(|(name, _)| format!("mon.{name}"));
+    let mds = member.mds.iter().map(|(name, _)| format!("mds.{name}"));
+    let alive: Vec<String> = osds.chain(mons).chain(mds).collect();
+    if !alive.is_empty() {
+        bail!(
+            "{} of {} ran a moment ago: `nacre leave` there takes it out of the cluster; if it has just \
+             died, try again in a minute",
+            alive.join(", "),
+            args.host
+        );
+    }
+    let osds: BTreeSet<u64> = member.osds.iter().map(|osd| osd.id).collect();
+    if !osds.is_empty() {
+        check_drain(&cluster, &osds)?;
+    }
+    let question = format!("Forget {} with its {} OSDs?", args.host, osds.len());
+    if !agrees(&question, args.yes)? {
+        return Ok(());
+    }
+    if !osds.is_empty() {
+        println!("nacre: waits until all that {} stored has its copies elsewhere", args.host);
+        drain(&cluster, &osds)?;
+    }
+    osds.iter().try_for_each(|id| purge(&cluster, *id))?;
+    let mons: Vec<String> = member.mons.into_iter().map(|(name, _)| name).collect();
+    forget(&cluster, &args.host, &mons)?;
+    println!("nacre: {} is forgotten; should it come back, erase what it has before it joins", args.host);
     Ok(())
 }
 

@@ -102,7 +102,7 @@ fn begin(args: &JoinArgs, paths: &HostPaths, cluster: &client::Cluster, token: &
     let may = may_administer(cluster);
     if args.mon && !may {
         bail!(
-            "the token is for hosts without a monitor: leave --mon out, or make a token without \
+            "the token is for hosts that only store: leave --mon out, or make a token without \
              --storage-only"
         );
     }
@@ -117,12 +117,12 @@ fn begin(args: &JoinArgs, paths: &HostPaths, cluster: &client::Cluster, token: &
     paths.create()?;
     let rack = args.host.rack.clone();
     let stage = Stage::Joining;
-    let host = Host { fsid: token.fsid, hostname, addr, rack, stage, mon, mds: true, osds };
+    let host = Host { fsid: token.fsid, hostname, addr, rack, stage, mon, mds: may, osds };
     host.write(paths)?;
     Ok(host)
 }
 
-/// True if the token allows this host a monitor and the administrator's key.
+/// True if the token allows this host more than OSDs.
 fn may_administer(cluster: &client::Cluster) -> bool {
     ask(cluster, &json!({ "prefix": "auth get", "entity": "client.admin" })).is_ok()
 }
@@ -161,10 +161,12 @@ fn join(paths: &HostPaths, host: &mut Host, cluster: &client::Cluster) -> Result
         ask(cluster, &json!({ "prefix": "mon add", "name": host.hostname, "addr": addr }))?;
         println!("  {mon} at {addr}");
     }
-    let caps: Vec<&str> = daemon_caps(EntityType::MDS).iter().flat_map(|(s, c)| [*s, *c]).collect();
-    let make = json!({ "prefix": "auth get-or-create", "entity": mds.to_string(), "caps": caps });
-    write_key(paths, &mds, &keyring(&ask(cluster, &make)?)?)?;
-    println!("  {mds}");
+    if host.mds {
+        let caps: Vec<&str> = daemon_caps(EntityType::MDS).iter().flat_map(|(s, c)| [*s, *c]).collect();
+        let make = json!({ "prefix": "auth get-or-create", "entity": mds.to_string(), "caps": caps });
+        write_key(paths, &mds, &keyring(&ask(cluster, &make)?)?)?;
+        println!("  {mds}");
+    }
     register_osds(cluster, paths, host)?;
     write_conf(paths, host, &monitors(cluster)?)?;
     host.stage = Stage::Member;

@@ -1,12 +1,11 @@
 //! `nacre leave`: takes this host out of its cluster.
 
-use crate::cluster::{advise, ask};
+use crate::cluster::advise;
 use crate::host::{
-    Host, HostPaths, Stage, agrees, check_drain, drain, list, query, remove_dir, retire, stop_unit,
+    Host, HostPaths, Stage, agrees, check_drain, drain, forget, list, query, remove_dir, retire, stop_unit,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use wire::{EntityName, EntityType};
@@ -83,16 +82,11 @@ fn leave(cluster: &client::Cluster, paths: &HostPaths, host: &mut Host) -> Resul
     host.mds = false;
     let ids: Vec<u32> = host.osds.iter().filter_map(|osd| osd.id).collect();
     retire(cluster, paths, host, &ids)?;
-    ask(cluster, &json!({ "prefix": "auth rm", "entity": mds.to_string() }))?;
+    let mons: Vec<String> = host.mon.then(|| host.hostname.clone()).into_iter().collect();
+    forget(cluster, &host.hostname, &mons)?;
     remove_dir(&paths.daemon(&mds))?;
-    // An OSD that was added by hand may still be in it: then the bucket stays.
-    let _ = ask(cluster, &json!({ "prefix": "osd crush rm", "name": host.hostname }));
-    if host.mon {
-        ask(cluster, &json!({ "prefix": "mon rm", "name": host.hostname }))?;
-        println!("  {mon} is removed");
-        host.mon = false;
-        host.write(paths)?;
-    }
+    host.mon = false;
+    host.write(paths)?;
     stop_unit(paths)?;
     remove_dir(&paths.daemon(&mon))?;
     for file in [paths.conf(), paths.admin_keyring(), paths.record()] {

@@ -17,7 +17,7 @@ pub(crate) struct TokenArgs {
     /// The time within which hosts can join by it: `30m`, `1h`; a day at most.
     #[arg(long, default_value = "1h", value_parser = life)]
     valid: Duration,
-    /// For hosts that get neither a monitor nor the administrator's key.
+    /// For hosts that only store: without a monitor, a metadata server and the administrator's key.
     #[arg(long)]
     storage_only: bool,
     /// The form of the output.

@@ -66,8 +66,7 @@ fn round(paths: &HostPaths, cluster: &mut Option<client::Cluster>) -> Result<()>
         return Ok(());
     }
     if cluster.is_none() {
-        // The key of the host's metadata server, with its manager, allows what is needed.
-        let name = EntityName::new(EntityType::MDS, host.hostname.as_str());
+        let Some(name) = identity(&host) else { return Ok(()) };
         let mut options = client::Options::new(paths.conf());
         options.keyring = Some(paths.daemon(&name).join("keyring"));
         options.name = name;
@@ -76,7 +75,15 @@ fn round(paths: &HostPaths, cluster: &mut Option<client::Cluster>) -> Result<()>
     }
     let Some(cluster) = cluster else { return Ok(()) };
     write_conf(paths, &host, &monitors(cluster)?)?;
-    raise_min_size(cluster)
+    if host.mds { raise_min_size(cluster) } else { Ok(()) }
+}
+
+/// The daemon whose key is used: that of a metadata server, with its manager, allows all of it; any other
+/// allows to see the monitors.
+fn identity(host: &Host) -> Option<EntityName> {
+    let daemons = host.daemons();
+    let of = |role| daemons.iter().find(|name| name.ty == role).cloned();
+    of(EntityType::MDS).or_else(|| of(EntityType::OSD))
 }
 
 /// Ends the time in which one copy had to be enough: when three hosts have OSDs that run and all PGs have all

@@ -28,14 +28,14 @@ pub(crate) fn retire(
     host.write(paths)?;
     for &id in ids {
         if let Some(osd) = host.osds.iter().find(|osd| osd.id == Some(id)) {
-            wait_until_stopped(&osd.device)?;
+            wait_until_stopped(paths, id, &osd.device)?;
         }
         // Nobody talks to an OSD without data, so nobody would report that it has ended.
         ask(cluster, &json!({ "prefix": "osd down", "ids": [id.to_string()], "definitely_dead": true }))?;
-        ask(cluster, &json!({ "prefix": "osd purge", "id": id.to_string(), "yes_i_really_mean_it": true }))?;
+        purge(cluster, id.into())?;
         let dir = paths.daemon(&EntityName::new(EntityType::OSD, id.to_string()));
         if let Some(osd) = host.osds.iter().find(|osd| osd.id == Some(id)) {
-            erase(&osd.device)?;
+            erase(&osd.device);
         }
         remove_dir(&dir)?;
         host.osds.retain(|osd| osd.id != Some(id));
@@ -45,13 +45,34 @@ pub(crate) fn retire(
     Ok(())
 }
 
+/// Has the monitors forget an OSD that is down: number, place and key.
+pub(crate) fn purge(cluster: &client::Cluster, id: u64) -> Result<()> {
+    let id = id.to_string();
+    ask(cluster, &json!({ "prefix": "osd purge", "id": id, "yes_i_really_mean_it": true })).map(drop)
+}
+
+/// Has the monitors forget what is left of a host whose OSDs are gone.
+pub(crate) fn forget(cluster: &client::Cluster, hostname: &str, mons: &[String]) -> Result<()> {
+    ask(cluster, &json!({ "prefix": "auth rm", "entity": format!("mds.{hostname}") }))?;
+    // An OSD that was added by hand may still be in it: then the bucket stays.
+    let _ = ask(cluster, &json!({ "prefix": "osd crush rm", "name": hostname }));
+    for mon in mons {
+        ask(cluster, &json!({ "prefix": "mon rm", "name": mon }))?;
+        println!("  mon.{mon} is removed");
+    }
+    Ok(())
+}
+
 /// Erases a device, unless it is gone, as a dead disk may be.
-fn erase(device: &Path) -> Result<()> {
+fn erase(device: &Path) {
     if !device.exists() {
         println!("  {} is not there any more, so nothing is erased", device.display());
-        return Ok(());
+        return;
     }
-    device::erase(device)
+    if let Err(error) = device::erase(device) {
+        // What can't be erased, as on a dying disk, must not keep the rest from being done.
+        println!("  {} is not erased ({error:#}): see to it that nobody reads it", device.display());
+    }
 }
 
 /// Removes a daemon's directory, if it is there.
@@ -62,14 +83,27 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
     }
 }
 
-/// Waits until no process has the device open.
-fn wait_until_stopped(device: &Path) -> Result<()> {
+/// Waits until the OSD's process has ended, and no other has the device open. One that ran on would come back
+/// after it was forgotten.
+fn wait_until_stopped(paths: &HostPaths, id: u32, device: &Path) -> Result<()> {
     let began = Instant::now();
-    while matches!(runtime::open_alone(device, false), Err(DiskOpenError::Locked(_))) {
+    let pid_file = paths.run_dir().join(format!("osd.{id}.pid"));
+    let in_use = || matches!(runtime::open_alone(device, false), Err(DiskOpenError::Locked(_)));
+    while process_of(&pid_file).is_some() || in_use() {
         if began.elapsed() > PATIENCE {
-            bail!("{}: end it, then give the command again", runtime::in_use(device));
+            let by = process_of(&pid_file).map(|pid| format!("osd.{id} runs as process {pid}"));
+            let by = by.unwrap_or_else(|| runtime::in_use(device));
+            bail!("{by}: end it, then give the command again");
         }
         std::thread::park_timeout(LOOK);
     }
     Ok(())
+}
+
+/// The process in a file that daemons remove at their end, if it lives.
+fn process_of(pid_file: &Path) -> Option<i32> {
+    let pid: i32 = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    // The number may be another program's by now, if the daemon was killed.
+    program.to_string_lossy().contains("nacre").then_some(pid)
 }

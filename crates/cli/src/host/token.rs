@@ -12,15 +12,16 @@ use wire::{EntityName, Uuid};
 /// The word that the text inside a token begins with.
 const FORMAT: &str = "nacre-join-1";
 
-/// What a key in a token allows.
-const STORE_CAPS: &str = "profile bootstrap-osd, allow service mds r, \
+/// What a key in a token allows: to register OSDs.
+const STORE_CAPS: &str = "profile bootstrap-osd";
+/// What it allows besides, if the host may get a monitor, a metadata server and the administrator's key. The
+/// monitors' key is worth as much as the administrator's, and so is that of a metadata server, as the manager
+/// is in its process.
+const FULL_CAPS: &str = ", allow command \"mon add\", allow command \"auth get\" with entity=mon., \
+    allow command \"auth get\" with entity=client.admin, \
     allow command \"auth get-or-create\" with entity prefix mds. \
     caps_mon=\"allow profile mds, allow profile mgr\" caps_osd=\"allow rwx\" \
     caps_mds=\"allow *\" caps_mgr=\"allow profile mds\"";
-/// What it allows besides, if the host may get a monitor and the administrator's key. The monitors' key is
-/// worth as much as the administrator's.
-const FULL_CAPS: &str = ", allow command \"mon add\", allow command \"auth get\" with entity=mon., \
-    allow command \"auth get\" with entity=client.admin";
 
 /// A token's content.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,7 +73,7 @@ impl Token {
 }
 
 /// Makes a token: its key is known to the monitors, who drop it when its time is over. With `full`, hosts
-/// that join by it may get a monitor and the administrator's key.
+/// that join by it may get more than OSDs.
 pub(crate) fn make_token(
     admin: &client::Cluster,
     fsid: Uuid,
