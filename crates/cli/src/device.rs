@@ -130,7 +130,8 @@ fn take_over(path: &Path, new_size: u64, erase: bool) -> Result<()> {
     let found = probe::find(&file, path)?.or_else(|| (!parts.is_empty()).then(|| "partitions".to_owned()));
     let Some(found) = found.map(with_parts) else { return Ok(()) };
     if !erase {
-        bail!("{} holds {found}: give another target, or erase it with --wipe", path.display());
+        let path = path.display();
+        bail!("{path} holds {found}: give another, or erase it with `nacre osd create --wipe {path}`");
     }
     wipe(&file, path)?;
     if !parts.is_empty() {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// No state may take longer to come.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The size of a disk.
-const DISK_SIZE: &str = "2G";
+const DISK_SIZE: &str = "512M";
 
 /// A host that is to be a member. Its daemons end when it is dropped.
 pub struct Member {

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<()> {
     println!("nacre: cluster {} is made, with the file system {FS_NAME}", host.fsid);
     println!("On each further host, within the next hour:\n  nacre join {}", token.encode());
     println!("From three hosts on everything is stored on three of them, and any one may fail. To mount:");
-    println!("  nacre mount{} /mnt", conf_option(&paths));
+    println!("  nacre mount --fork{} /mnt", conf_option(&paths));
     go_on(&paths, args.host.run)
 }
 

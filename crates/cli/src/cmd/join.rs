@@ -41,7 +41,10 @@ pub(crate) fn run(args: &JoinArgs) -> Result<()> {
         check_record(&paths, host, &token)?;
     }
     if token.left(runtime::now().wall.split().0).is_zero() {
-        bail!("the token has expired: make another with `nacre token` on a host of the cluster");
+        bail!(
+            "the token has expired, by the clock of this host: make another with `nacre token` on a host of \
+             the cluster"
+        );
     }
     let cluster = connect(&token, &args.host.hostname()?)?;
     let mut host = match found {
@@ -134,8 +137,7 @@ fn check_name_is_free(
     mons: &[(String, SocketAddr)],
 ) -> Result<()> {
     let (nodes, tree) = (query(cluster, "node ls")?, query(cluster, "osd tree")?);
-    let roles = nodes.as_object().into_iter().flatten();
-    let runs = roles.filter_map(|(_, hosts)| hosts.as_object()).any(|hosts| hosts.contains_key(hostname));
+    let runs = ["mon", "osd", "mds"].into_iter().any(|role| nodes[role].get(hostname).is_some());
     let is_bucket = list(&tree["nodes"]).iter().any(|n| n["name"] == hostname);
     if runs || is_bucket || mons.iter().any(|(name, _)| name == hostname) {
         bail!("the cluster has a host or bucket `{hostname}` already: give another name with --hostname");

@@ -3,6 +3,7 @@
 use crate::cluster::advise;
 use crate::host::{
     Host, HostPaths, Stage, agrees, check_drain, drain, forget, list, query, remove_dir, retire, stop_unit,
+    wait_for_end,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -83,6 +84,7 @@ fn leave(cluster: &client::Cluster, paths: &HostPaths, host: &mut Host) -> Resul
     let ids: Vec<u32> = host.osds.iter().filter_map(|osd| osd.id).collect();
     retire(cluster, paths, host, &ids)?;
     let mons: Vec<String> = host.mon.then(|| host.hostname.clone()).into_iter().collect();
+    wait_for_end(paths, &mds)?;
     forget(cluster, &host.hostname, &mons)?;
     remove_dir(&paths.daemon(&mds))?;
     host.mon = false;

@@ -1,8 +1,9 @@
 //! What a running host does for its cluster beside running daemons: it keeps the monitors in its
 //! configuration file up to date, and raises `min_size` once there are enough hosts.
 
+use super::conf::refresh_monitors;
 use super::query::{hosts_up, list, query, query_with, unclean};
-use super::{Host, HostPaths, Stage, monitors, write_conf};
+use super::{Host, HostPaths, Stage, monitors};
 use crate::cluster::{PATIENCE, ask};
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -74,7 +75,7 @@ fn round(paths: &HostPaths, cluster: &mut Option<client::Cluster>) -> Result<()>
         *cluster = Some(client::Cluster::connect(&options, PATIENCE)?);
     }
     let Some(cluster) = cluster else { return Ok(()) };
-    write_conf(paths, &host, &monitors(cluster)?)?;
+    refresh_monitors(paths, &monitors(cluster)?)?;
     if host.mds { raise_min_size(cluster) } else { Ok(()) }
 }
 

@@ -1,24 +1,50 @@
 //! `ceph.conf` of a host: what clients need, and where its daemons find their files.
 
 use super::{Host, HostPaths};
-use crate::cluster::{CLIENT_SECTION, files};
+use crate::cluster::{CLIENT_SECTION, advise, files};
 use anyhow::Result;
 use std::net::SocketAddr;
 
-/// Writes the configuration file of a host in a cluster with these monitors, unless it says so already.
-/// Returns whether it has changed.
-pub(crate) fn write_conf(paths: &HostPaths, host: &Host, mons: &[(String, SocketAddr)]) -> Result<bool> {
-    let text = conf_text(paths, host, mons);
-    if std::fs::read_to_string(paths.conf()).is_ok_and(|old| old == text) {
-        return Ok(false);
-    }
-    files::write(&paths.conf(), &text, 0o644)?;
-    Ok(true)
+/// A monitor's name and address.
+type Mon = (String, SocketAddr);
+
+/// Writes the configuration file of a host in a cluster with these monitors.
+pub(crate) fn write_conf(paths: &HostPaths, host: &Host, mons: &[Mon]) -> Result<()> {
+    files::write(&paths.conf(), &conf_text(paths, host, mons), 0o644)
 }
 
-fn conf_text(paths: &HostPaths, host: &Host, mons: &[(String, SocketAddr)]) -> String {
-    let names: Vec<&str> = mons.iter().map(|(name, _)| name.as_str()).collect();
-    let addrs: Vec<String> = mons.iter().map(|(_, addr)| format!("[v2:{addr}]")).collect();
+/// Puts these monitors into the configuration file, whose other lines stay as they are.
+pub(crate) fn refresh_monitors(paths: &HostPaths, mons: &[Mon]) -> Result<()> {
+    let path = paths.conf();
+    let old = std::fs::read_to_string(&path).map_err(|e| advise("read", &path, e))?;
+    let new = with_monitors(&old, mons);
+    if new == old { Ok(()) } else { files::write(&path, &new, 0o644) }
+}
+
+fn with_monitors(text: &str, mons: &[Mon]) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let (key, rest) = line.split_once('=').unwrap_or((line, ""));
+        let value = match key.trim().replace('_', " ").as_str() {
+            "mon initial members" => format!(" {}", names(mons)),
+            "mon host" => format!(" {}", addresses(mons)),
+            _ => rest.to_owned(),
+        };
+        let sign = if line.contains('=') { "=" } else { "" };
+        out.push_str(&format!("{key}{sign}{value}\n"));
+    }
+    out
+}
+
+fn names(mons: &[Mon]) -> String {
+    mons.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn addresses(mons: &[Mon]) -> String {
+    mons.iter().map(|(_, addr)| format!("[v2:{addr}]")).collect::<Vec<_>>().join(",")
+}
+
+fn conf_text(paths: &HostPaths, host: &Host, mons: &[Mon]) -> String {
     let (etc, lib, run) = (paths.etc(), paths.lib(), paths.run_dir());
     let (etc, lib, run) = (etc.display(), lib.display(), run.display());
     let Host { hostname, addr, .. } = host;
@@ -31,8 +57,8 @@ fn conf_text(paths: &HostPaths, host: &Host, mons: &[(String, SocketAddr)]) -> S
          \tauth cluster required = cephx\n\tauth service required = cephx\n\tauth client required = cephx\n\
          \n{CLIENT_SECTION}",
         host.fsid,
-        names.join(", "),
-        addrs.join(","),
+        names(mons),
+        addresses(mons),
     );
     for role in ["mon", "osd", "mds"] {
         out.push_str(&format!(
@@ -45,4 +71,21 @@ fn conf_text(paths: &HostPaths, host: &Host, mons: &[(String, SocketAddr)]) -> S
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_monitors_of_a_file_are_refreshed() {
+        let mon = |name: &str, last| (name.to_owned(), SocketAddr::from(([10, 0, 0, last], 3300)));
+        let own = "# mine\n[global]\n\tmon_host = x\n\tmon initial members = h1\n\
+                   [client]\n\tmy option = a=b\nodd\n";
+        let new = with_monitors(own, &[mon("h1", 1), mon("h2", 2)]);
+        let wanted = "# mine\n[global]\n\tmon_host = [v2:10.0.0.1:3300],[v2:10.0.0.2:3300]\n\
+                      \tmon initial members = h1, h2\n[client]\n\tmy option = a=b\nodd\n";
+        assert_eq!(new, wanted);
+        assert_eq!(with_monitors(&new, &[mon("h1", 1), mon("h2", 2)]), new);
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) use paths::HostPaths;
 pub(crate) use query::{list, query};
 pub(crate) use record::{Host, Osd, Stage};
 pub(crate) use register::{monitors, register_osds, write_key};
-pub(crate) use retire::{forget, purge, remove_dir, retire};
+pub(crate) use retire::{forget, purge, remove_dir, retire, wait_for_end};
 pub(crate) use supervisor::supervise;
 pub(crate) use systemd::{hand_over, stop as stop_unit};
 pub(crate) use token::{Token, make_token};

@@ -27,13 +27,15 @@ pub(crate) fn retire(
     }
     host.write(paths)?;
     for &id in ids {
+        let name = EntityName::new(EntityType::OSD, id.to_string());
+        wait_for_end(paths, &name)?;
         if let Some(osd) = host.osds.iter().find(|osd| osd.id == Some(id)) {
-            wait_until_stopped(paths, id, &osd.device)?;
+            wait_until_free(&osd.device)?;
         }
         // Nobody talks to an OSD without data, so nobody would report that it has ended.
         ask(cluster, &json!({ "prefix": "osd down", "ids": [id.to_string()], "definitely_dead": true }))?;
         purge(cluster, id.into())?;
-        let dir = paths.daemon(&EntityName::new(EntityType::OSD, id.to_string()));
+        let dir = paths.daemon(&name);
         if let Some(osd) = host.osds.iter().find(|osd| osd.id == Some(id)) {
             erase(&osd.device);
         }
@@ -54,6 +56,8 @@ pub(crate) fn purge(cluster: &client::Cluster, id: u64) -> Result<()> {
 /// Has the monitors forget what is left of a host whose OSDs are gone.
 pub(crate) fn forget(cluster: &client::Cluster, hostname: &str, mons: &[String]) -> Result<()> {
     ask(cluster, &json!({ "prefix": "auth rm", "entity": format!("mds.{hostname}") }))?;
+    // Otherwise it would be listed until its beacons are missed. It may not be there.
+    let _ = ask(cluster, &json!({ "prefix": "mds fail", "role_or_gid": hostname }));
     // An OSD that was added by hand may still be in it: then the bucket stays.
     let _ = ask(cluster, &json!({ "prefix": "osd crush rm", "name": hostname }));
     for mon in mons {
@@ -83,17 +87,24 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
     }
 }
 
-/// Waits until the OSD's process has ended, and no other has the device open. One that ran on would come back
+/// Waits until a daemon has ended that the record does not have any more. One that ran on would come back
 /// after it was forgotten.
-fn wait_until_stopped(paths: &HostPaths, id: u32, device: &Path) -> Result<()> {
-    let began = Instant::now();
-    let pid_file = paths.run_dir().join(format!("osd.{id}.pid"));
+pub(crate) fn wait_for_end(paths: &HostPaths, name: &EntityName) -> Result<()> {
+    let pid_file = paths.run_dir().join(format!("{name}.pid"));
+    wait_while(|| process_of(&pid_file).map(|pid| format!("{name} runs as process {pid}")))
+}
+
+/// Waits until no process has a device open.
+fn wait_until_free(device: &Path) -> Result<()> {
     let in_use = || matches!(runtime::open_alone(device, false), Err(DiskOpenError::Locked(_)));
-    while process_of(&pid_file).is_some() || in_use() {
+    wait_while(|| in_use().then(|| runtime::in_use(device)))
+}
+
+fn wait_while(runs: impl Fn() -> Option<String>) -> Result<()> {
+    let began = Instant::now();
+    while let Some(what) = runs() {
         if began.elapsed() > PATIENCE {
-            let by = process_of(&pid_file).map(|pid| format!("osd.{id} runs as process {pid}"));
-            let by = by.unwrap_or_else(|| runtime::in_use(device));
-            bail!("{by}: end it, then give the command again");
+            bail!("{what}: end it, then give the command again");
         }
         std::thread::park_timeout(LOOK);
     }
