@@ -5,6 +5,8 @@
     reason = "the program around the runtime: its own files and child processes"
 )]
 
+#[macro_use]
+mod output;
 mod cluster;
 mod cmd;
 mod device;

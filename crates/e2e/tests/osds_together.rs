@@ -113,6 +113,8 @@ fn a_device_that_fails_takes_one_osd_down() {
     let _host = SmallHost::mount(&small, "160m");
     let block = cluster.dir().join("osd.2/block");
     std::fs::remove_file(&block).expect("removes");
+    let device = std::fs::File::create(small.join("block")).expect("creates");
+    device.set_len(8 << 30).expect("sizes");
     std::os::unix::fs::symlink(small.join("block"), &block).expect("links");
 
     let _process = together(&cluster);

@@ -98,13 +98,13 @@ pub(crate) fn run(args: &DiskCommands) -> Result<()> {
 fn ls(args: &LsArgs) -> Result<()> {
     let disks = find_disks();
     match args.format {
-        Format::Plain => println!("{}", disk_table(&disks)),
+        Format::Plain => say!("{}", disk_table(&disks)),
         Format::Json => {
             let one = |disk: &Disk| {
                 let path = disk.path.to_string_lossy();
                 json!({ "path": path, "bytes": disk.size, "model": disk.model, "used": disk.used })
             };
-            println!("{}", Value::from(disks.iter().map(one).collect::<Vec<_>>()));
+            say!("{}", Value::from(disks.iter().map(one).collect::<Vec<_>>()));
         }
     }
     Ok(())
@@ -116,7 +116,7 @@ fn add(args: &AddArgs) -> Result<()> {
     let cluster = paths.administer(args.common.keyring.as_deref())?;
     let unfinished = host.osds.iter().any(|osd| osd.id.is_none());
     if args.paths.is_empty() && unfinished {
-        println!("nacre: goes on with the disks that were begun");
+        say!("nacre: goes on with the disks that were begun");
     } else {
         let targets = if args.paths.is_empty() { choose(args.common.yes)? } else { args.paths.clone() };
         let new = prepare(&targets, args.disk_size, &host.osds)?;
@@ -124,7 +124,7 @@ fn add(args: &AddArgs) -> Result<()> {
         host.write(&paths)?;
     }
     register_osds(&cluster, &paths, &mut host)?;
-    println!("nacre: `nacre run` starts them, and data moves to them by itself");
+    say!("nacre: `nacre run` starts them, and data moves to them by itself");
     Ok(())
 }
 
@@ -152,11 +152,11 @@ fn remove_osd(
         if !agrees(&format!("Move all data of osd.{id} to other disks, then erase {device}?"), yes)? {
             return Ok(());
         }
-        println!("nacre: osd.{id} is drained; Ctrl-C only ends the wait, `ceph osd in {id}` takes it back");
+        say!("nacre: osd.{id} is drained; Ctrl-C only ends the wait, `ceph osd in {id}` takes it back");
         drain(cluster, &osds)?;
     }
     retire(cluster, paths, host, &[id])?;
-    println!("nacre: {device} is not used any more");
+    say!("nacre: {device} is not used any more");
     Ok(())
 }
 

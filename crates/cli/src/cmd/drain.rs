@@ -35,7 +35,7 @@ pub(crate) fn run(args: &DrainArgs) -> Result<()> {
     let ids: Vec<String> = osds.iter().map(ToString::to_string).collect();
     if args.cancel {
         ask(&cluster, &json!({ "prefix": "osd in", "ids": ids }))?;
-        println!("nacre: {} stores data again", args.host);
+        say!("nacre: {} stores data again", args.host);
         return Ok(());
     }
     check_drain(&cluster, &osds)?;
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &DrainArgs) -> Result<()> {
     if !agrees(&question, args.yes)? {
         return Ok(());
     }
-    println!("nacre: {} is drained; Ctrl-C only ends the wait, `--cancel` takes it back", args.host);
+    say!("nacre: {} is drained; Ctrl-C only ends the wait, `--cancel` takes it back", args.host);
     drain(&cluster, &osds)?;
-    println!("nacre: nothing is needed on {} any more; its daemons still run", args.host);
+    say!("nacre: nothing is needed on {} any more; its daemons still run", args.host);
     Ok(())
 }

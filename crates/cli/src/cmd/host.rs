@@ -54,10 +54,10 @@ fn ls(args: &LsArgs) -> Result<()> {
     let cluster = client::Cluster::connect(&args.client.options()?, PATIENCE)?;
     let members = members(&cluster)?;
     match args.format {
-        Format::Plain => println!("{}", table(&members)),
+        Format::Plain => say!("{}", table(&members)),
         Format::Json => {
             let all: Vec<Value> = members.iter().map(|(name, member)| member.json(name)).collect();
-            println!("{}", Value::from(all));
+            say!("{}", Value::from(all));
         }
     }
     Ok(())
@@ -92,13 +92,13 @@ fn rm(args: &RmArgs) -> Result<()> {
         return Ok(());
     }
     if !osds.is_empty() {
-        println!("nacre: waits until all that {} stored has its copies elsewhere", args.host);
+        say!("nacre: waits until all that {} stored has its copies elsewhere", args.host);
         drain(&cluster, &osds)?;
     }
     osds.iter().try_for_each(|id| purge(&cluster, *id))?;
     let mons: Vec<String> = member.mons.into_iter().map(|(name, _)| name).collect();
     forget(&cluster, &args.host, &mons)?;
-    println!("nacre: {} is forgotten; should it come back, erase what it has before it joins", args.host);
+    say!("nacre: {} is forgotten; should it come back, erase what it has before it joins", args.host);
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<()> {
     let mut host = match Host::read(&paths)? {
         Some(host) if host.stage == Stage::Founding => {
             args.host.check_against(&host, &paths)?;
-            println!("nacre: goes on with the cluster {} that was begun here", host.fsid);
+            say!("nacre: goes on with the cluster {} that was begun here", host.fsid);
             host
         }
         Some(host) => bail!(
@@ -47,10 +47,10 @@ pub(crate) fn run(args: &InitArgs) -> Result<()> {
         None => begin(args, &paths)?,
     };
     let token = found(&paths, &mut host)?;
-    println!("nacre: cluster {} is made, with the file system {FS_NAME}", host.fsid);
-    println!("On each further host, within the next hour:\n  nacre join {}", token.encode());
-    println!("From three hosts on everything is stored on three of them, and any one may fail. To mount:");
-    println!("  nacre mount --fork{} /mnt", conf_option(&paths));
+    say!("nacre: cluster {} is made, with the file system {FS_NAME}", host.fsid);
+    say!("On each further host, within the next hour:\n  nacre join {}", token.encode());
+    say!("From three hosts on everything is stored on three of them, and any one may fail. To mount:");
+    say!("  nacre mount --fork{} /mnt", conf_option(&paths));
     go_on(&paths, args.host.run)
 }
 

@@ -50,14 +50,14 @@ pub(crate) fn run(args: &JoinArgs) -> Result<()> {
     let mut host = match found {
         Some(host) => {
             args.host.check_against(&host, &paths)?;
-            println!("nacre: goes on joining cluster {}", host.fsid);
+            say!("nacre: goes on joining cluster {}", host.fsid);
             host
         }
         None => begin(args, &paths, &cluster, &token)?,
     };
-    println!("nacre: {} joins cluster {}", host.hostname, host.fsid);
+    say!("nacre: {} joins cluster {}", host.hostname, host.fsid);
     join(&paths, &mut host, &cluster)?;
-    println!("nacre: {} is a member; `nacre host ls` shows all hosts", host.hostname);
+    say!("nacre: {} is a member; `nacre host ls` shows all hosts", host.hostname);
     go_on(&paths, args.host.run)
 }
 
@@ -161,13 +161,13 @@ fn join(paths: &HostPaths, host: &mut Host, cluster: &client::Cluster) -> Result
         std::fs::write(&mark, format!("{}\n", host.fsid)).map_err(|e| advise("write", &mark, e))?;
         let addr = SocketAddr::new(host.addr, MON_PORT).to_string();
         ask(cluster, &json!({ "prefix": "mon add", "name": host.hostname, "addr": addr }))?;
-        println!("  {mon} at {addr}");
+        say!("  {mon} at {addr}");
     }
     if host.mds {
         let caps: Vec<&str> = daemon_caps(EntityType::MDS).iter().flat_map(|(s, c)| [*s, *c]).collect();
         let make = json!({ "prefix": "auth get-or-create", "entity": mds.to_string(), "caps": caps });
         write_key(paths, &mds, &keyring(&ask(cluster, &make)?)?)?;
-        println!("  {mds}");
+        say!("  {mds}");
     }
     register_osds(cluster, paths, host)?;
     write_conf(paths, host, &monitors(cluster)?)?;

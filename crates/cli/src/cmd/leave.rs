@@ -30,10 +30,10 @@ pub(crate) fn run(args: &LeaveArgs) -> Result<()> {
     let cluster = paths.administer(args.keyring.as_deref())?;
     let osds: BTreeSet<u64> = host.osds.iter().filter_map(|osd| osd.id).map(u64::from).collect();
     check(&cluster, &host, &osds)?;
-    println!("nacre: {} leaves cluster {}:", host.hostname, host.fsid);
-    println!("  1. the data of its {} OSDs moves to other hosts", osds.len());
-    println!("  2. its daemons are stopped and forgotten, its disks erased");
-    println!("  3. {} and its files below {} are removed", paths.conf().display(), paths.lib().display());
+    say!("nacre: {} leaves cluster {}:", host.hostname, host.fsid);
+    say!("  1. the data of its {} OSDs moves to other hosts", osds.len());
+    say!("  2. its daemons are stopped and forgotten, its disks erased");
+    say!("  3. {} and its files below {} are removed", paths.conf().display(), paths.lib().display());
     if host.stage != Stage::Leaving && !agrees("Go on?", args.yes)? {
         return Ok(());
     }
@@ -99,6 +99,6 @@ fn leave(cluster: &client::Cluster, paths: &HostPaths, host: &mut Host) -> Resul
             _ => {}
         }
     }
-    println!("nacre: {} has left the cluster", host.hostname);
+    say!("nacre: {} has left the cluster", host.hostname);
     Ok(())
 }

@@ -69,8 +69,8 @@ fn make(args: &CreateArgs) -> Result<()> {
     if let Some(data) = &args.data {
         device::link(&path, data)?;
     }
-    println!("{}: ready for an OSD: {}", path.display(), device::describe(&path)?);
-    println!(
+    say!("{}: ready for an OSD: {}", path.display(), device::describe(&path)?);
+    say!(
         "The OSD whose `osd data` has it as `block` makes its store there when it is started: \
          nacre osd --conf CONF --id ID"
     );

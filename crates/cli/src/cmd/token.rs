@@ -53,8 +53,8 @@ pub(crate) fn run(args: &TokenArgs) -> Result<()> {
     let token = make_token(&cluster, fsid, &mons, args.valid, !args.storage_only)?;
     let text = token.encode();
     match args.format {
-        Format::Plain => println!("{text}"),
-        Format::Json => println!(
+        Format::Plain => say!("{text}"),
+        Format::Json => say!(
             "{}",
             json!({
                 "token": text, "entity": token.name.to_string(), "expires": auth::join_expiry(&token.name),

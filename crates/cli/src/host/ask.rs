@@ -11,8 +11,8 @@ pub(crate) fn agrees(question: &str, yes: bool) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         bail!("there is no terminal to ask at (\"{question}\"): give --yes to agree");
     }
-    print!("{question} [y/N] ");
-    std::io::stdout().flush().context("standard output")?;
+    let mut out = std::io::stdout().lock();
+    write!(out, "{question} [y/N] ").and_then(|()| out.flush()).context("standard output")?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).context("standard input")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))

@@ -33,7 +33,7 @@ impl Care {
         let paths = paths.clone();
         let thread = std::thread::Builder::new().name("care".into()).spawn(move || work(&paths, &stopped));
         if let Err(error) = &thread {
-            eprintln!("nacre: no thread to look after the configuration file: {error}");
+            complain!("nacre: no thread to look after the configuration file: {error}");
         }
         Self { stop, thread: thread.ok() }
     }

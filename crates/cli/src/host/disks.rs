@@ -88,7 +88,7 @@ pub(crate) fn table(disks: &[Disk]) -> Table {
 pub(crate) fn choose(yes: bool) -> Result<Vec<PathBuf>> {
     let disks = find();
     let free: Vec<PathBuf> = disks.iter().filter(|d| d.used.is_none()).map(|d| d.path.clone()).collect();
-    println!("{}\n", table(&disks));
+    say!("{}\n", table(&disks));
     if free.is_empty() {
         bail!(
             "no disk is unused: name a disk, partition, file or directory with --disk, or give --no-disks to \

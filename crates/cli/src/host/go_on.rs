@@ -9,9 +9,9 @@ pub(crate) fn go_on(paths: &HostPaths, run: bool) -> Result<()> {
         return supervise(paths);
     }
     if hand_over(paths)? {
-        println!("nacre: systemd runs the daemons of this host (nacre.service), now and from each boot on");
+        say!("nacre: systemd runs the daemons of this host (nacre.service), now and from each boot on");
         return Ok(());
     }
-    println!("Start the daemons of this host, here and after each boot:\n  nacre run{}", paths.option());
+    say!("Start the daemons of this host, here and after each boot:\n  nacre run{}", paths.option());
     Ok(())
 }

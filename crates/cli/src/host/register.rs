@@ -55,7 +55,7 @@ pub(crate) fn register_osds(cluster: &client::Cluster, paths: &HostPaths, host: 
         files::write(&uuid, &format!("{}\n", osd.uuid), 0o644)?;
         device::check_link(&osd.device, &dir)?;
         device::link(&osd.device, &dir)?;
-        println!("  {name} on {}", osd.device.display());
+        say!("  {name} on {}", osd.device.display());
         let osd = &mut host.osds[at];
         (osd.id, osd.secret) = (Some(id), None);
         host.write(paths)?;

@@ -42,7 +42,7 @@ pub(crate) fn retire(
         remove_dir(&dir)?;
         host.osds.retain(|osd| osd.id != Some(id));
         host.write(paths)?;
-        println!("  osd.{id} is removed");
+        say!("  osd.{id} is removed");
     }
     Ok(())
 }
@@ -62,7 +62,7 @@ pub(crate) fn forget(cluster: &client::Cluster, hostname: &str, mons: &[String])
     let _ = ask(cluster, &json!({ "prefix": "osd crush rm", "name": hostname }));
     for mon in mons {
         ask(cluster, &json!({ "prefix": "mon rm", "name": mon }))?;
-        println!("  mon.{mon} is removed");
+        say!("  mon.{mon} is removed");
     }
     Ok(())
 }
@@ -70,12 +70,12 @@ pub(crate) fn forget(cluster: &client::Cluster, hostname: &str, mons: &[String])
 /// Erases a device, unless it is gone, as a dead disk may be.
 fn erase(device: &Path) {
     if !device.exists() {
-        println!("  {} is not there any more, so nothing is erased", device.display());
+        say!("  {} is not there any more, so nothing is erased", device.display());
         return;
     }
     if let Err(error) = device::erase(device) {
         // What can't be erased, as on a dying disk, must not keep the rest from being done.
-        println!("  {} is not erased ({error:#}): see to it that nobody reads it", device.display());
+        say!("  {} is not erased ({error:#}): see to it that nobody reads it", device.display());
     }
 }
 

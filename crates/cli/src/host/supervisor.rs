@@ -71,7 +71,7 @@ impl Supervisor<'_> {
                 Err(RecvTimeoutError::Disconnected) => bail!("the daemons' notices have ended"),
             }
             if !self.follow_record()? {
-                println!("nacre: this host has left its cluster");
+                say!("nacre: this host has left its cluster");
                 return Ok(());
             }
             self.start_due();
@@ -87,7 +87,7 @@ impl Supervisor<'_> {
             self.greeted = true;
             let names: Vec<String> = self.daemons.keys().map(ToString::to_string).collect();
             let Host { hostname, fsid, .. } = &self.host;
-            println!("nacre: ready: host {hostname} of cluster {fsid} runs {}", names.join(", "));
+            say!("nacre: ready: host {hostname} of cluster {fsid} runs {}", names.join(", "));
         }
     }
 
@@ -100,7 +100,7 @@ impl Supervisor<'_> {
         {
             daemon.backoff = BACKOFF[0];
         }
-        eprintln!("nacre: {name} has ended; it is started again in {:?}", daemon.backoff);
+        complain!("nacre: {name} has ended; it is started again in {:?}", daemon.backoff);
         daemon.state = State::Waiting { until: now + daemon.backoff };
         daemon.backoff = (daemon.backoff * 2).min(BACKOFF[1]);
     }
@@ -117,7 +117,7 @@ impl Supervisor<'_> {
             match started {
                 Ok(()) => daemon.state = State::Running { since: now, ready: false },
                 Err(error) => {
-                    eprintln!("nacre: {name}: {error:#}; tried again in {:?}", daemon.backoff);
+                    complain!("nacre: {name}: {error:#}; tried again in {:?}", daemon.backoff);
                     daemon.state = State::Waiting { until: now + daemon.backoff };
                     daemon.backoff = (daemon.backoff * 2).min(BACKOFF[1]);
                 }
@@ -132,14 +132,14 @@ impl Supervisor<'_> {
             Ok(None) => return Ok(false),
             // Running daemons are worth more than a record that can't be read.
             Err(error) if !self.daemons.is_empty() => {
-                eprintln!("nacre: {error:#}");
+                complain!("nacre: {error:#}");
                 return Ok(true);
             }
             Err(error) => return Err(error),
         };
         let wanted: BTreeSet<EntityName> = host.daemons().into_iter().collect();
         for name in self.daemons.keys().filter(|name| !wanted.contains(name)).cloned().collect::<Vec<_>>() {
-            println!("nacre: {name} is stopped: it is no daemon of this host any more");
+            say!("nacre: {name} is stopped: it is no daemon of this host any more");
             self.daemons.remove(&name);
             self.processes.stop(&name);
         }
