@@ -37,6 +37,8 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType, Errno, Uuid};
 
 /// The pool whose snapshots clients manage.
 pub const SNAPSHOTS: &str = "snaps";
+/// The pools of the file system: for metadata, and for data.
+const FS_POOLS: [&str; 2] = ["meta", "data"];
 /// The command that sets the number of ranks, or `auto`.
 pub(crate) fn max_mds(most: &str) -> Value {
     json!({"prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": most})
@@ -56,6 +58,8 @@ pub struct Spec {
     pub clients: u32,
     /// The clients' kinds, by number; the others are [`Kind::Ours`].
     pub kinds: Vec<Kind>,
+    /// The clients' options.
+    pub client: ClientOptions,
     /// True if there is a file system.
     pub fs: bool,
     /// Metadata servers beside the one that a file system needs.
@@ -66,6 +70,8 @@ pub struct Spec {
     pub snapshots: bool,
     /// PGs of the pool [`OBJECTS`].
     pub pgs: u32,
+    /// PGs of each of the file system's pools.
+    pub fs_pgs: u32,
     /// Size of each OSD's disk, in bytes.
     pub osd_disk: u64,
     /// Limits of the MDS.
@@ -85,11 +91,13 @@ impl Default for Spec {
             osds: 3,
             clients: 2,
             kinds: Vec::new(),
+            client: ClientOptions::default(),
             fs: false,
             standbys: 0,
             ranks: 1,
             snapshots: false,
             pgs: 4,
+            fs_pgs: 4,
             osd_disk: 256 << 20,
             mds: mds::MdsOptions::default(),
             osd: osd::OsdOptions::default(),
@@ -225,11 +233,12 @@ impl Cluster {
         let mons = (0..id.monmap.len()).map(|rank| world.add(mon_spec(rank, spec, &id, parts))).collect();
         let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng), parts))).collect();
         let mds = spec.fs.then(|| world.add(mds_spec(0, spec, &id)));
-        let admin = world.add(client_spec("admin", 250, false, Kind::Ours, &id));
+        let admin =
+            world.add(client_spec("admin", ADMIN, &Spec { fs: false, ..spec.clone() }, Kind::Ours, &id));
         let clients = (0..spec.clients)
             .map(|n| {
                 let kind = spec.kinds.get(n as usize).copied().unwrap_or(Kind::Ours);
-                world.add(client_spec(&n.to_string(), n as u8, spec.fs, kind, &id))
+                world.add(client_spec(&n.to_string(), n, spec, kind, &id))
             })
             .collect();
         let standbys = (1..=spec.standbys).map(|n| world.add(mds_spec(n, spec, &id))).collect();
@@ -264,10 +273,12 @@ impl Cluster {
         let enable = json!({ "prefix": "osd pool application enable", "pool": OBJECTS, "app": "sim" });
         self.command(&enable)?;
         if self.spec.fs {
-            for (pool, pgs) in [("meta", 4), ("data", 4)] {
+            for pool in FS_POOLS {
+                let pgs = self.spec.fs_pgs;
                 self.command(&json!({ "prefix": "osd pool create", "pool": pool, "pg_num": pgs }))?;
             }
-            let fs = json!({ "prefix": "fs new", "fs_name": "cephfs", "metadata": "meta", "data": "data" });
+            let [metadata, data] = FS_POOLS;
+            let fs = json!({ "prefix": "fs new", "fs_name": "cephfs", "metadata": metadata, "data": data });
             self.command(&fs)?;
         }
         if self.spec.snapshots {
@@ -458,7 +469,7 @@ impl Cluster {
     pub fn pools(&self) -> Vec<(&'static str, u32)> {
         let mut pools = vec![(OBJECTS, self.spec.pgs)];
         if self.mds.is_some() {
-            pools.extend([("meta", 4), ("data", 4)]);
+            pools.extend(FS_POOLS.map(|pool| (pool, self.spec.fs_pgs)));
         }
         if self.spec.snapshots {
             pools.push((SNAPSHOTS, self.spec.pgs));
@@ -618,9 +629,12 @@ fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid, parts: &Parts) -> Ho
     }
 }
 
-/// The name of a metadata server: a, b, c …
+/// The name of a metadata server: a, b, c … z, and then by number.
 fn mds_name(n: u32) -> String {
-    char::from(b'a' + n as u8).to_string()
+    match u8::try_from(n) {
+        Ok(n) if n < 26 => char::from(b'a' + n).to_string(),
+        _ => format!("m{n}"),
+    }
 }
 
 fn mds_spec(n: u32, spec: &Spec, id: &Identity) -> HostSpec<Request, Reply> {
@@ -630,7 +644,7 @@ fn mds_spec(n: u32, spec: &Spec, id: &Identity) -> HostSpec<Request, Reply> {
     HostSpec {
         name: format!("mds.{name}"),
         service: Some(EntityType::MDS),
-        addr: ([10, 0, 2, n as u8 + 1], 6800).into(),
+        addr: ([10, 0, 2, 1 + u8::try_from(n).expect("few metadata servers")], 6800).into(),
         disks: vec![],
         make: Box::new(move |boot: Boot| {
             let config = mds::MdsConfig {
@@ -648,20 +662,25 @@ fn mds_spec(n: u32, spec: &Spec, id: &Identity) -> HostSpec<Request, Reply> {
     }
 }
 
-fn client_spec(name: &str, host: u8, mount: bool, kind: Kind, id: &Identity) -> HostSpec<Request, Reply> {
+/// The address of the administrator's client among those of clients.
+const ADMIN: u32 = 250;
+
+fn client_spec(name: &str, host: u32, spec: &Spec, kind: Kind, id: &Identity) -> HostSpec<Request, Reply> {
+    // The first of them have the addresses that they always had.
+    let [_, high, middle, low] = if host <= ADMIN { 0x3_00 | host } else { 0x80_00_00 | host }.to_be_bytes();
     let config = ClientConfig {
         credentials: id.credentials(EntityType::CLIENT, name),
         mons: id.mons.clone(),
         fsid: Some(id.fsid),
-        mount,
+        mount: spec.fs,
         hostname: format!("sim-client-{name}"),
         mount_point: "/".to_owned(),
-        options: ClientOptions::default(),
+        options: spec.client.clone(),
     };
     HostSpec {
         name: format!("client.{name}"),
         service: None,
-        addr: ([10, 0, 3, host], 0).into(),
+        addr: ([10, high, middle, low], 0).into(),
         disks: vec![],
         make: Box::new(move |boot: Boot| kind.client(config.clone(), boot.rng)),
     }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use sim::metadata::{MetadataSpec, Workload};
 use sim::scale::{Phase, Report, ScaleSpec};
 use sim::{Failure, Profile, Stats, run_profile, run_traced};
 use std::collections::BTreeMap;
@@ -53,6 +54,23 @@ struct Args {
     #[arg(long, value_name = "OSDS", num_args = 0..=1, default_missing_value = "16")]
     #[arg(conflicts_with = "scale")]
     scaling: Option<u32>,
+    /// Instead of seeds: measure what each metadata server does with 1 to this many ranks, on machines with
+    /// modelled processors, disks and network cards; SEED is the seed of all runs.
+    #[arg(long, value_name = "RANKS", num_args = 0..=1, default_missing_value = "128")]
+    #[arg(conflicts_with_all = ["scale", "scaling"])]
+    metadata: Option<u32>,
+    /// With `--metadata`: only this number of ranks.
+    #[arg(long, requires = "metadata")]
+    only: bool,
+    /// With `--metadata`: one of the workloads, by the paper's names.
+    #[arg(long, requires = "metadata", value_parser = workload)]
+    workload: Option<Workload>,
+    /// With `--metadata`: clients for each rank.
+    #[arg(long, requires = "metadata", default_value_t = 8)]
+    clients_each: u32,
+    /// With `--metadata`: a line for each second.
+    #[arg(long, requires = "metadata")]
+    each_second: bool,
     /// Plant this fault (needs the feature `mutants`).
     #[arg(long)]
     mutant: Option<String>,
@@ -69,11 +87,20 @@ fn profile(name: &str) -> Result<Profile, String> {
     Profile::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| format!("one of {names}"))
 }
 
+/// The most metadata servers of a run.
+const MOST_RANKS: u32 = 128;
+
+fn workload(name: &str) -> Result<Workload, String> {
+    let names = Workload::ALL.map(Workload::name).join(", ");
+    Workload::ALL.into_iter().find(|w| w.name() == name).ok_or_else(|| format!("one of {names}"))
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let result = match (args.scale, args.scaling, args.seed) {
         (Some(osds), ..) => at_scale(osds, &args),
         (_, Some(osds), _) => scaling(osds, &args),
+        _ if args.metadata.is_some() => metadata(&args),
         (.., Some(seed)) => one(seed, &args),
         _ => many(&args),
     };
@@ -129,6 +156,32 @@ fn scaling(osds: u32, args: &Args) -> Result<()> {
         }
     };
     let report = sim::scaling::Report::of(osds.max(1), &mut tell).map_err(anyhow::Error::msg)?;
+    if !plain {
+        println!("{}", report.json());
+    }
+    Ok(())
+}
+
+fn metadata(args: &Args) -> Result<()> {
+    let plain = args.format == Format::Plain;
+    let mut tell = |line: &str| {
+        if plain {
+            println!("{line}");
+        }
+    };
+    let most = args.metadata.unwrap_or(1).clamp(1, MOST_RANKS);
+    let workloads = args.workload.map_or(Workload::ALL.to_vec(), |one| vec![one]);
+    let sizes = (0..).map(|n| 1 << n).take_while(|ranks| *ranks < most).filter(|_| !args.only).chain([most]);
+    let sizes: Vec<u32> = sizes.collect();
+    let specs = workloads.into_iter().flat_map(|workload| {
+        let seed = args.seed.unwrap_or(1);
+        let spec = move |ranks| MetadataSpec {
+            clients_each: args.clients_each.max(1),
+            ..MetadataSpec::of(workload, ranks, seed)
+        };
+        sizes.iter().copied().map(spec)
+    });
+    let report = sim::metadata::Report::of(specs, args.each_second, &mut tell).map_err(anyhow::Error::msg)?;
     if !plain {
         println!("{}", report.json());
     }

@@ -67,6 +67,7 @@ impl<Req, Rep> World<Req, Rep> {
         state.refused_before = state.refused();
         state.keys = None;
         state.global_ids = Arc::new(auth::GlobalIds::new());
+        self.processors.restarted(host);
         let disks = state.disks.iter().enumerate().map(|(i, d)| DiskInfo {
             id: DiskId(i as u8),
             size: d.size,

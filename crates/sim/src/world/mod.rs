@@ -8,7 +8,10 @@ mod connect;
 mod faults;
 mod hosts;
 mod io;
+mod processors;
 mod traffic;
+
+pub use processors::Processor;
 
 use crate::disk::SimDisk;
 use crate::faults::Faults;
@@ -162,6 +165,11 @@ pub(crate) enum Due {
         host: HostId,
         incarnation: u64,
     },
+    /// A host's processor has worked on an input.
+    Worked {
+        host: HostId,
+        incarnation: u64,
+    },
 }
 
 /// An input without its generic request.
@@ -182,6 +190,7 @@ pub struct World<Req, Rep> {
     pub faults: Faults,
     /// Speeds of its machines, if the run is about speed.
     pub machines: Option<Machines>,
+    processors: processors::Processors,
     queue: BTreeMap<(Instant, u64), Due>,
     next_event: u64,
     /// The current second and the number of events in it so far.
@@ -229,6 +238,7 @@ impl<Req, Rep> World<Req, Rep> {
             rng: Rng::from_seed(seed),
             faults,
             machines: None,
+            processors: Default::default(),
             queue: BTreeMap::new(),
             next_event: 0,
             busy: (0, 0),
@@ -352,37 +362,45 @@ impl<Req, Rep> World<Req, Rep> {
                     self.resume(host);
                 }
             }
+            Due::Worked { host, incarnation } => {
+                let state = &self.hosts[host.0];
+                if state.incarnation == incarnation && state.node.is_some() {
+                    self.worked(host);
+                }
+            }
             Due::Input { host, incarnation, what } => {
-                let state = &mut self.hosts[host.0];
-                if state.incarnation != incarnation || state.node.is_none() {
+                let state = &self.hosts[host.0];
+                // An earlier timer may have superseded this one and scheduled the next.
+                let is_superseded = matches!(what, What::Timer) && state.timer != Some(self.now);
+                if state.incarnation != incarnation || state.node.is_none() || is_superseded {
                     return;
                 }
-                let input = match what {
-                    What::Start => Input::Start,
-                    What::Timer => {
-                        // An earlier timer superseded this one and scheduled the next.
-                        if state.timer != Some(self.now) {
-                            return;
-                        }
-                        state.timer = None;
-                        Input::Timer
-                    }
-                    What::Connected { conn, .. } | What::Message { conn, .. }
-                        if !state.open.contains(&conn) =>
-                    {
-                        return;
-                    }
-                    What::Connected { conn, peer } => Input::Connected { conn, peer },
-                    What::Message { conn, msg } => Input::Message { conn, msg },
-                    What::Closed { conn, .. } if !state.open.remove(&conn) => return,
-                    What::Closed { conn, reason } => Input::Closed { conn, reason },
-                    What::DiskEnd { disk, id } => {
-                        Input::Disk { id, result: state.disks[disk.0 as usize].end(id) }
-                    }
-                };
-                self.note_input(host, &input);
-                self.feed(host, input);
+                if let Some(what) = self.queue(host, what) {
+                    self.take_in(host, what);
+                }
             }
         }
+    }
+
+    /// A running node takes an input.
+    fn take_in(&mut self, host: HostId, what: What) {
+        let state = &mut self.hosts[host.0];
+        let input = match what {
+            What::Start => Input::Start,
+            What::Timer => {
+                state.timer = None;
+                Input::Timer
+            }
+            What::Connected { conn, .. } | What::Message { conn, .. } if !state.open.contains(&conn) => {
+                return;
+            }
+            What::Connected { conn, peer } => Input::Connected { conn, peer },
+            What::Message { conn, msg } => Input::Message { conn, msg },
+            What::Closed { conn, .. } if !state.open.remove(&conn) => return,
+            What::Closed { conn, reason } => Input::Closed { conn, reason },
+            What::DiskEnd { disk, id } => Input::Disk { id, result: state.disks[disk.0 as usize].end(id) },
+        };
+        self.note_input(host, &input);
+        self.feed(host, input);
     }
 }

@@ -47,6 +47,8 @@ impl<Req, Rep> World<Req, Rep> {
         }
         let msg = if self.encode { recode(msg) } else { msg };
         let (at, bytes) = self.departs(from.host, to.host, &msg);
+        let now = self.now();
+        self.processors.sent(now, from.host, bytes);
         let at = self.links.arrive(number, 1 - side, at);
         self.deliver(at, to.host, What::Message { conn: to.conn, msg }, bytes);
     }
