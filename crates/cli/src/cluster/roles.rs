@@ -1,7 +1,7 @@
 //! The configuration of each role.
 
-use super::http::{Own, Remote};
 use super::Daemon;
+use super::http::{Own, Remote};
 use anyhow::{Context, Result};
 use auth::Method;
 use maps::{MonMap, OsdId};
