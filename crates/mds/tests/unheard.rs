@@ -6,6 +6,7 @@ mod world;
 use mds::{IoRequest, ObjOp};
 use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, cap, cap_op};
 use wire::Errno;
+use world::World;
 use world::client::{create, mkdir, open, request};
 use world::pair::{B, caps, ino};
 use world::ranks::{A, Ranks};
@@ -22,8 +23,13 @@ fn lock(path: &str, kind: u8, wait: u8) -> ClientRequest {
 }
 
 /// A rank gets the directory with an open file of A's, and dies when the record says so and nothing else
-/// does. B is a client of it too.
+/// does. B is a client of it too. Both claim what they hold there.
 fn dies_before_clients_hear(seed: u64, prepare: impl Fn(&mut Ranks, u64)) -> Ranks {
+    dies_before_hearing(seed, prepare, |w| w.restart(&[A, B]))
+}
+
+/// The same with another way in which clients come back.
+fn dies_before_hearing(seed: u64, prepare: impl Fn(&mut Ranks, u64), restart: impl Fn(&mut World)) -> Ranks {
     let has_record = |r: &Ranks| {
         let partition = r.objects().iter().find(|(object, _)| object.name == "mds_partition");
         partition.is_some_and(|(_, object)| !object.omap.is_empty())
@@ -41,7 +47,7 @@ fn dies_before_clients_hear(seed: u64, prepare: impl Fn(&mut Ranks, u64)) -> Ran
         let ends_record = |io: &IoRequest| io.object.name == "mds_partition" && io.ops.iter().any(is_removal);
         until(&mut r, |r| r.worlds[0].in_flight.iter().any(ends_record));
         r.worlds.iter_mut().for_each(|w| w.to_ranks.clear());
-        r.with(0, |w| w.restart(&[A, B]));
+        r.with(0, &restart);
         r.tell_ranks();
         if !has_record(&r) {
             return r;
@@ -65,14 +71,32 @@ fn is_answered(r: &Ranks, rank: usize, tid: u64) -> bool {
     r.worlds[rank].clients[&B].replies.contains_key(&tid)
 }
 
+/// A has the lock, as it knows of the former rank alone.
+fn has_lock(r: &mut Ranks, file: u64) {
+    r.ok(1, lock("d/f", EXCLUSIVE, 0));
+    let held = FileLock { start: 0, length: 10, client: 0, owner: OWNER, pid: 7, kind: EXCLUSIVE };
+    let a = r.worlds[1].clients.get_mut(&A).expect("a");
+    a.locks.insert(file, [vec![held], Vec::new()]);
+}
+
 #[test]
 fn nobody_gets_a_lock_that_a_client_claims_at_the_former_rank() {
-    let mut r = dies_before_clients_hear(1, |r, file| {
-        r.ok(1, lock("d/f", EXCLUSIVE, 0));
-        let held = FileLock { start: 0, length: 10, client: 0, owner: OWNER, pid: 7, kind: EXCLUSIVE };
-        let a = r.worlds[1].clients.get_mut(&A).expect("a");
-        a.locks.insert(file, [vec![held], Vec::new()]);
+    let r = dies_before_clients_hear(1, has_lock);
+    a_keeps_its_lock(r);
+}
+
+/// A has never heard of its session with the new rank, and opens one there.
+#[test]
+fn nobody_gets_a_lock_of_a_client_that_opens_a_session_anew() {
+    let r = dies_before_hearing(300, has_lock, |w| {
+        w.restart(&[B]);
+        w.clients.get_mut(&A).expect("a").open = false;
+        w.ask_session(A, "client.10", "allow *");
     });
+    a_keeps_its_lock(r);
+}
+
+fn a_keeps_its_lock(mut r: Ranks) {
     let tries = r.with(0, |w| w.start(B, lock("d/f", EXCLUSIVE, 0)));
     let waits = r.with(0, |w| w.start(B, lock("d/f", EXCLUSIVE, 1)));
     until(&mut r, |r| is_answered(r, 0, tries));

@@ -204,13 +204,13 @@ impl Rank {
     }
 
     fn client_session(&mut self, client: ClientId, m: &ClientSession) {
-        let is_closing = self.is_closing();
+        let (is_closing, is_all) = (self.is_closing(), self.migration.is_certain());
         let Self { env, cache, sessions, reconnect, write_back, .. } = self;
         match m.head.op {
             // The client asks another rank when the map does not have this one any more.
             session_op::REQUEST_OPEN if is_closing && sessions.get(client).is_none() => {}
             session_op::REQUEST_OPEN => {
-                let imported = reconnect.abandon(env, cache, sessions, client);
+                let imported = reconnect.abandon(env, cache, sessions, client, is_all);
                 self.client_replay.expect_nothing(client);
                 sessions.open(env, cache, client, m, write_back.ino_next());
                 tell_new_session(env, cache, sessions, client, imported);

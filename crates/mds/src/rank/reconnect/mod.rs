@@ -189,17 +189,22 @@ impl Reconnect {
         self.absent.keys().copied().collect()
     }
 
-    /// Handles a client that starts over with a new session and holds nothing of the old one. Returns what
-    /// other ranks have handed over of it meanwhile: it may not have known of that session.
+    /// Handles a client that starts over with a new session and holds nothing of the old one. It may not have
+    /// known of that session: unless that `is_all`, other ranks may hand over what it has claimed there.
+    /// Returns what they have handed over meanwhile.
     pub fn abandon(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
         client: ClientId,
+        is_all: bool,
     ) -> Vec<(InodeKey, Moved)> {
         let Some(absent) = self.remove(client) else { return Vec::new() };
         let held = release_presumed(cache, sessions, client);
+        if !is_all {
+            self.unclaimed.add(cache, client, &held);
+        }
         held.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
         absent.imported
     }
