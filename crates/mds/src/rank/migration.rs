@@ -118,8 +118,8 @@ pub(super) enum Waiting {
 
 /// Migrations, and what makes them.
 ///
-/// Invariants: a subtree leaves, arrives or is merged, one of them at a time; of those that leave none is part
-/// of another; each write under way belongs to such a subtree.
+/// Invariants: a subtree leaves, arrives or is merged, one of them at a time; of those that leave none is
+/// part of another; each write under way belongs to such a subtree.
 #[derive(Default)]
 pub(super) struct Migration {
     pub ranks: BTreeMap<MdsRank, RankStatus>,
@@ -144,8 +144,8 @@ pub(super) struct Migration {
     /// durable before, until it is.
     pub merges: BTreeMap<Ino, Option<Lsn>>,
     pub recalls: BTreeMap<Ino, Recall>,
-    /// Inodes of the subtrees that are about to leave that were not ready for it at the last walk over all, by
-    /// root.
+    /// Inodes of the subtrees that are about to leave that were not ready for it at the last walk over all,
+    /// by root.
     pub unready: BTreeMap<Ino, BTreeSet<InodeKey>>,
     /// Flushes that wait until a subtree has left, or stays.
     pub held: BTreeMap<Ino, Vec<(ClientId, u64, Box<ClientCaps>)>>,

@@ -1,5 +1,5 @@
 //! Throughput of many metadata servers (the paper's figures 10 and 11): the real roles on machines whose
-//! processors, disks and network cards have a speed ([`crate::machines`], [`crate::Processor`]).
+//! processors, disks and network cards have a speed ([`crate::machines`], [`crate::processors`]).
 //!
 //! Each client makes one request after another ([`programs`]). All directories begin at the first rank; the
 //! balancer spreads them, as it does for everybody. What is counted comes after a time for that.
@@ -14,8 +14,8 @@ use crate::cluster::{Cluster, Spec};
 use crate::faults::Faults;
 use crate::host::HostId;
 use crate::machines::Machines;
+use crate::processors::Processor;
 use crate::scaling::PAPER;
-use crate::world::Processor;
 use fsclient::{Answer, Caller, ClientOptions, FsRequest, Reply, Request};
 use mds::MdsOptions;
 use msgs::Body;

@@ -42,7 +42,8 @@ impl Report {
 
 /// Kinds of messages of the busiest server that are told.
 const MOST_KINDS: usize = 6;
-const HEAD: &str = "| workload | ranks | clients | requests/s of each rank | of the smallest | processors: mean, \
+const HEAD: &str = "| workload | ranks | clients | requests/s of each rank | of the smallest \
+     | processors: mean, \
      most / mean | forwarded | messages between ranks, a request | moves | ms: mean, median, 99 % |\n\
      |---|---|---|---|---|---|---|---|---|---|";
 

@@ -8,16 +8,15 @@ mod connect;
 mod faults;
 mod hosts;
 mod io;
-mod processors;
 mod traffic;
-
-pub use processors::Processor;
+mod work;
 
 use crate::disk::SimDisk;
 use crate::faults::Faults;
 use crate::host::HostId;
 use crate::link::Links;
 use crate::machines::Machines;
+use crate::processors::Processors;
 use crate::trace::Trace;
 use node::{
     CloseReason, ConnId, DiskId, DiskInfo, DiskOpId, Event, Input, Msg, Node, Output, Peer, RequestId, Target,
@@ -190,7 +189,7 @@ pub struct World<Req, Rep> {
     pub faults: Faults,
     /// Speeds of its machines, if the run is about speed.
     pub machines: Option<Machines>,
-    processors: processors::Processors,
+    processors: Processors<What>,
     queue: BTreeMap<(Instant, u64), Due>,
     next_event: u64,
     /// The current second and the number of events in it so far.
@@ -238,7 +237,7 @@ impl<Req, Rep> World<Req, Rep> {
             rng: Rng::from_seed(seed),
             faults,
             machines: None,
-            processors: Default::default(),
+            processors: Processors::default(),
             queue: BTreeMap::new(),
             next_event: 0,
             busy: (0, 0),
