@@ -7,7 +7,7 @@ use mds::{IoRequest, ObjOp};
 use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, cap, cap_op};
 use wire::Errno;
 use world::World;
-use world::client::{create, mkdir, open, request};
+use world::client::{Held, create, mkdir, open, request};
 use world::pair::{B, caps, ino};
 use world::ranks::{A, Ranks};
 
@@ -153,4 +153,36 @@ fn an_absent_client_hears_later_of_what_has_come_and_of_its_revocation() {
     assert_eq!((import.op, import.former.mds), (cap_op::IMPORT, 0));
     let held = r.held(1)[&file];
     assert_eq!(held & (cap::FILE_WR | cap::FILE_BUFFER), cap::FILE_WR, "A has it open still, beside B");
+}
+
+/// A file goes to another rank and comes back while its client is away, which claims what it had before.
+#[test]
+fn who_has_not_heard_that_a_file_went_and_came_back_keeps_its_capability() {
+    let mut r = Ranks::new(400);
+    r.ok(0, mkdir("d"));
+    let file = ino(&r.ok(0, create("d/f", READ_WRITE)));
+    r.export(0, "/d", 1);
+    r.settle();
+    let former = r.worlds[0].clients[&A].moved[&file].cap_id;
+    let held = r.worlds[1].clients.get_mut(&A).expect("a").held.remove(&file).expect("it has come");
+    let a = r.worlds[0].clients.get_mut(&A).expect("a");
+    a.held.insert(file, Held { cap_id: former, ..held });
+    r.export(1, "/d", 0);
+    let comes = |(_, body): &(_, peer::Body)| matches!(body, peer::Body::MdsHandOver(_));
+    until(&mut r, |r| r.worlds[1].to_ranks.iter().any(comes));
+    r.crash(0);
+    let claimed = r.worlds[0].clients[&A].held[&file].cap_id;
+    r.settle();
+    assert_eq!(r.authorities("/d"), [0], "it has come back");
+    let held = &r.worlds[0].clients[&A].held[&file];
+    assert_eq!(held.cap_id, claimed);
+    assert_ne!(held.caps & cap::FILE_WR, 0);
+    r.with(0, |w| {
+        let a = w.clients.get_mut(&A).expect("a");
+        assert!(a.write_to(file, 10), "it may write");
+        let (tid, flush) = a.update(file);
+        w.send(A, tid, flush);
+        w.quiet();
+        assert_eq!(w.clients[&A].flush_acks, [tid]);
+    });
 }

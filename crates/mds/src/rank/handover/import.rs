@@ -481,11 +481,14 @@ pub(super) fn drop_base(env: &mut Env, cache: &mut Cache, root: Ino) {
     env.start_metadata_io(names::base_object(root), vec![ObjOp::Delete], IoWhy::JournalTrim);
 }
 
-/// Gives a client the capability on an inode that another rank hands over.
+/// Gives a client the capability on an inode that another rank hands over. Who has claimed one here knows
+/// that one only: it went there and came back without having heard of either.
 fn take_cap(inode: &mut Inode, sessions: &mut Sessions, caps: &mut Caps, handed: &HandedCap) {
     let client = ClientId(handed.client);
     let counters = (handed.seq, handed.migrate_seq);
-    let cap = Cap::handed_over(caps.next_id(), handed.held, handed.wanted, counters);
+    let claimed = inode.caps.get(client).filter(|cap| !cap.is_presumed).map(|cap| cap.id);
+    let id = claimed.unwrap_or_else(|| caps.next_id());
+    let cap = Cap::handed_over(id, handed.held, handed.wanted, counters);
     inode.caps.insert(client, cap);
     if inode.data.is_dir() {
         // It does not say so again.
