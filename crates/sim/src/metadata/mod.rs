@@ -1,7 +1,7 @@
 //! Throughput of many metadata servers (the paper's figures 10 and 11): the real roles on machines whose
-//! processors, disks and network cards have a speed ([`crate::machines`], [`crate::processors`]).
+//! processors, disks and network cards have a speed ([`Processor`], [`crate::Machines`]).
 //!
-//! Each client makes one request after another ([`programs`]). All directories begin at the first rank; the
+//! Each client makes one request after another ([`Workload`]). All directories begin at the first rank; the
 //! balancer spreads them, as it does for everybody. What is counted comes after a time for that.
 
 mod programs;
