@@ -325,6 +325,10 @@ fn health_says_what_is_wrong_and_what_to_do() {
         text.contains("osd.2 (root=default,host=host1) is down") && text.contains("to do: start the OSD"),
         "{text}"
     );
+    rig.ok(r#"{"prefix":"osd down","ids":["0","1"]}"#);
+    // Hosts have shadows, for the class of their devices.
+    let text = rig.ok(detail);
+    assert!(text.contains("OSD_HOST_DOWN: 1 host down"), "{text}");
 }
 
 #[test]

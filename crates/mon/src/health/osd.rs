@@ -23,7 +23,9 @@ pub(super) fn osd_checks(map: &OsdMap, out: &mut Vec<Check>) {
     let summary = format!("{} down", plural(down.len(), "osds", "osds"));
     out.push(Check { code: Code::OsdDown, summary, count: down.len(), detail });
     let host_type = map.crush.type_of("host");
-    let hosts = map.crush.buckets.iter().flatten().filter(|b| Some(i32::from(b.ty)) == host_type);
+    // A host's shadows hold the same devices.
+    let is_host = |b: &&crush::Bucket| Some(i32::from(b.ty)) == host_type && !map.crush.is_shadow(b.id);
+    let hosts = map.crush.buckets.iter().flatten().filter(is_host);
     let mut dead_hosts = Vec::new();
     for host in hosts {
         let devices = crate::crush_edit::devices(&map.crush, host.id);
