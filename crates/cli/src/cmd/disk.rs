@@ -3,8 +3,8 @@
 use super::terminal::Format;
 use crate::device;
 use crate::host::{
-    Disk, Host, HostPaths, Osd, agrees, check_drain, choose, disk_table, drain, find_disks, list, prepare,
-    query, register_osds, retire,
+    Disk, Host, HostPaths, MemberArgs, Osd, agrees, check_drain, choose, disk_table, drain, find_disks, list,
+    prepare, query, register_osds, retire,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -35,19 +35,6 @@ enum DiskCommand {
 }
 
 #[derive(Args)]
-struct Common {
-    /// Do it without asking.
-    #[arg(long, short = 'y')]
-    yes: bool,
-    /// A keyring with the administrator's key [default: that of this host].
-    #[arg(long, short = 'k')]
-    keyring: Option<PathBuf>,
-    /// A directory in place of `/` for all files.
-    #[arg(long, default_value = "/")]
-    root: PathBuf,
-}
-
-#[derive(Args)]
 struct LsArgs {
     /// The form of the output.
     #[arg(long, value_enum, default_value_t)]
@@ -62,7 +49,7 @@ struct AddArgs {
     #[arg(long, default_value = "16G", value_parser = super::terminal::size)]
     disk_size: u64,
     #[command(flatten)]
-    common: Common,
+    common: MemberArgs,
 }
 
 #[derive(Args)]
@@ -70,7 +57,7 @@ struct RemoveArgs {
     /// The OSD (`osd.3`), or its disk.
     disk: String,
     #[command(flatten)]
-    common: Common,
+    common: MemberArgs,
 }
 
 #[derive(Args)]
@@ -83,7 +70,7 @@ struct ReplaceArgs {
     #[arg(long, default_value = "16G", value_parser = super::terminal::size)]
     disk_size: u64,
     #[command(flatten)]
-    common: Common,
+    common: MemberArgs,
 }
 
 pub(crate) fn run(args: &DiskCommands) -> Result<()> {

@@ -2,29 +2,14 @@
 
 use crate::cluster::advise;
 use crate::host::{
-    Host, HostPaths, Stage, agrees, check_drain, drain, forget, list, query, remove_dir, retire, stop_unit,
-    wait_for_end,
+    Host, HostPaths, MemberArgs, Stage, agrees, check_drain, drain, forget, list, query, remove_dir, retire,
+    stop_unit, wait_for_end,
 };
 use anyhow::{Context, Result, bail};
-use clap::Args;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use wire::{EntityName, EntityType};
 
-#[derive(Args)]
-pub(crate) struct LeaveArgs {
-    /// Do it without asking.
-    #[arg(long, short = 'y')]
-    yes: bool,
-    /// A keyring with the administrator's key [default: that of this host].
-    #[arg(long, short = 'k')]
-    keyring: Option<PathBuf>,
-    /// A directory in place of `/` for all files.
-    #[arg(long, default_value = "/")]
-    root: PathBuf,
-}
-
-pub(crate) fn run(args: &LeaveArgs) -> Result<()> {
+pub(crate) fn run(args: &MemberArgs) -> Result<()> {
     let paths = HostPaths::new(&args.root)?;
     let mut host = Host::member(&paths)?;
     let cluster = paths.administer(args.keyring.as_deref())?;

@@ -31,6 +31,7 @@ pub(crate) mod terminal;
 mod token;
 mod version;
 
+use crate::host::MemberArgs;
 use clap::{Parser, Subcommand};
 
 /// A Ceph-compatible storage system in one binary.
@@ -58,7 +59,7 @@ pub(crate) enum Command {
     /// Move all data away from a host.
     Drain(drain::DrainArgs),
     /// Take this host out of its cluster.
-    Leave(leave::LeaveArgs),
+    Leave(MemberArgs),
     /// List, add or remove disks of this host.
     Disk(disk::DiskCommands),
     /// Run a monitor.

@@ -1,4 +1,4 @@
-//! Options that `nacre init` and `nacre join` share.
+//! Options that commands of hosts share.
 
 use super::{Host, HostPaths, Osd, choose};
 use crate::cluster::hostname;
@@ -32,6 +32,20 @@ pub(crate) struct HostArgs {
     /// Stay in the foreground afterwards and run the daemons, as `nacre run` does.
     #[arg(long)]
     pub(crate) run: bool,
+    /// A directory in place of `/` for all files.
+    #[arg(long, default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+/// How a member of a cluster changes what it runs.
+#[derive(Args)]
+pub(crate) struct MemberArgs {
+    /// Do it without asking.
+    #[arg(long, short = 'y')]
+    pub(crate) yes: bool,
+    /// A keyring with the administrator's key [default: that of this host].
+    #[arg(long, short = 'k')]
+    pub(crate) keyring: Option<PathBuf>,
     /// A directory in place of `/` for all files.
     #[arg(long, default_value = "/")]
     pub(crate) root: PathBuf,

@@ -17,7 +17,7 @@ mod supervisor;
 mod systemd;
 mod token;
 
-pub(crate) use args::{HostArgs, prepare};
+pub(crate) use args::{HostArgs, MemberArgs, prepare};
 pub(crate) use ask::agrees;
 pub(crate) use care::FEW_HOSTS;
 pub(crate) use conf::write_conf;
