@@ -71,6 +71,8 @@ pub struct Cap {
     pub migrate_seq: u32,
     /// Not claimed yet: a client that is absent after our restart may hold it.
     pub is_presumed: bool,
+    /// The client has removed the inode's last name without waiting: it knows, and lets go.
+    pub is_removed_by_client: bool,
 }
 
 impl Cap {
@@ -85,6 +87,7 @@ impl Cap {
             revoking: None,
             migrate_seq: 0,
             is_presumed: false,
+            is_removed_by_client: false,
         }
     }
 

@@ -541,3 +541,19 @@ fn linux_has_a_directory_alone_from_its_beginning() {
     w.call(A, create("d/g", 2));
     assert!(!w.clients[&A].delegated.is_empty(), "its successor knows");
 }
+
+/// A client that keeps it cached is told, so that it lets go and the file is purged; who removed it without
+/// waiting has let go already.
+#[test]
+fn who_removes_a_file_without_waiting_is_not_told_that_it_is_gone() {
+    for (is_asynchronous, told) in [(true, 0), (false, cap::LINK_SHARED)] {
+        let (mut w, _) = alone(1);
+        let f = ino(&w.call(A, create("d/f", 2)));
+        assert_eq!(caps(&w, A, f) & cap::LINK_SHARED, cap::LINK_SHARED);
+        let unlink = request(MdsOp::UNLINK, "d/f");
+        let unlink = if is_asynchronous { asynchronous(unlink) } else { unlink };
+        assert_eq!(w.call(A, unlink).result, 0);
+        w.quiet();
+        assert_eq!(caps(&w, A, f) & cap::LINK_SHARED, told, "asynchronous: {is_asynchronous}");
+    }
+}

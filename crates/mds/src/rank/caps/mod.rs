@@ -195,6 +195,17 @@ impl Caps {
         }
     }
 
+    /// A client has removed the last names of those of these inodes that have none, and knows it.
+    pub fn note_removed(cache: &mut Cache, client: ClientId, inodes: &[InodeKey]) {
+        for ino in inodes {
+            if let Some(inode) = cache.inodes.get_mut(ino).filter(|inode| inode.data.nlink == 0)
+                && let Some(cap) = inode.caps.get_mut(client)
+            {
+                cap.is_removed_by_client = true;
+            }
+        }
+    }
+
     /// Revokes bits for an operation, and withholds them from all clients but one until it ends.
     pub fn revoke_for(
         &mut self,
@@ -372,7 +383,7 @@ fn grant(
     let cap = inode.caps.get_mut(client).expect("one of its capabilities");
     // What has lost its last name is purged when nobody holds it: whoever only has it cached is told. Nothing
     // else is granted of a directory.
-    let is_gone = if has_name { 0 } else { cap::LINK_SHARED };
+    let is_gone = if has_name || cap.is_removed_by_client { 0 } else { cap::LINK_SHARED };
     let (wanted, unasked) = if is_dir { (0, is_gone) } else { (cap.wanted, UNASKED_BITS) };
     if (wanted | is_gone) & grantable & !cap.pending == 0 {
         return;

@@ -224,6 +224,9 @@ impl Ops {
             Some(own) if is_early => sessions.answer_early(env, op.client, (seen, own), op.tid, answer),
             own => sessions.send(env, op.client, own.unwrap_or(seen), op.tid, answer),
         }
+        if ops::is_async(&op.request) {
+            Caps::note_removed(cache, op.client, &plan.touched);
+        }
         self.end(env, cache, sessions, caps, op);
         plan.touched.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
     }
