@@ -3,7 +3,7 @@
 use crate::gathered::Gathered;
 use crate::op::Outs;
 use maps::{Gid, IntervalSet, MdsMap, MdsRank, MdsState};
-use msgs::{Body, ClientSession, session_metadata, session_op};
+use msgs::{Body, CapReleaseItem, ClientSession, session_metadata, session_op};
 use node::{CloseReason, ConnId, Msg, Output};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -149,6 +149,13 @@ impl Session {
     /// Sends a message that nobody here waits for, soon.
     pub(crate) fn send_soon(&mut self, now: Now, body: node::Body, tid: u64, out: &mut Outs) {
         if self.conn.is_some() && self.gathered.add(now.mono, tid, body) {
+            self.send_gathered(out);
+        }
+    }
+
+    /// Gives capabilities back, soon.
+    pub(crate) fn release_soon(&mut self, now: Now, caps: Vec<CapReleaseItem>, out: &mut Outs) {
+        if self.conn.is_some() && self.gathered.add_releases(now.mono, caps) {
             self.send_gathered(out);
         }
     }
