@@ -16,6 +16,7 @@ use crate::numbers::Numbers;
 use crate::partition::Partition;
 use crate::realms::Realms;
 use crate::references::References;
+use crate::unwanted::Unwanted;
 use inodes::Inodes;
 use maps::{MdsRank, ceph_str_hash_rjenkins};
 use msgs::{
@@ -73,6 +74,7 @@ pub(crate) struct Cache {
     names_expire_at: Deadlines<InodeKey>,
     /// When this client has not worked in directories for a while.
     work_ends_at: Deadlines<InodeKey>,
+    unwanted: Unwanted,
     last_flush_tid: u64,
     /// The inodes of flushes without an acknowledgement, by tid, and of some that are lost with their inodes.
     flushes: BTreeMap<u64, InodeKey>,
@@ -107,6 +109,7 @@ impl Cache {
             overdue_at: Deadlines::default(),
             names_expire_at: Deadlines::default(),
             work_ends_at: Deadlines::default(),
+            unwanted: Unwanted::default(),
             last_flush_tid: 0,
             flushes: BTreeMap::new(),
             use_counter: 0,
@@ -662,7 +665,8 @@ impl Cache {
     /// Composes the message about the inode's capability that is due, with the tid of its flush or 0.
     pub(crate) fn take_cap_message(&mut self, key: InodeKey) -> Option<(u64, ClientCaps)> {
         let tid = self.last_flush_tid + 1;
-        let mut message = self.inodes.get_mut(&key)?.cap_message(tid)?;
+        let tells_unwanted = self.unwanted.is_due(key);
+        let mut message = self.inodes.get_mut(&key)?.cap_message(tid, tells_unwanted)?;
         if message.dirty == Caps::NONE {
             return Some((0, message));
         }
@@ -718,7 +722,7 @@ impl Cache {
 
     /// Ends the settling of an inode: ends what was wanted of it and is done, drops it if nobody needs it.
     pub(crate) fn end_settling(&mut self, now: Now, key: InodeKey) {
-        let Some(inode) = self.inodes.get_mut(&key) else { return };
+        let Some(inode) = self.inodes.get_mut(&key) else { return self.unwanted.note(now, key, false) };
         let clean = inode.settle_write_back();
         // No name leads to it: the MDS may purge it only when we let go.
         let removed = inode.attrs().nlink() == 0 && key != InodeKey::ROOT;
@@ -730,6 +734,7 @@ impl Cache {
         } else if !inode.usage().access().writes {
             self.buffer.note_closed(now, key);
         }
+        self.unwanted.note(now, key, inode.is_unwanted_file());
         if removed {
             self.let_go(key);
         }
@@ -792,11 +797,17 @@ impl Cache {
         }
     }
 
-    /// The time of the next call of [`Self::end_patience`], [`Self::drop_expired_names`] or
-    /// [`Self::end_work`] that has something to do.
+    /// Has the MDSs told of files that nobody has wanted for a while.
+    pub(crate) fn tell_unwanted(&mut self, now: Now) {
+        self.unsettled.extend(self.unwanted.take_due(now));
+    }
+
+    /// The time of the next call of [`Self::end_patience`], [`Self::drop_expired_names`],
+    /// [`Self::end_work`] or [`Self::tell_unwanted`] that has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let all = [self.overdue_at.first(), self.names_expire_at.first(), self.work_ends_at.first()];
-        all.into_iter().flatten().min()
+        let names = [self.overdue_at.first(), self.names_expire_at.first()];
+        let wishes = [self.work_ends_at.first(), self.unwanted.deadline()];
+        names.into_iter().chain(wishes).flatten().min()
     }
 
     /// Local callers have forgotten what an invalidation or a withdrawal is about.

@@ -375,6 +375,7 @@ impl Client {
         self.cache.end_patience(now);
         self.cache.drop_expired_names(now);
         self.cache.end_work(now);
+        self.cache.tell_unwanted(now);
     }
 
     /// Asserts the owners' invariants.

@@ -734,3 +734,30 @@ fn new_tickets_renew_the_connection_to_the_mds() {
     rig.client.mon_told(rig.now, Told::Tickets(Box::default()), &mut out);
     assert!(!out.iter().any(|o| matches!(o, Output::Renew { .. })), "{out:?}");
 }
+
+#[test]
+fn an_mds_is_told_of_closed_files_late_and_only_of_those_that_stay_closed() {
+    let close = |rig: &mut Rig| cap_messages(&rig.ask(FsRequest::Release { fh: FH, lock_owner: 0 }));
+    let later = |rig: &mut Rig, secs| {
+        rig.now.mono = rig.now.mono + Duration::from_secs(secs);
+        cap_messages(&rig.input(Input::Timer))
+    };
+    let mut rig = Rig::new();
+    assert!(close(&mut rig).is_empty(), "it may be opened again soon");
+    assert!(later(&mut rig, 4).is_empty());
+    let told = later(&mut rig, 2);
+    assert_eq!((told.len(), told[0].wanted, told[0].caps), (1, Caps::NONE, Caps(ALONE)));
+    assert!(later(&mut rig, 20).is_empty(), "once");
+
+    let mut rig = Rig::new();
+    close(&mut rig);
+    assert!(later(&mut rig, 4).is_empty());
+    rig.open_again();
+    assert!(later(&mut rig, 20).is_empty(), "it is open again");
+
+    let mut rig = Rig::new();
+    close(&mut rig);
+    let told = cap_messages(&rig.caps(cap_op::REVOKE, 2, READERS));
+    assert_eq!((told.len(), told[0].wanted, told[0].caps), (1, Caps::NONE, Caps(READERS)));
+    assert!(later(&mut rig, 20).is_empty(), "it is told already");
+}

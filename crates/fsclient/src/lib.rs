@@ -57,6 +57,7 @@ mod snapshots;
 mod statfs;
 mod sync;
 mod transfer;
+mod unwanted;
 mod window;
 mod xattrs;
 

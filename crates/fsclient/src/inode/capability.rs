@@ -157,6 +157,8 @@ pub(super) struct Needs {
     pub(super) flush: bool,
     /// The inode's last name was removed, as far as its caller knows.
     pub(super) is_removed: bool,
+    /// It is time to tell the MDS that nobody here wants the file any more, if there is nothing else to tell.
+    pub(super) tells_unwanted: bool,
 }
 
 impl Capability {
@@ -444,6 +446,12 @@ impl Capability {
         })
     }
 
+    /// True if the MDS believes that the file is wanted, and it is not any more.
+    pub(super) fn wants_less(&self, wanted: Caps) -> bool {
+        let file_bits = cap::ANY_FILE_WR | cap::FILE_RD | cap::FILE_CACHE;
+        wanted == Caps::NONE && self.cap.as_ref().is_some_and(|cap| cap.wanted.has_any(file_bits))
+    }
+
     /// The message about the capability that is due now, if any.
     pub(super) fn due(&self, needs: Needs) -> Option<Due> {
         let cap = self.cap.as_ref().filter(|cap| !cap.is_moving)?;
@@ -464,8 +472,8 @@ impl Capability {
         };
         let gives_back = (revoked || cap.owes_answer) && (keeps == 0 || keeps != taken);
         let asks = wanted != Caps::NONE && wanted.0 & !cap.wanted.0 != 0;
-        let wants_less =
-            wanted == Caps::NONE && cap.wanted.has_any(cap::ANY_FILE_WR | cap::FILE_RD | cap::FILE_CACHE);
+        // What is revoked and still in use does not come back: others may have it for long.
+        let wants_less = (needs.tells_unwanted || revoked) && self.wants_less(wanted);
         // The MDS gives no room to a client that does not want to write: the request waits for the next
         // writer.
         let asks_size = self.wanted_max_size > self.max_size

@@ -241,9 +241,15 @@ impl Inode {
         release
     }
 
+    /// True if the MDS believes that the file is wanted, and it is not any more.
+    pub(crate) fn is_unwanted_file(&self) -> bool {
+        self.attrs.is_file() && self.caps.wants_less(self.wanted())
+    }
+
     /// Composes the message about the capability that is due, if one is: it acknowledges a revocation,
-    /// flushes, asks, or wants less. `tid` is that of a flush.
-    pub(crate) fn cap_message(&mut self, tid: u64) -> Option<ClientCaps> {
+    /// flushes, asks, or (`tells_unwanted`) says that nobody here wants the file any more, which every other
+    /// message says too. `tid` is that of a flush.
+    pub(crate) fn cap_message(&mut self, tid: u64, tells_unwanted: bool) -> Option<ClientCaps> {
         let is_leaving = self.data.is_leaving();
         let needs = Needs {
             wanted: self.wanted(),
@@ -252,6 +258,7 @@ impl Inode {
             hurries: (self.is_synced_by_caller() || is_leaving) && self.data.dirty().waiting_bytes() == 0,
             flush: self.data.is_sync_wanted() || is_leaving || !self.usage.access().writes,
             is_removed: self.promised.is_unlinked(),
+            tells_unwanted: tells_unwanted || !self.attrs.is_file(),
         };
         let revoked = self.caps.is_revoked();
         let due = self.caps.due(needs)?;

@@ -14,8 +14,8 @@ use crate::session::{Next, Session, State};
 use maps::{Gid, MdsMap, MdsRank, MdsState};
 use monc::ConnSpace;
 use msgs::{
-    Body, CapReleaseItem, ClientCapRelease, ClientReconnect, ClientReply, ClientRequest, ClientSession,
-    FileLockArgs, MdsOp, cap_flag, cephfs_feature, lock_kind, lock_rule, session_op,
+    Body, CapReleaseItem, ClientReconnect, ClientReply, ClientRequest, ClientSession, FileLockArgs, MdsOp,
+    cap_flag, cephfs_feature, lock_kind, lock_rule, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Output, Target};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -702,8 +702,9 @@ impl Sessions {
             by_rank.entry(rank).or_default().push(item);
         }
         for (rank, caps) in by_rank {
-            let body = ClientCapRelease { caps, osd_epoch_barrier: maps::Epoch(0) };
-            self.send_soon(now, rank, node::Body::from(Body::from(body)), 0, out);
+            if let Some(session) = self.sessions.get_mut(&rank) {
+                session.release_soon(now, caps, out);
+            }
         }
     }
 
