@@ -139,6 +139,11 @@ impl SubtreeMap {
         self.own
     }
 
+    /// The number of subtrees whose authority this rank has.
+    pub fn count_own(&self) -> usize {
+        self.roots.values().filter(|root| !matches!(root.hold, Hold::Foreign(_) | Hold::Arriving)).count()
+    }
+
     /// Notes which other ranks there are.
     pub fn set_others(&mut self, others: BTreeSet<MdsRank>) {
         self.others = others;

@@ -10,6 +10,7 @@
 
 use crate::config::MdsOptions;
 use crate::types::{Lsn, Segment};
+use decl::perf::Group;
 use fsfmt::Event;
 use fsfmt::journal::put_frame;
 use std::collections::{BTreeMap, VecDeque};
@@ -59,6 +60,10 @@ pub struct Journal {
     delay: Duration,
     /// Time by which what is queued must be written.
     due: Option<Instant>,
+    /// Events appended since the start.
+    appended: u64,
+    /// Events of segments removed since the start.
+    expired: u64,
 }
 
 impl Journal {
@@ -77,6 +82,8 @@ impl Journal {
             wanted: 0,
             delay,
             due: None,
+            appended: 0,
+            expired: 0,
         };
         let next = out.segments.keys().next_back().map_or(1, |s| s + 1);
         out.segments.insert(next, (0, last + 1));
@@ -129,6 +136,17 @@ impl Journal {
         self.segments.values().map(|(bytes, _)| bytes).sum()
     }
 
+    /// Lists its counters.
+    pub fn put_perf(&self, group: &mut Group) {
+        let live = self.last + 1 - self.first_event(self.oldest());
+        group
+            .count("evadd", self.appended, "Events appended")
+            .count("evtrm", self.expired, "Events whose changes are stored elsewhere")
+            .gauge("ev", live, "Events that are still needed")
+            .gauge("seg", self.segments.len() as u64, "Segments that are still needed")
+            .gauge_bytes("bytes", self.bytes(), "Bytes of segments that are still needed");
+    }
+
     /// True if changes will soon have to wait until segments have expired.
     pub fn is_filling(&self) -> bool {
         self.bytes() * 4 >= self.limit * 3
@@ -172,6 +190,7 @@ impl Journal {
             self.segments.insert(self.current() + 1, (0, self.last + 1));
         }
         self.last += 1;
+        self.appended += 1;
         let (segment, lsn) = (self.current(), self.last);
         let entry = self.segments.get_mut(&segment).expect("the current segment");
         let joins = self.queue.back().is_some_and(|(b, w)| b.segment == segment && w.len() < BATCH);
@@ -228,6 +247,7 @@ impl Journal {
     /// Removes segments below `first` and returns them.
     pub fn expire(&mut self, first: Segment) -> Vec<Segment> {
         let first = first.min(self.current());
+        self.expired += self.first_event(first).saturating_sub(self.first_event(self.oldest()));
         let kept = self.segments.split_off(&first);
         std::mem::replace(&mut self.segments, kept).into_keys().collect()
     }

@@ -75,6 +75,8 @@ impl Session {
 #[derive(Debug, Default)]
 pub struct Sessions {
     by_conn: FastMap<ConnId, Session>,
+    /// Those that were begun and that have ended, since the start.
+    turnover: (u64, u64),
 }
 
 impl Sessions {
@@ -85,11 +87,14 @@ impl Sessions {
         let session =
             Session { peer, caps, subs: BTreeMap::new(), config: None, map_share: MapShare::default() };
         self.by_conn.insert(conn, session);
+        self.turnover.0 += 1;
     }
 
     /// A connection is gone.
     pub fn remove(&mut self, conn: ConnId) -> Option<Session> {
-        self.by_conn.remove(&conn)
+        let gone = self.by_conn.remove(&conn);
+        self.turnover.1 += u64::from(gone.is_some());
+        gone
     }
 
     /// The session of a connection.
@@ -100,6 +105,11 @@ impl Sessions {
     /// The session of a connection, to change.
     pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Session> {
         self.by_conn.get_mut(&conn)
+    }
+
+    /// Sessions that there are, that were begun and that have ended.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        (self.by_conn.len() as u64, self.turnover.0, self.turnover.1)
     }
 
     /// All connections, in order.

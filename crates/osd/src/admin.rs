@@ -2,6 +2,8 @@
 
 use crate::core::Out;
 use crate::osd::Osd;
+use crate::perf::Present;
+use crate::pg::state::State;
 use maps::PgId;
 use node::{AdminId, ConnId};
 use serde_json::{Value, json};
@@ -30,7 +32,6 @@ const COMMANDS: &[(&str, &str)] = &[
         "give up the newest versions of such objects, or the objects",
     ),
     ("ops", "same as dump_ops_in_flight"),
-    ("perf dump", "counters"),
     (
         "pg pgid:pg cmd:choice(query|scrub|deep_scrub|repair|list_unfound)",
         "one placement group: what it is, or what is to be done with it",
@@ -47,7 +48,7 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 fn commands() -> Vec<(&'static str, &'static str)> {
-    COMMANDS.iter().chain(decl::settings::COMMANDS).copied().collect()
+    COMMANDS.iter().chain(decl::perf::COMMANDS).chain(decl::settings::COMMANDS).copied().collect()
 }
 
 impl Osd {
@@ -80,7 +81,7 @@ impl Osd {
     fn command(&mut self, text: &str) -> Result<Value, (Errno, String)> {
         let parsed: Value = serde_json::from_str(text).unwrap_or_else(|_| json!({ "prefix": text.trim() }));
         let prefix = parsed["prefix"].as_str().unwrap_or_default();
-        if let Some(answer) = self.settings_command(&parsed) {
+        if let Some(answer) = self.settings_command(&parsed).or_else(|| self.perf_command(prefix).map(Ok)) {
             return answer;
         }
         match prefix {
@@ -96,7 +97,6 @@ impl Osd {
             "dump_historic_ops" => Ok(self.core.op_tracker().dump()),
             "dump_historic_slow_ops" => Ok(self.core.op_tracker().dump_slow()),
             "dump_qos" => Ok(self.core.dump_qos()),
-            "perf dump" => Ok(json!({ "osd": self.core.counters() })),
             "dump_pgs" => Ok(self.pgs.values().map(|pg| pg.dump(&self.core)).collect()),
             "clear_shards_repaired" => {
                 let count = parsed["count"].as_u64().unwrap_or_default();
@@ -118,6 +118,33 @@ impl Osd {
                 Err((Errno::EINVAL, format!("no command `{other}`; there are: {}", known.join(", "))))
             }
         }
+    }
+
+    /// A command on the performance counters; `None` if it is none. `perf dump` also tells how often each
+    /// event happened.
+    fn perf_command(&self, prefix: &str) -> Option<Value> {
+        if !decl::perf::is_command(prefix) {
+            return None;
+        }
+        let mut present = Present {
+            peers: self.heartbeats.peers().len() as u64,
+            removing: self.removals.len() as u64,
+            ..Present::default()
+        };
+        for pg in self.pgs.values().filter(|pg| !self.removals.contains(&pg.id())) {
+            present.requests += pg.requests().count() as u64;
+            let count = match pg.state() {
+                _ if pg.is_primary(&self.core) => &mut present.primary,
+                State::Stray => &mut present.stray,
+                _ => &mut present.replica,
+            };
+            *count += 1;
+        }
+        let mut told = self.core.perf_groups(&present).command(prefix)?;
+        if prefix == "perf dump" {
+            told.insert("events".to_owned(), json!(self.core.counters()));
+        }
+        Some(told.into())
     }
 
     fn pg_command(&mut self, parsed: &Value, prefix: &str) -> Result<Value, (Errno, String)> {

@@ -27,6 +27,7 @@ mod ops;
 mod osd;
 mod outbox;
 mod pack;
+mod perf;
 mod pg;
 mod pgs;
 mod qos;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The outputs of an OSD.
 pub type Out = Output<Never>;
 
-/// The outputs of this input in their order, and the counters of `perf dump`.
+/// The outputs of this input in their order, and how often each event happened.
 #[derive(Debug, Default)]
 pub struct Outbox {
     out: Vec<Out>,

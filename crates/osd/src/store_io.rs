@@ -3,10 +3,14 @@
 use crate::completion::{CommitFor, ReadFor};
 use crate::config::OsdOptions;
 use crate::disk_health::{Commits, DiskHealth};
+use decl::Mean;
 use node::{DiskInfo, DiskOpId, DiskResult};
 use std::collections::VecDeque;
 use stdx::{FastMap, Instant, Now, Rng};
-use store::{Config, MkfsInfo, Read, ReadClass, ReadId, Refusal, Store, StoreOut, Transaction, TxnId, Usage};
+use store::{
+    Config, LogSpace, Lookups, MkfsInfo, Read, ReadClass, ReadId, Refusal, Store, StoreOut, Transaction,
+    TxnId, Usage,
+};
 
 /// The store with the owners of its reads and transactions.
 pub struct StoreIo {
@@ -18,6 +22,8 @@ pub struct StoreIo {
     commits: VecDeque<(TxnId, Instant, CommitFor)>,
     /// Latency and errors of the device.
     health: DiskHealth,
+    /// Time until transactions were durable, since the start.
+    commit_time: Mean,
     /// Number of damaged objects of ours that were replaced by copies of others.
     repaired: u32,
 }
@@ -39,7 +45,8 @@ impl StoreIo {
         };
         let store = Store::new(config, disk, rng);
         let (reads, commits) = (FastMap::default(), VecDeque::new());
-        Self { store, events: Vec::new(), reads, commits, health: DiskHealth::default(), repaired: 0 }
+        let (health, commit_time) = (DiskHealth::default(), Mean::default());
+        Self { store, events: Vec::new(), reads, commits, health, commit_time, repaired: 0 }
     }
 
     /// Sets the sizes of the store's caches.
@@ -117,10 +124,12 @@ impl StoreIo {
     /// Takes the owners of transactions up to `id`.
     pub fn committed(&mut self, now: Now, id: TxnId) -> Vec<CommitFor> {
         let n = self.commits.partition_point(|(txn, ..)| *txn <= id);
-        let health = &mut self.health;
+        let (health, commit_time) = (&mut self.health, &mut self.commit_time);
         let done = self.commits.drain(..n);
         done.map(|(_, since, then)| {
-            health.committed(now.mono.since(since));
+            let took = now.mono.since(since);
+            health.committed(took);
+            commit_time.add(took);
             then
         })
         .collect()
@@ -130,6 +139,21 @@ impl StoreIo {
     pub fn commits(&mut self, now: Now) -> Commits {
         let oldest = self.commits.front().map(|(_, since, _)| now.mono.since(*since));
         self.health.report(now.mono, oldest)
+    }
+
+    /// Transactions since the start, and the time until they were durable.
+    pub fn commit_time(&self) -> Mean {
+        self.commit_time
+    }
+
+    /// Lookups of objects since the start.
+    pub fn lookups(&self) -> Lookups {
+        self.store.lookups()
+    }
+
+    /// The space of the store's log.
+    pub fn log_space(&self) -> LogSpace {
+        self.store.log_space()
     }
 
     /// Reads that the device has refused since the start.

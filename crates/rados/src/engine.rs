@@ -59,6 +59,8 @@ pub struct Rados {
     /// The monitors were asked for the newest epoch.
     epoch_asked: bool,
     hold: Hold,
+    /// Operations that read and that write, since the start.
+    begun: (u64, u64),
 }
 
 /// Whether operations may be sent.
@@ -90,6 +92,7 @@ impl Rados {
             sessions: BTreeMap::new(),
             epoch_asked: false,
             hold: Hold::None,
+            begun: (0, 0),
         }
     }
 
@@ -106,6 +109,11 @@ impl Rados {
     /// Operations that have not ended.
     pub fn pending(&self) -> usize {
         self.ops.len() + self.waiting.len()
+    }
+
+    /// Operations that were submitted since the start: those that read, and those that write.
+    pub fn begun(&self) -> (u64, u64) {
+        self.begun
     }
 
     /// The oldest operation without an answer.
@@ -125,6 +133,7 @@ impl Rados {
 
     /// Submits an operation; ends in [`RadosTold::Done`].
     pub fn submit(&mut self, now: Now, token: u64, mut request: Request, out: &mut Vec<RadosOut>) {
+        *(if request.writes() { &mut self.begun.1 } else { &mut self.begun.0 }) += 1;
         if request.writes() && request.mtime == Utime::default() {
             request.mtime = now.wall.into();
         }

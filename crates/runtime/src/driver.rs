@@ -44,7 +44,8 @@ pub(crate) struct Driver<N: Node> {
     metrics: Metrics,
     on_ready: Option<OnReady>,
     requests: FastMap<RequestId, Answer<N::Reply>>,
-    admins: FastMap<AdminId, oneshot::Sender<(i32, String)>>,
+    /// Commands without an answer; true for one that is answered with the world's counters too.
+    admins: FastMap<AdminId, (oneshot::Sender<(i32, String)>, bool)>,
     listener: Option<Listener<N::Reply>>,
     next_id: u64,
     /// Rate limits by name of the event.
@@ -231,7 +232,8 @@ where
                 Some(output) => drop(answer.send((0, output))),
                 None => {
                     let id = AdminId(self.next_id());
-                    self.admins.insert(id, answer);
+                    let with_counters = asks(&command, "perf dump");
+                    self.admins.insert(id, (answer, with_counters));
                     self.step(Input::Admin { id, command });
                 }
             },
@@ -257,11 +259,7 @@ where
 
     /// Commands that the world answers itself, because only it knows.
     fn own_admin(&self, command: &str) -> Option<String> {
-        let asks = |prefix: &str| command.contains(&format!("\"{prefix}\""));
-        if asks("perf dump") {
-            return Some(format!("{{\"counters\":{}}}\n", self.metrics.to_json()));
-        }
-        asks("connections").then(|| self.net.to_json())
+        asks(command, "connections").then(|| self.net.to_json())
     }
 
     fn step(&mut self, input: Input<N::Request>) {
@@ -290,9 +288,14 @@ where
             Output::Rebind => self.net.rebind(),
             Output::Disk { id, op } => self.start_disk(id, op),
             Output::AdminReply { id, code, output } => {
-                if let Some(answer) = self.admins.remove(&id) {
+                if let Some((answer, with_counters)) = self.admins.remove(&id) {
+                    let answered = (code, output);
                     // The caller may have gone.
-                    let _ = answer.send((code, output));
+                    let _ = answer.send(if with_counters {
+                        (0, self.metrics.beside(&answered))
+                    } else {
+                        answered
+                    });
                 }
             }
             Output::Reply { id: RequestId(0), reply } => {
@@ -347,6 +350,11 @@ where
             Level::Debug => tracing::debug!(node, name, "{detail}"),
         }
     }
+}
+
+/// True for a command in JSON with this prefix.
+fn asks(command: &str, prefix: &str) -> bool {
+    command.contains(&format!("\"{prefix}\""))
 }
 
 /// True if a command of the admin socket asks the daemon to exit. Quotes within values are escaped, so no

@@ -36,6 +36,16 @@ impl Metrics {
         format!("{{{}}}", fields.join(","))
     }
 
+    /// A node's answer, a JSON object, with all counters beside its fields, as `counters`. A node that has
+    /// no such answer leaves them alone.
+    pub fn beside(&self, (code, answer): &(i32, String)) -> String {
+        let counters = format!("{{\"counters\":{}", self.to_json());
+        match answer.trim().strip_prefix('{').map(str::trim_start).filter(|_| *code == 0) {
+            None | Some("}") => format!("{counters}}}\n"),
+            Some(fields) => format!("{counters},{fields}\n"),
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, u64>> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -53,5 +63,9 @@ mod tests {
         metrics.count("b");
         assert_eq!(metrics.get("b"), 2);
         assert_eq!(metrics.to_json(), r#"{"a":3,"b":2}"#);
+        let beside = |code, answer: &str| metrics.beside(&(code, answer.to_owned()));
+        assert_eq!(beside(0, "{\n \"osd\": {}\n}"), "{\"counters\":{\"a\":3,\"b\":2},\"osd\": {}\n}\n");
+        assert_eq!(beside(0, "{}"), "{\"counters\":{\"a\":3,\"b\":2}}\n");
+        assert_eq!(beside(-22, "no such command"), "{\"counters\":{\"a\":3,\"b\":2}}\n");
     }
 }

@@ -286,6 +286,24 @@ pub struct Usage {
     pub objects: u64,
 }
 
+/// Lookups of objects for reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lookups {
+    /// Those whose entry of the index was in memory.
+    pub hits: u64,
+    /// Those for which the index was read from the device.
+    pub misses: u64,
+}
+
+/// The space of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogSpace {
+    /// Its size in bytes.
+    pub total: u64,
+    /// Bytes of records that are still needed.
+    pub used: u64,
+}
+
 /// An error of the store. After [`StoreOut::Failed`] it does nothing any more: its owner must stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreError {

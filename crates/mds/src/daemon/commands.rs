@@ -4,6 +4,7 @@ use super::asker::Asker;
 use super::{Mds, Out};
 use crate::config::MdsOptions;
 use crate::rank::{Rank, ScrubOptions, Stage};
+use decl::perf::Groups;
 use node::ConnId;
 use std::collections::BTreeMap;
 use wire::Errno;
@@ -28,7 +29,6 @@ const COMMANDS: &[(&str, &str)] = &[
     ("get subtrees", "which rank has the authority over which directories"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
-    ("perf dump", "counts of requests"),
     ("scrub abort", "end all scrubs"),
     ("scrub pause", "stop scrubs after their present step"),
     ("scrub resume", "let paused scrubs go on"),
@@ -41,7 +41,7 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 fn commands() -> Vec<(&'static str, &'static str)> {
-    COMMANDS.iter().chain(decl::settings::COMMANDS).copied().collect()
+    COMMANDS.iter().chain(decl::perf::COMMANDS).chain(decl::settings::COMMANDS).copied().collect()
 }
 
 impl Mds {
@@ -141,9 +141,8 @@ impl Mds {
             Some(prefix @ ("scrub abort" | "scrub pause" | "scrub resume" | "scrub status")) => {
                 self.active_rank().map_or_else(|refusal| refusal, |rank| control_scrub(rank, prefix))
             }
-            Some("perf dump") => {
-                let counters = self.rank.as_ref().map(Rank::counters).unwrap_or_default();
-                text(serde_json::json!({ "mds_server": counters }))
+            Some(prefix) if decl::perf::is_command(prefix) => {
+                text(self.perf().command(prefix).unwrap_or_default().into())
             }
             Some("ops" | "dump_ops_in_flight") => {
                 let list = self.rank.as_ref().map(Rank::op_list).unwrap_or_default();
@@ -160,6 +159,22 @@ impl Mds {
                 (Errno::EINVAL.to_result_code(), format!("no such command: {}", other.unwrap_or("(none)")))
             }
         }
+    }
+
+    /// The performance counters; of a server without a rank those of its object operations.
+    fn perf(&self) -> Groups {
+        let mut out = Groups::default();
+        if let Some(rank) = &self.rank {
+            rank.put_perf(&mut out);
+        }
+        let engine = self.cluster.engine();
+        let (reads, writes) = engine.begun();
+        out.group("objecter")
+            .gauge("op_active", engine.pending() as u64, "Object operations that have not ended")
+            .count("op", reads + writes, "Object operations")
+            .count("op_r", reads, "Object operations that read")
+            .count("op_w", writes, "Object operations that write");
+        out
     }
 
     /// The size of the cache: what Ceph's servers say, and what that is made of.

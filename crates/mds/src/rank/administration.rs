@@ -11,13 +11,6 @@ impl Rank {
         self.sessions.describe()
     }
 
-    /// Counts of requests since the start, and of small files whose data came with a flush.
-    pub fn counters(&self) -> serde_json::Value {
-        let mut counters = self.ops.counters();
-        counters["small_files_journaled"] = self.caps.small_files().into();
-        counters
-    }
-
     /// Running operations, with what each waits for.
     pub fn op_list(&self) -> Vec<serde_json::Value> {
         self.ops.describe()

@@ -210,7 +210,7 @@ impl ClientReplay {
                     sessions.send(env, *client, env.journal().last(), tid, refusal);
                 } else {
                     one.running = Some(Running { tid, promise, ino: Ino(request.ino).head() });
-                    ops.start(*client, tid, request);
+                    ops.start(env.now(), *client, tid, request);
                 }
             }
         }

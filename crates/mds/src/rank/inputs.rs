@@ -246,7 +246,7 @@ impl Rank {
             return;
         }
         let released: Vec<Ino> = request.releases.iter().map(|r| Ino(r.ino)).collect();
-        ops.start(client, tid, request);
+        ops.start(env.now(), client, tid, request);
         self.run();
         // Not before the request has run: it may need what its client has just given up.
         released.into_iter().for_each(|ino| self.env.due(Due::CapsChanged(ino.head())));

@@ -116,6 +116,20 @@ pub(super) enum Waiting {
     Export,
 }
 
+/// What has moved in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Moved {
+    pub subtrees: u64,
+    pub inodes: u64,
+}
+
+impl Moved {
+    fn add(&mut self, inodes: usize) {
+        self.subtrees += 1;
+        self.inodes += inodes as u64;
+    }
+}
+
 /// Migrations, and what makes them.
 ///
 /// Invariants: a subtree leaves, arrives or is merged, one of them at a time; of those that leave none is
@@ -123,6 +137,8 @@ pub(super) enum Waiting {
 #[derive(Default)]
 pub(super) struct Migration {
     pub ranks: BTreeMap<MdsRank, RankStatus>,
+    /// What has left and what has come, since the start.
+    moved: (Moved, Moved),
     /// The map has told which other ranks there are.
     pub knows_ranks: bool,
     /// Ranks that may hand something over that the predecessor of this one has taken: clients may not have
@@ -233,6 +249,21 @@ impl Fence {
 }
 
 impl Migration {
+    /// A subtree has left.
+    pub fn has_left(&mut self, inodes: usize) {
+        self.moved.0.add(inodes);
+    }
+
+    /// A subtree has come.
+    pub fn has_come(&mut self, inodes: usize) {
+        self.moved.1.add(inodes);
+    }
+
+    /// What has left and what has come, since the start.
+    pub fn moved(&self) -> (Moved, Moved) {
+        self.moved
+    }
+
     /// What the fence waits for longest that a client does not give back.
     pub fn late(&self, cache: &Cache, client: ClientId) -> Option<Late> {
         self.fence.open.iter().filter_map(|ino| cache.late(*ino, client)).min()

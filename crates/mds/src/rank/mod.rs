@@ -24,6 +24,7 @@ mod inputs;
 mod loader;
 mod migration;
 mod ops;
+mod perf;
 mod popularity;
 mod postponed;
 mod quotas;

@@ -13,6 +13,7 @@ impl Raft {
     /// Stands for election: asks the others whether it could win.
     pub(super) fn stand(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.leader = None;
+        self.elections.0 += 1;
         self.retry_election(now);
         if self.is_alone() {
             // Nothing is sent before the vote is durable, see `Leadership::mark`: it is written with the
@@ -172,6 +173,7 @@ impl Raft {
         let others = self.log.voters().keys().filter(|v| **v != self.own);
         let peers: BTreeMap<_, _> = others.map(|v| (*v, Progress::new(last + 1))).collect();
         self.leader = Some(self.own);
+        self.elections.1 += 1;
         let (first, mark) = (last + 1, self.changes);
         let (heartbeat_at, since) = (now, now);
         self.role = Role::Leader(Leadership { peers, first, heartbeat_at, commit_told: 0, since, mark });

@@ -112,6 +112,8 @@ pub struct Raft {
     pub(super) election_at: Instant,
     /// Number of elections it has stood for since it last heard a leader.
     pub(super) attempts: u32,
+    /// The elections that it has stood for and won, since the start.
+    pub(super) elections: (u64, u64),
     /// Equal to the leader's log up to here; followers only.
     pub(super) verified: u64,
     /// The last `matched` sent to the leader.
@@ -152,6 +154,7 @@ impl Raft {
             loyal_until: now + timing.election_min,
             election_at: now,
             attempts: 0,
+            elections: (0, 0),
             verified: 0,
             told: 0,
             changes: 0,
@@ -174,6 +177,11 @@ impl Raft {
     /// Id of this voter.
     pub fn own(&self) -> VoterId {
         self.own
+    }
+
+    /// The elections that it has stood for and won, since the start.
+    pub fn elections(&self) -> (u64, u64) {
+        self.elections
     }
 
     /// The newest term known.

@@ -1,10 +1,12 @@
 //! Commands of the admin socket, also given by `ceph tell mon.NAME`.
 
 use crate::commands::{features, features_json, monmap_json, quorum_json, status_json};
+use crate::consensus::Raft;
 use crate::domain::modules;
 use crate::mon::Mon;
 use crate::storage::Storage;
 use crate::text;
+use decl::perf::Groups;
 use serde_json::{Value, json};
 use stdx::Now;
 use wire::Errno;
@@ -22,7 +24,7 @@ const ADMIN: &[(&str, &str)] = &[
 
 /// All commands of the admin socket.
 pub(super) fn admin_commands() -> Vec<(&'static str, &'static str)> {
-    ADMIN.iter().chain(decl::settings::COMMANDS).copied().collect()
+    ADMIN.iter().chain(decl::perf::COMMANDS).chain(decl::settings::COMMANDS).copied().collect()
 }
 
 /// True if a command in JSON is one of the admin socket. Sent to this monitor it is meant for its process,
@@ -56,6 +58,9 @@ impl<S: Storage> Mon<S> {
             return answer.map_or_else(|(errno, why)| (errno.to_result_code(), why), text);
         }
         match parsed["prefix"].as_str().unwrap_or_default() {
+            prefix if decl::perf::is_command(prefix) => {
+                text(self.perf().command(prefix).unwrap_or_default().into())
+            }
             "mon_status" => text(self.mon_status_json()),
             "quorum_status" => text(quorum_json(&self.view(now))),
             "status" => text(status_json(&self.view(now))),
@@ -70,6 +75,20 @@ impl<S: Storage> Mon<S> {
             }
             other => (Errno::EINVAL.to_result_code(), format!("unknown command `{other}` (try `help`)")),
         }
+    }
+
+    /// The performance counters.
+    fn perf(&self) -> Groups {
+        let (sessions, began, ended) = self.sessions.counts();
+        let (stood, won) = self.log.raft().map(Raft::elections).unwrap_or_default();
+        let mut out = Groups::default();
+        out.group("mon")
+            .gauge("num_sessions", sessions, "Sessions of clients and daemons")
+            .count("session_add", began, "Sessions begun")
+            .count("session_rm", ended, "Sessions ended")
+            .count("election_call", stood, "Elections that this monitor has called")
+            .count("election_win", won, "Elections that it has won");
+        out
     }
 
     /// Runs a command on the options of this process; `None` if it is none.

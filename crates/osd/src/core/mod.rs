@@ -29,6 +29,7 @@ use crate::map_sharing::PeerEpochs;
 use crate::op_tracker::OpTracker;
 use crate::ops::CopySource;
 use crate::outbox::Outbox;
+use crate::perf::{Perf, Present};
 use crate::session::Sessions;
 use crate::store_io::StoreIo;
 use due::DueQueue;
@@ -72,6 +73,7 @@ pub struct Core {
     trims: Share,
     scrubs: Share,
     op_tracker: OpTracker,
+    perf: Perf,
     numbers: Numbers,
     /// Log entries that each PG keeps.
     log_keep: usize,
@@ -99,6 +101,7 @@ impl Core {
             trims: Share::default(),
             scrubs: Share::default(),
             op_tracker: OpTracker::default(),
+            perf: Perf::default(),
             numbers: Numbers::default(),
         }
     }
@@ -249,7 +252,17 @@ impl Core {
         self.outbox.count(name, by);
     }
 
-    /// The counters of `perf dump`.
+    /// The performance counters, to be counted in.
+    pub fn perf(&mut self) -> &mut Perf {
+        &mut self.perf
+    }
+
+    /// All performance counters.
+    pub fn perf_groups(&self, present: &Present) -> decl::perf::Groups {
+        self.perf.groups(present, &self.io)
+    }
+
+    /// How often each event happened.
     pub fn counters(&self) -> &BTreeMap<&'static str, u64> {
         self.outbox.counters()
     }

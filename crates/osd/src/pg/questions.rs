@@ -55,6 +55,12 @@ impl Pg {
         self.requests.iter()
     }
 
+    /// Objects and bytes that were recovered under this copy's lead.
+    #[cfg(test)]
+    pub fn recovered(&self) -> (u64, u64) {
+        self.stats.recovered()
+    }
+
     /// The time at which a new round of peering begins because a connection was lost.
     pub fn repeer_at(&self) -> Option<Instant> {
         self.round.repeer_at()

@@ -192,6 +192,7 @@ impl Pg {
             self.local.append(update, sure_to, self.state, &mut change);
         }
         core.count("updates", 1);
+        core.perf().update_came(&msg.data);
         txn.ops.extend(end_of_ahead);
         self.replication.learn_sure(msg.committed_to);
         self.local.trim(self.replication.sure_to(), core.log_keep(), &mut change);

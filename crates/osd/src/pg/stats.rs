@@ -8,12 +8,14 @@
 pub struct Stats {
     changed: bool,
     reported: u64,
+    /// Objects and bytes that recovery has brought to where they lacked, as far as this copy led it.
+    recovered: (u64, u64),
 }
 
 impl Default for Stats {
     /// Nothing has been reported.
     fn default() -> Self {
-        Self { changed: true, reported: 0 }
+        Self { changed: true, reported: 0, recovered: (0, 0) }
     }
 }
 
@@ -26,6 +28,22 @@ impl Stats {
     /// Takes the mark that the PG has changed.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Data of an object that lacked somewhere has come there.
+    pub fn data_recovered(&mut self, bytes: u64) {
+        self.recovered.1 += bytes;
+    }
+
+    /// An object that lacked somewhere is whole there.
+    pub fn object_recovered(&mut self) {
+        self.recovered.0 += 1;
+        self.changed = true;
+    }
+
+    /// Objects and bytes that were recovered.
+    pub fn recovered(&self) -> (u64, u64) {
+        self.recovered
     }
 
     /// The number of the next report.

@@ -127,6 +127,8 @@ impl Pg {
             num_shallow_scrub_errors: self.scrub.record().shallow_errors.into(),
             num_deep_scrub_errors: self.scrub.record().deep_errors.into(),
             num_objects_repaired: self.scrub.record().repaired as i64,
+            num_objects_recovered: self.stats.recovered().0 as i64,
+            num_bytes_recovered: self.stats.recovered().1 as i64,
             ..ObjectStatSum::default()
         };
         let asked = self.round.asked().map(|member| member.osd);

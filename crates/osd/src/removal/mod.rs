@@ -51,6 +51,11 @@ impl Removals {
         self.by_pg.contains_key(pgid)
     }
 
+    /// Their number.
+    pub fn len(&self) -> usize {
+        self.by_pg.len()
+    }
+
     /// True if none is.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {

@@ -14,6 +14,7 @@ mod hostile;
 mod lost;
 mod map_sharing;
 mod merge;
+mod perf;
 mod reservations;
 mod scenarios;
 mod scrub;

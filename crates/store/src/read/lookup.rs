@@ -2,7 +2,7 @@
 
 use super::data::DataRead;
 use super::omap::OmapRead;
-use crate::api::{ObjectKey, ObjectView, Read, ReadClass, ReadReply, StoreError, StoreOut};
+use crate::api::{Lookups, ObjectKey, ObjectView, Read, ReadClass, ReadReply, StoreError, StoreOut};
 use crate::core::Core;
 use crate::extents::parts;
 use crate::io::Io;
@@ -27,6 +27,8 @@ pub(super) struct Lookup {
     waits_for: Option<u64>,
     /// Pages that it has waited for since it last found anything.
     stops: usize,
+    /// True once it has looked for the object.
+    is_counted: bool,
     /// The names that a list has found so far. Transactions that it must not see wait until it is complete.
     listed: Vec<ObjectKey>,
     /// What a read of an omap has found so far; the same holds of it.
@@ -66,11 +68,17 @@ impl Lookup {
         read: &Read,
         class: ReadClass,
         core: &Core,
-        io: &mut Io,
+        (io, lookups): (&mut Io, &mut Lookups),
         out: &mut Vec<StoreOut>,
     ) -> Found {
         let before = self.found();
-        let stop = match self.look_up(read, class, core) {
+        let found = self.look_up(read, class, core);
+        if let Some(key) = read.object().filter(|_| !std::mem::replace(&mut self.is_counted, true)) {
+            // What it still lacks may be another part of the index than the object's own entry.
+            let is_hit = found.is_ok() || onode(&core.view(), key).is_ok();
+            *(if is_hit { &mut lookups.hits } else { &mut lookups.misses }) += 1;
+        }
+        let stop = match found {
             Ok(Entries::Done(reply)) => return Found::Reply(Ok(reply)),
             Ok(Entries::Data(mut data)) if data.is_complete() => return Found::Reply(data.take_reply()),
             Ok(Entries::Data(data)) => return Found::Data(data),

@@ -7,7 +7,7 @@ mod data;
 mod lookup;
 mod omap;
 
-use crate::api::{Read, ReadClass, ReadId, ReadReply, StoreError, StoreOut};
+use crate::api::{Lookups, Read, ReadClass, ReadId, ReadReply, StoreError, StoreOut};
 use crate::commit::Commit;
 use crate::core::Core;
 use crate::io::Io;
@@ -40,6 +40,7 @@ enum Phase {
 pub(crate) struct Reads {
     jobs: BTreeMap<ReadId, Job>,
     last: u64,
+    lookups: Lookups,
 }
 
 impl Reads {
@@ -49,6 +50,11 @@ impl Reads {
         let id = ReadId(self.last);
         self.jobs.insert(id, Job { read, class, mark, phase: Phase::Index(Lookup::default()) });
         id
+    }
+
+    /// Lookups of objects since the start.
+    pub fn lookups(&self) -> Lookups {
+        self.lookups
     }
 
     /// Drops all reads: the store has failed.
@@ -73,7 +79,7 @@ impl Reads {
         let mut progress = false;
         for id in ids {
             let job = self.jobs.get_mut(&id).expect("collected above");
-            match job.step(id, commit, core, io, out) {
+            match job.step(id, commit, core, (io, &mut self.lookups), out) {
                 Turn::Waiting => {}
                 Turn::Progress => progress = true,
                 Turn::Answer(answer) => {
@@ -132,7 +138,7 @@ impl Job {
         id: ReadId,
         commit: &Commit,
         core: &Core,
-        io: &mut Io,
+        (io, lookups): (&mut Io, &mut Lookups),
         out: &mut Vec<StoreOut>,
     ) -> Turn {
         match &mut self.phase {
@@ -141,7 +147,7 @@ impl Job {
             // Another read of this round may have asked for the page.
             Phase::Index(lookup) if !lookup.is_due(io) => Turn::Waiting,
             Phase::Index(_) if commit.is_pending(self.mark, self.read.object()) => Turn::Waiting,
-            Phase::Index(lookup) => match lookup.step(&self.read, self.class, core, io, out) {
+            Phase::Index(lookup) => match lookup.step(&self.read, self.class, core, (io, lookups), out) {
                 Found::Nothing => Turn::Progress,
                 Found::Reply(reply) => Turn::Answer(reply),
                 Found::Data(data) => {

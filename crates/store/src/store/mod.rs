@@ -17,7 +17,9 @@
 mod run;
 mod space;
 
-use crate::api::{Read, ReadClass, ReadId, StoreError, StoreOut, Transaction, TxnId, Usage};
+use crate::api::{
+    LogSpace, Lookups, Read, ReadClass, ReadId, StoreError, StoreOut, Transaction, TxnId, Usage,
+};
 use crate::apply::Applier;
 use crate::checkpoint::Checkpoints;
 use crate::commit::Commit;
@@ -223,6 +225,17 @@ impl Store {
             metadata: (core.index_blocks() + first) * block,
             objects: stats.objects,
         }
+    }
+
+    /// Lookups of objects for reads since the start.
+    pub fn lookups(&self) -> Lookups {
+        self.reads.lookups()
+    }
+
+    /// The space of the log.
+    pub fn log_space(&self) -> LogSpace {
+        let ring = self.commit.ring();
+        LogSpace { total: ring.len(), used: ring.used() }
     }
 
     /// Sets the budgets of the caches ([`Config::cache_bytes`], [`Config::data_cache_bytes`]); the next input

@@ -547,6 +547,7 @@ impl Rank {
         let Self { env, cache, sessions, migration, .. } = self;
         let taken: FastMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();
         let inside = cache.subtree(root);
+        migration.has_left(inside.len());
         for ino in inside.iter().copied() {
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
             for client in inode.caps.clients().collect::<Vec<_>>() {

@@ -262,6 +262,7 @@ impl Rank {
         cache.put_prefix(&record);
         cache.put_root(inode, &record);
         cache.inodes.reserve(entries.len());
+        self.migration.has_come(entries.len() + 1);
         entries.into_iter().for_each(|(dir, key, dentry)| cache.put_entry((dir, key), dentry));
         if !is_active("mds_takes_no_sessions") {
             sessions.adopt(env, cache, records, ino_next);

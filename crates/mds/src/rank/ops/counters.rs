@@ -1,12 +1,14 @@
-//! Counts of requests, for `perf dump`.
+//! Counts of requests.
 
 use crate::ops::is_async;
+use decl::perf::Group;
 use msgs::{ClientRequest, MdsOp};
 
 /// Requests since the start, by what they ask for. Those that are repeated count again.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Counters {
+pub(in crate::rank) struct Counters {
     requests: u64,
+    forwards: u64,
     creates: Count,
     unlinks: Count,
     mkdirs: Count,
@@ -21,6 +23,7 @@ struct Count {
 }
 
 impl Counters {
+    /// A request comes.
     pub fn count(&mut self, request: &ClientRequest) {
         self.requests += 1;
         let count = match request.op {
@@ -34,18 +37,32 @@ impl Counters {
         count.asynchronous += u64::from(is_async(request));
     }
 
-    /// The counters for people; Ceph has the first one too.
-    pub fn to_json(self) -> serde_json::Value {
-        serde_json::json!({
-            "handle_client_request": self.requests,
-            "req_create": self.creates.all,
-            "req_create_async": self.creates.asynchronous,
-            "req_unlink": self.unlinks.all,
-            "req_unlink_async": self.unlinks.asynchronous,
-            "req_mkdir": self.mkdirs.all,
-            "req_mkdir_async": self.mkdirs.asynchronous,
-            "req_rmdir": self.rmdirs.all,
-            "req_rmdir_async": self.rmdirs.asynchronous,
-        })
+    /// A request is sent on to another rank.
+    pub fn count_forward(&mut self) {
+        self.forwards += 1;
+    }
+
+    /// Requests since the start.
+    pub fn requests(self) -> u64 {
+        self.requests
+    }
+
+    /// Requests that were sent on to another rank.
+    pub fn forwards(self) -> u64 {
+        self.forwards
+    }
+
+    /// Lists the counters; Ceph has the first one too.
+    pub fn put_perf(self, group: &mut Group) {
+        group
+            .count("handle_client_request", self.requests, "Requests of clients")
+            .count("req_create", self.creates.all, "Requests to create a file")
+            .count("req_create_async", self.creates.asynchronous, "Those for which nobody waits")
+            .count("req_unlink", self.unlinks.all, "Requests to unlink")
+            .count("req_unlink_async", self.unlinks.asynchronous, "Those for which nobody waits")
+            .count("req_mkdir", self.mkdirs.all, "Requests to make a directory")
+            .count("req_mkdir_async", self.mkdirs.asynchronous, "Those for which nobody waits")
+            .count("req_rmdir", self.rmdirs.all, "Requests to remove a directory")
+            .count("req_rmdir_async", self.rmdirs.asynchronous, "Those for which nobody waits");
     }
 }

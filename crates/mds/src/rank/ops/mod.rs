@@ -22,6 +22,7 @@ use fsfmt::InodeKey;
 use msgs::{ClientRequest, MdsOp};
 use op::Op;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::Instant;
 use under_way::UnderWay;
 use wire::Errno;
 
@@ -46,11 +47,11 @@ pub(super) struct Ops {
 
 impl Ops {
     /// Starts a client's request.
-    pub fn start(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
+    pub fn start(&mut self, now: Instant, client: ClientId, tid: u64, request: ClientRequest) {
         self.counters.count(&request);
         self.last_id += 1;
         let id = OpId(self.last_id);
-        let op = Op::new(id, client, tid, request);
+        let op = Op::new(now, id, client, tid, request);
         self.under_way.begin(&op);
         self.ops.insert(id, op);
         self.ready.push_back(id);
@@ -206,9 +207,9 @@ impl Ops {
         self.ops.is_empty()
     }
 
-    /// Counts of requests for people.
-    pub fn counters(&self) -> serde_json::Value {
-        self.counters.to_json()
+    /// Counts of requests.
+    pub fn counters(&self) -> Counters {
+        self.counters
     }
 
     /// Operations for people, with their needs.

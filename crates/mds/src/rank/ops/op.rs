@@ -1,10 +1,12 @@
 //! One running operation.
 
 use crate::page::Page;
+use crate::rank::sessions::Asked;
 use crate::types::{ClientId, Need, OpId};
 use fsfmt::InodeKey;
 use msgs::{ClientRequest, FileLockArgs, FilePath, MdsOp, lock_kind, lock_rule};
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::Instant;
 use wire::Errno;
 
 /// A client's request until it is answered. It is in the table of operations, or taken out of it for a step.
@@ -12,6 +14,8 @@ pub(super) struct Op {
     pub id: OpId,
     pub client: ClientId,
     pub tid: u64,
+    /// Time at which it came.
+    pub began: Instant,
     pub request: ClientRequest,
     /// Needs that it waits for.
     pub needs: BTreeSet<Need>,
@@ -30,11 +34,12 @@ pub(super) struct Op {
 }
 
 impl Op {
-    pub fn new(id: OpId, client: ClientId, tid: u64, request: ClientRequest) -> Self {
+    pub fn new(began: Instant, id: OpId, client: ClientId, tid: u64, request: ClientRequest) -> Self {
         Self {
             id,
             client,
             tid,
+            began,
             request,
             needs: BTreeSet::new(),
             touched: BTreeSet::new(),
@@ -44,6 +49,11 @@ impl Op {
             pages: Vec::new(),
             last_run: 0,
         }
+    }
+
+    /// What it is, for the one who measures how long it takes.
+    pub fn asked(&self) -> Asked {
+        Asked { op: self.request.op, at: self.began }
     }
 
     /// True if entries loaded for it must stay in the cache.

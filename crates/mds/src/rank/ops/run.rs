@@ -144,6 +144,7 @@ impl Ops {
         rank: MdsRank,
     ) {
         let (client, tid, num_fwd) = (op.client, op.tid, op.request.num_fwd + 1);
+        self.counters.count_forward();
         env.due(Due::Answered(client, tid, None));
         self.end(env, cache, sessions, caps, op);
         let forward = ClientRequestForward { dest_mds: rank.0, num_fwd, client_must_resend: true };
@@ -159,7 +160,7 @@ impl Ops {
         op: Op,
         (errno, seen): (Errno, Lsn),
     ) {
-        let (client, tid, kind) = (op.client, op.tid, op.request.op);
+        let (client, tid, asked) = (op.client, op.tid, op.asked());
         env.due(Due::Answered(client, tid, Some(errno)));
         env.due(Due::Used(ops::base(&op.request.path).ino, popularity::READ));
         if errno == Errno::EACCES {
@@ -169,8 +170,8 @@ impl Ops {
             report_async_failure(env, sessions, client, &op.request, errno);
         }
         self.end(env, cache, sessions, caps, op);
-        let answer = ClientReply { result: errno.to_result_code(), ..reply::empty(env, kind) };
-        sessions.send(env, client, seen, tid, answer);
+        let answer = ClientReply { result: errno.to_result_code(), ..reply::empty(env, asked.op) };
+        sessions.answer(env, client, seen, (tid, asked), answer);
     }
 
     fn carry_out(
@@ -221,8 +222,10 @@ impl Ops {
             reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply, &refill.delegated))
         };
         match own {
-            Some(own) if is_early => sessions.answer_early(env, op.client, (seen, own), op.tid, answer),
-            own => sessions.send(env, op.client, own.unwrap_or(seen), op.tid, answer),
+            Some(own) if is_early => {
+                sessions.answer_early(env, op.client, (seen, own), (op.tid, op.asked()), answer);
+            }
+            own => sessions.answer(env, op.client, own.unwrap_or(seen), (op.tid, op.asked()), answer),
         }
         if ops::is_async(&op.request) {
             Caps::note_removed(cache, op.client, &plan.touched);

@@ -8,9 +8,11 @@ mod barrier;
 mod lifecycle;
 mod numbers;
 mod outbox;
+mod replies;
 mod session;
 
 pub(super) use numbers::Refill;
+pub(super) use replies::{Asked, Replies};
 pub(super) use session::DELEG_INO;
 pub use session::{ClientPeer, Session, SessionState};
 
@@ -60,6 +62,9 @@ pub(super) struct Sessions {
     last_check: Instant,
     /// Time of the last request for capabilities.
     recalled_at: Option<Instant>,
+    replies: Replies,
+    /// Sessions that were begun and ended since the start.
+    turnover: (u64, u64),
 }
 
 impl Sessions {
@@ -75,6 +80,8 @@ impl Sessions {
             barrier: Epoch(0),
             last_check: now,
             recalled_at: None,
+            replies: Replies::default(),
+            turnover: (0, 0),
         }
     }
 
@@ -169,6 +176,25 @@ impl Sessions {
         }
     }
 
+    /// Queues the answer to a request, which shows events up to `lsn`.
+    pub fn answer(
+        &mut self,
+        env: &mut Env,
+        client: ClientId,
+        lsn: Lsn,
+        (tid, asked): (u64, Asked),
+        answer: ClientReply,
+    ) {
+        match self.map.get_mut(&client) {
+            Some(s) if s.state != SessionState::Absent => {
+                env.want_durable(lsn);
+                s.outbox.push_reply(lsn, (tid, asked), answer.into());
+                self.waiting.insert(client);
+            }
+            _ => self.send(env, client, lsn, tid, answer),
+        }
+    }
+
     /// Queues the answer to a request that the client repeats if a crash loses its event: it leaves when the
     /// events of others up to `lsn` are durable, as an unsafe one if its own event `own` is not yet. The safe
     /// one follows by itself.
@@ -177,12 +203,12 @@ impl Sessions {
         env: &mut Env,
         client: ClientId,
         (lsn, own): (Lsn, Lsn),
-        tid: u64,
+        (tid, asked): (u64, Asked),
         answer: ClientReply,
     ) {
         if let Some(s) = self.map.get_mut(&client) {
             env.want_durable(lsn);
-            s.outbox.push_answer((lsn, own), tid, answer);
+            s.outbox.push_answer((lsn, own), (tid, asked), answer);
             self.waiting.insert(client);
         }
     }
@@ -205,17 +231,30 @@ impl Sessions {
         for (_, client, body) in ready {
             env.effect(Effect::Send(client, 0, body));
         }
-        let Self { map, waiting, .. } = self;
+        let Self { map, waiting, replies, .. } = self;
         waiting.retain(|client| {
             let Some(session) = map.get_mut(client) else { return false };
             if session.is_unasked {
                 return true;
             }
-            while let Some((tid, body)) = session.outbox.next(durable) {
+            while let Some((tid, body, asked)) = session.outbox.next(durable) {
+                if let Some(asked) = asked {
+                    replies.left(asked, env.now());
+                }
                 env.effect(Effect::Send(*client, tid, body));
             }
             !session.outbox.is_empty()
         });
+    }
+
+    /// The answers that have left.
+    pub fn replies(&self) -> &Replies {
+        &self.replies
+    }
+
+    /// Sessions that were begun and ended since the start.
+    pub fn turnover(&self) -> (u64, u64) {
+        self.turnover
     }
 
     /// True if no message waits for anything but its client.
@@ -248,11 +287,13 @@ impl Sessions {
                 let state = if is_replayed { SessionState::Absent } else { SessionState::Open };
                 let session = Session::new(*record, self.auth_of(client), state, env.now());
                 let old = self.map.insert(client, session);
+                self.turnover.0 += 1;
                 self.held -= old.map_or(0, |s| s.inodes.len());
                 self.dirty.mark(client, segment);
             }
             Update::SessionClose { client } => {
                 let old = self.map.remove(&ClientId(client));
+                self.turnover.1 += 1;
                 self.held -= old.map_or(0, |s| s.inodes.len());
                 self.dirty.mark(ClientId(client), segment);
             }

@@ -4,6 +4,7 @@
 //! durable. What only says that something of the client's own is durable ([`Outbox::confirm`]) stands outside
 //! of this order: nothing else waits for it.
 
+use super::replies::Asked;
 use crate::types::Lsn;
 use msgs::{Body, ClientReply};
 use std::collections::VecDeque;
@@ -15,6 +16,8 @@ struct Message {
     after: Lsn,
     tid: u64,
     what: What,
+    /// The request that it answers.
+    asked: Option<Asked>,
 }
 
 #[derive(Debug)]
@@ -37,13 +40,18 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Queues a message that shows events up to `after`.
     pub fn push(&mut self, after: Lsn, tid: u64, body: Body) {
-        self.ordered.push_back(Message { after, tid, what: What::Body(body) });
+        self.ordered.push_back(Message { after, tid, what: What::Body(body), asked: None });
+    }
+
+    /// Queues the answer to a request, which shows events up to `after`.
+    pub fn push_reply(&mut self, after: Lsn, (tid, asked): (u64, Asked), body: Body) {
+        self.ordered.push_back(Message { after, tid, what: What::Body(body), asked: Some(asked) });
     }
 
     /// Queues an answer that shows events of others up to `after`, and the client's event `own`.
-    pub fn push_answer(&mut self, (after, own): (Lsn, Lsn), tid: u64, answer: ClientReply) {
+    pub fn push_answer(&mut self, (after, own): (Lsn, Lsn), (tid, asked): (u64, Asked), answer: ClientReply) {
         let what = What::Answer(own, Box::new(answer));
-        self.ordered.push_back(Message { after, tid, what });
+        self.ordered.push_back(Message { after, tid, what, asked: Some(asked) });
     }
 
     /// Queues a message that says that the client's events up to `lsn` are durable.
@@ -52,17 +60,17 @@ impl Outbox {
         self.confirmations.insert(at, (lsn, tid, body));
     }
 
-    /// The next message that may leave.
-    pub fn next(&mut self, durable: Lsn) -> Option<(u64, Body)> {
+    /// The next message that may leave, with the request that it is the first answer to.
+    pub fn next(&mut self, durable: Lsn) -> Option<(u64, Body, Option<Asked>)> {
         let durable = if answers_before_journal() { Lsn::MAX } else { durable };
         if self.ordered.front().is_some_and(|m| m.after <= durable) {
-            let Message { tid, what, .. } = self.ordered.pop_front()?;
-            return Some((tid, self.leave(durable, tid, what)));
+            let Message { tid, what, asked, .. } = self.ordered.pop_front()?;
+            return Some((tid, self.leave(durable, tid, what), asked));
         }
         if self.confirmations.front().is_none_or(|(lsn, ..)| *lsn > durable) {
             return None;
         }
-        self.confirmations.pop_front().map(|(_, tid, body)| (tid, body))
+        self.confirmations.pop_front().map(|(_, tid, body)| (tid, body, None))
     }
 
     fn leave(&mut self, durable: Lsn, tid: u64, what: What) -> Body {

@@ -73,6 +73,10 @@ impl Pg {
             return self.trim_done(core, &op, reply.result);
         }
         let now = core.now();
+        if op.expired.is_none() {
+            let took = now.mono.since(op.received);
+            core.perf().answered(&op.request, op.writes, &reply.ops, took);
+        }
         core.request_answered(now.mono.since(op.received), || op.describe(self.id, now));
         if op.stage == Stage::Replicating {
             core.client_wrote(op.waits.in_stage(core.now().mono));

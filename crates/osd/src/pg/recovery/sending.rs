@@ -30,6 +30,7 @@ impl Pg {
             charged: Charge::default(),
         };
         core.begin_transfer();
+        core.perf().transfer_began();
         if deleted {
             core.charge_removal();
             let body = self.push_message(core, &sender, PartAttributes::default(), Bufs::new(), (true, true));
@@ -108,6 +109,7 @@ impl Pg {
             attributes.pay(core, sender.first.then_some(&mut sender.charged));
         }
         let mut body = self.push_message(core, &sender, attributes, data.clone(), (sender.first, last));
+        core.perf().pushed(&data);
         body.offset = sender.offset;
         sender.offset += data.len() as u64;
         (sender.first, sender.last_sent) = (false, last);
@@ -190,6 +192,7 @@ impl Pg {
         }
         core.recovery_ended(1);
         if let Destination::Member(member) = sender.to {
+            self.stats.data_recovered(sender.offset);
             self.on_pushed(core, member, sender.key);
         }
     }
@@ -215,6 +218,7 @@ impl Pg {
         };
         let mut ops = Vec::new();
         if pulled && let Some(pulling) = self.recovery.pulls.get_mut(&key) {
+            self.stats.data_recovered(msg.data.len() as u64);
             attributes.pay(core, msg.first.then_some(&mut pulling.charged));
         }
         if msg.first {

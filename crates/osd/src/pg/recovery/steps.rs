@@ -211,6 +211,7 @@ impl Pg {
         };
         core.send_osd(from.osd, tid, peer::Body::from(body));
         core.begin_transfer();
+        core.perf().pull_began();
         let charged = core.charge_object();
         self.recovery.pulls.insert(key.clone(), Pulling { tid, from, need, tried, charged });
     }
@@ -232,6 +233,7 @@ impl Pg {
         }
         core.recovery_ended(1);
         core.count("objects_recovered", 1);
+        self.stats.object_recovered();
         if self.state == State::SelfBackfill {
             return self.self_backfill_got(core, key);
         }
@@ -251,6 +253,7 @@ impl Pg {
     /// An object that we sent is durable at a member.
     pub fn on_pushed(&mut self, core: &mut Core, member: Member, key: ObjectKey) {
         core.count("objects_recovered", 1);
+        self.stats.object_recovered();
         self.round.arrived(member, &key);
         self.backfill.pushed(member, &key);
         self.recovery.end_push(member, &key);
