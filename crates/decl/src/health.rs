@@ -98,6 +98,9 @@ codes! {
     PoolTooManyPgs = "POOL_TOO_MANY_PGS" Warn
         "OSDs use more memory and time than they need to"
         "run `ceph osd pool set POOL pg_autoscale_mode on`, or set pg_num as `ceph osd pool autoscale-status` says";
+    TooManyPgs = "TOO_MANY_PGS" Warn
+        "OSDs use more memory and time than they need to"
+        "add OSDs, or let pools have fewer PGs: `ceph osd pool set POOL pg_autoscale_mode on`";
     PoolFull = "POOL_FULL" Warn
         "writes to the pool fail"
         "raise the quota (`ceph osd pool set-quota`) or delete data";
@@ -118,6 +121,9 @@ codes! {
         "add OSDs or delete data before writes are blocked: `ceph osd df` shows how full each is";
     MdsAllDown = "MDS_ALL_DOWN" Error
         "the file system can't be used"
+        "start a metadata server: `nacre mds --conf CONF --id NAME`";
+    FsWithFailedMds = "FS_WITH_FAILED_MDS" Warn
+        "requests to directories of that rank wait until another metadata server takes over"
         "start a metadata server: `nacre mds --conf CONF --id NAME`";
     MdsUpLessThanMax = "MDS_UP_LESS_THAN_MAX" Warn
         "fewer metadata servers share the load than you wanted"

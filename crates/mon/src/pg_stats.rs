@@ -148,14 +148,18 @@ pub struct Rates {
     pub recover_objects: u64,
 }
 
+/// What had been done at some time: of all PGs, and by pool.
+type Totals = (Instant, Done, BTreeMap<i64, Done>);
+
 /// The latest statistics of all PGs and OSDs.
 #[derive(Debug, Default)]
 pub struct PgTable {
     pgs: BTreeMap<PgId, PgStat>,
     osds: BTreeMap<OsdId, OsdStat>,
-    done: Done,
+    /// Of all PGs, and by pool.
+    done: (Done, BTreeMap<i64, Done>),
     /// Totals at recent points in time.
-    history: VecDeque<(Instant, Done)>,
+    history: VecDeque<Totals>,
     /// Number of changes so far.
     version: u64,
 }
@@ -174,7 +178,8 @@ impl PgTable {
             if old.is_none_or(newer) {
                 // A PG that was merged has done from then on what the other one did before.
                 if let Some(old) = old.filter(|old| old.state & pg_state::PREMERGE == 0) {
-                    self.done.add(&old.stats, &pg.stats);
+                    self.done.0.add(&old.stats, &pg.stats);
+                    self.done.1.entry(pg.pgid.pool).or_default().add(&old.stats, &pg.stats);
                 }
                 self.pgs.insert(pg.pgid, pg);
             }
@@ -222,6 +227,7 @@ impl PgTable {
     pub fn follow(&mut self, map: &OsdMap) {
         self.version += 1;
         self.osds.retain(|osd, _| map.exists(*osd));
+        self.done.1.retain(|pool, _| map.pools.contains_key(pool));
         self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
         for stat in self.pgs.values_mut() {
             let dead = stat.acting.first().is_none_or(|p| map.is_down(*p));
@@ -310,24 +316,32 @@ impl PgTable {
     }
 
     fn sample(&mut self, now: Instant) {
-        if self.history.back().is_some_and(|(at, _)| now.since(*at).as_millis() < 500) {
+        if self.history.back().is_some_and(|(at, ..)| now.since(*at).as_millis() < 500) {
             return;
         }
-        self.history.push_back((now, self.done));
-        while self.history.front().is_some_and(|(at, _)| now.since(*at).as_secs() > 2 * RATE_WINDOW_S) {
+        self.history.push_back((now, self.done.0, self.done.1.clone()));
+        while self.history.front().is_some_and(|(at, ..)| now.since(*at).as_secs() > 2 * RATE_WINDOW_S) {
             self.history.pop_front();
         }
     }
 
     /// The load at `now`.
     pub fn rates(&self, now: Instant) -> Rates {
-        let recent = |(at, _): &&(Instant, Done)| now.since(*at).as_secs() <= RATE_WINDOW_S;
-        let (Some((began, first)), Some((ended, last))) =
-            (self.history.iter().find(recent), self.history.back())
-        else {
+        self.rates_of(now, |(_, all, _)| *all)
+    }
+
+    /// The load of a pool at `now`.
+    pub fn pool_rates(&self, now: Instant, pool: i64) -> Rates {
+        self.rates_of(now, |(_, _, pools)| pools.get(&pool).copied().unwrap_or_default())
+    }
+
+    fn rates_of(&self, now: Instant, of: impl Fn(&Totals) -> Done) -> Rates {
+        let recent = |(at, ..): &&Totals| now.since(*at).as_secs() <= RATE_WINDOW_S;
+        let (Some(began), Some(ended)) = (self.history.iter().find(recent), self.history.back()) else {
             return Rates::default();
         };
-        let secs = ended.since(*began).as_secs_f64();
+        let (first, last) = (of(began), of(ended));
+        let secs = ended.0.since(began.0).as_secs_f64();
         if secs <= 0.0 {
             return Rates::default();
         }
@@ -408,6 +422,9 @@ mod tests {
         table.report(at(5), wrote(3, 1_000_040));
         let rates = table.rates(at(5));
         assert_eq!((rates.write_ops, rates.write_bytes), (10, 10 * 1024));
+        let pool = stat(0, 5, 1, 10).pgid.pool;
+        assert_eq!(table.pool_rates(at(5), pool), rates, "it is the only pool");
+        assert_eq!(table.pool_rates(at(5), pool + 1), Rates::default());
         table.report(at(7), wrote(4, 0));
         assert!(table.rates(at(7)).write_ops <= 10, "counters that begin anew are no negative rate");
     }

@@ -6,7 +6,7 @@ use crate::health::check::Check;
 use crate::text::plural;
 use crate::view::View;
 use decl::Code;
-use maps::{MdsMap, MdsRank, MdsState};
+use maps::{Gid, MdsMap, MdsRank, MdsState};
 use wire::Utime;
 
 pub(super) fn mon_checks(view: &View<'_>, out: &mut Vec<Check>) {
@@ -49,24 +49,31 @@ pub(super) fn mgr_check(view: &View<'_>, out: &mut Vec<Check>) {
     }
 }
 
+/// The ranks whose servers are away, without another one that could take over.
+fn lost_ranks(fs: &MdsMap) -> usize {
+    let is_laggy = |gid: &Gid| fs.mds_info.get(gid).is_some_and(|i| i.laggy_since != Utime::default());
+    fs.up.values().filter(|gid| is_laggy(gid)).count()
+}
+
 pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
     let fsmap = &view.state.fsmap;
     let (mut offline, mut degraded, mut short) = (Vec::new(), Vec::new(), Vec::new());
     for fs in fsmap.filesystems.values().map(|f| &f.mds_map) {
-        let name = &fs.fs_name;
-        if fs.up.is_empty() {
+        let (name, lost) = (&fs.fs_name, lost_ranks(fs));
+        if fs.up.len() == lost {
             offline.push(format!("fs {name} is offline because no MDS is active for it."));
         }
         let recovering =
             |r: &MdsRank| fs.state_of(*r) != MdsState::ACTIVE && fs.state_of(*r) != MdsState::CREATING;
-        if !fs.failed.is_empty() || !fs.damaged.is_empty() || fs.up.keys().any(recovering) {
+        if lost > 0 || !fs.failed.is_empty() || !fs.damaged.is_empty() || fs.up.keys().any(recovering) {
             degraded.push(format!("fs {name} is degraded"));
         }
-        let up = fs.up.len() as i32;
+        let up = (fs.up.len() - lost) as i32;
         if up < fs.max_mds {
             short.push(format!("fs {name} has {up} MDS online, but wants {}", fs.max_mds));
         }
     }
+    failed_ranks(view, out);
     damage(view, out);
     insufficient_standbys(view, out);
     let mut add = |code, list: Vec<String>, what: &str| {
@@ -78,6 +85,19 @@ pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
     add(Code::MdsAllDown, offline, "offline");
     add(Code::FsDegraded, degraded, "degraded");
     add(Code::MdsUpLessThanMax, short, "online with fewer MDS than max_mds");
+}
+
+/// File systems with ranks that no server has; the code and texts are Ceph's.
+fn failed_ranks(view: &View<'_>, out: &mut Vec<Check>) {
+    let count = |fs: &MdsMap| fs.failed.len() + lost_ranks(fs);
+    let maps = view.state.fsmap.filesystems.values().map(|f| &f.mds_map).filter(|fs| count(fs) > 0);
+    let detail: Vec<String> =
+        maps.map(|fs| format!("fs {} has {} failed mds", fs.fs_name, count(fs))).collect();
+    if !detail.is_empty() {
+        let have = plural(detail.len(), "filesystem has", "filesystems have");
+        let summary = format!("{have} a failed mds daemon");
+        out.push(Check { code: Code::FsWithFailedMds, summary, count: detail.len(), detail });
+    }
 }
 
 /// Ranks that can't start because of damage, and servers that have found some; the texts are Ceph's.

@@ -36,6 +36,19 @@ pub(super) fn pool_checks(view: &View<'_>, out: &mut Vec<Check>) {
         add(Code::PoolAppNotEnabled, no_app, "do not have an application enabled");
     }
     add(Code::PoolFull, full, "full");
+    too_many_pgs(view, out);
+}
+
+/// More copies of PGs than OSDs should have. New pools can't lead to that, but the loss of OSDs can.
+fn too_many_pgs(view: &View<'_>, out: &mut Vec<Check>) {
+    let map = view.state.osdmap();
+    let osds = map.existing().filter(|(_, osd)| osd.is_in()).count() as u64;
+    let copies: u64 = map.pools.values().map(|pool| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
+    let max: u64 = view.option("mon_max_pg_per_osd");
+    if osds > 0 && copies / osds > max {
+        let summary = format!("too many PGs per OSD ({} > max {max})", copies / osds);
+        out.push(Check { code: Code::TooManyPgs, summary, count: 1, detail: Vec::new() });
+    }
 }
 
 /// Pools whose autoscale mode asks for a warning.

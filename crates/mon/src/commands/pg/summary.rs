@@ -20,6 +20,8 @@ struct PoolPgs {
     misplaced: i64,
     unfound: i64,
     copies: i64,
+    recovered_bytes: i64,
+    repaired: i64,
 }
 
 pub fn summary(view: &View<'_>, args: &Args) -> Outcome {
@@ -34,6 +36,8 @@ pub fn summary(view: &View<'_>, args: &Args) -> Outcome {
         pool.misplaced += pg.stats.num_objects_misplaced;
         pool.unfound += pg.stats.num_objects_unfound;
         pool.copies += pg.stats.num_object_copies;
+        pool.recovered_bytes += pg.stats.num_bytes_recovered;
+        pool.repaired += pg.stats.num_objects_repaired;
         for osd in &pg.acting {
             *on.entry(*osd).or_default() += 1;
         }
@@ -65,9 +69,13 @@ fn pool_json(view: &View<'_>, id: i64, sum: &PoolPgs) -> Value {
         *states.entry("unknown".into()).or_default() += unknown;
     }
     let states: Map<String, Value> = states.into_iter().map(|(name, n)| (name, n.into())).collect();
+    let rates = view.pgs.pool_rates(view.now.mono, id);
     json!({
         "pool_id": id, "num_pgs": pgs, "states": states, "num_objects_recovered": sum.recovered,
         "num_objects_degraded": sum.degraded, "num_objects_misplaced": sum.misplaced,
         "num_objects_unfound": sum.unfound, "num_object_copies": sum.copies,
+        "num_bytes_recovered": sum.recovered_bytes, "num_objects_repaired": sum.repaired,
+        "recovering_objects_per_sec": rates.recover_objects,
+        "recovering_bytes_per_sec": rates.recover_bytes,
     })
 }

@@ -127,12 +127,12 @@ pub fn stats(view: &View<'_>, args: &Args) -> Outcome {
         Some(_) => vec![find(view, args, "pool_name")?.0],
         None => map.pools.keys().copied().collect(),
     };
-    // Rates are known for the whole cluster only.
     let json = || {
         let one = |id: &i64| {
             json!({
                 "pool_name": map.pool_name(*id), "pool_id": id,
-                "recovery": recovery(view, *id), "recovery_rate": {}, "client_io_rate": {},
+                "recovery": recovery(view, *id), "recovery_rate": recovery_rate(view, *id),
+                "client_io_rate": client_rate(view, *id),
             })
         };
         wanted.iter().map(one).collect::<Vec<_>>().into()
@@ -149,6 +149,35 @@ pub fn stats(view: &View<'_>, args: &Args) -> Outcome {
         wanted.iter().map(one).collect()
     };
     answer(args, json, plain)
+}
+
+/// The fields that are not 0.
+fn rates(all: [(&str, u64); 4]) -> Value {
+    let fields = all.into_iter().filter(|(_, rate)| *rate > 0);
+    fields.map(|(name, rate)| (name.to_owned(), Value::from(rate))).collect::<serde_json::Map<_, _>>().into()
+}
+
+fn client_rate(view: &View<'_>, id: i64) -> Value {
+    let r = view.pgs.pool_rates(view.now.mono, id);
+    rates([
+        ("read_bytes_sec", r.read_bytes),
+        ("write_bytes_sec", r.write_bytes),
+        ("read_op_per_sec", r.read_ops),
+        ("write_op_per_sec", r.write_ops),
+    ])
+}
+
+fn recovery_rate(view: &View<'_>, id: i64) -> Value {
+    let (r, sum) = (view.pgs.pool_rates(view.now.mono, id), view.pgs.pool(id).stats);
+    if r.recover_objects + r.recover_bytes == 0 {
+        return json!({});
+    }
+    rates([
+        ("recovering_objects_per_sec", r.recover_objects),
+        ("recovering_bytes_per_sec", r.recover_bytes),
+        ("num_objects_recovered", sum.num_objects_recovered as u64),
+        ("num_bytes_recovered", sum.num_bytes_recovered as u64),
+    ])
 }
 
 fn recovery(view: &View<'_>, id: i64) -> Value {
