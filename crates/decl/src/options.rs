@@ -110,6 +110,9 @@ options! {
     "mgr/pg_autoscaler/threshold" Float "3.0" "advanced" "by which factor a pool's number of PGs must be wrong to be changed; 1 at least";
     "mgr/prometheus/server_addr" Str "" "basic" "address on which monitors serve metrics; none is all addresses";
     "mgr/prometheus/server_port" Uint "9283" "basic" "port of the metrics";
+    "exporter_addr" Str "" "basic" "address on which hosts serve the counters of their daemons; none is nowhere, or all addresses once the module prometheus is enabled";
+    "exporter_http_port" Uint "9926" "basic" "port of those counters";
+    "exporter_prio_limit" Uint "5" "advanced" "counters of a lower priority are not served";
     "target_max_misplaced_ratio" Float "0.05" "basic" "part of all objects that may be misplaced while the balancer goes on";
     "mgr_crash_warn_recent_interval" Secs "1209600" "advanced" "how long a crash that nobody has archived is a health warning";
     "mon_log_max" Uint "10000" "advanced" "lines of the cluster log that are kept";

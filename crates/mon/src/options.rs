@@ -2,6 +2,7 @@
 //! defaults.
 
 use crate::config::MonConfig;
+use crate::domain::enabled_modules;
 use crate::state::State;
 use decl::options;
 use std::collections::BTreeMap;
@@ -154,10 +155,15 @@ pub(crate) fn config_for(state: &State, entity: &str) -> BTreeMap<String, String
     // Only masks need the entity's location, and finding it is slow on a large map.
     let masked = state.config.keys().any(|(who, _)| who.contains('/'));
     let target = if masked { target_of(state, entity) } else { Target::named(entity) };
-    resolve(&state.config, &target)
+    let mut out: BTreeMap<String, String> = resolve(&state.config, &target)
         .into_iter()
         .map(|(name, (value, _))| (name.to_owned(), value.to_owned()))
-        .collect()
+        .collect();
+    // Once metrics are wanted, hosts serve their daemons' as well.
+    if !entity.starts_with("client.") && enabled_modules::enabled(&state.kv).contains(&"prometheus") {
+        out.entry("exporter_addr".to_owned()).or_insert_with(|| "::".to_owned());
+    }
+    out
 }
 
 /// An entity with its location as the maps and its metadata tell.

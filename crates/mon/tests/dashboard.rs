@@ -55,6 +55,32 @@ fn nothing_is_served_before_it_is_enabled() {
     }
 }
 
+/// An option that a daemon is sent.
+fn option_of(rig: &mut Rig, option: &str) -> Value {
+    let command = json!({ "prefix": "config get", "var": option }).to_string();
+    rig.input(node::Input::Admin { id: node::AdminId(1), command });
+    let mut answers = rig.outs.drain(..).filter_map(|out| match out {
+        node::Output::AdminReply { output, .. } => Some(output),
+        _ => None,
+    });
+    let answer: Value = serde_json::from_str(&answers.next_back().expect("answered")).expect("JSON");
+    answer[option].clone()
+}
+
+#[test]
+fn hosts_export_their_daemons_counters_once_metrics_are_enabled() {
+    let mut rig = Rig::new();
+    assert_eq!(option_of(&mut rig, "exporter_addr"), "");
+    rig.ok(r#"{"prefix":"mgr module enable","module":"prometheus"}"#);
+    assert_eq!(option_of(&mut rig, "exporter_addr"), "::");
+    assert_eq!(option_of(&mut rig, "exporter_http_port"), "9926");
+    rig.ok(r#"{"prefix":"config set","who":"global","name":"exporter_addr","value":"10.0.0.1"}"#);
+    assert_eq!(option_of(&mut rig, "exporter_addr"), "10.0.0.1");
+    rig.ok(r#"{"prefix":"mgr module disable","module":"prometheus"}"#);
+    rig.ok(r#"{"prefix":"config rm","who":"global","name":"exporter_addr"}"#);
+    assert_eq!(option_of(&mut rig, "exporter_addr"), "");
+}
+
 #[test]
 fn a_certificate_turns_tls_on_and_opens_the_dashboard_to_other_hosts() {
     let mut rig = Rig::new();

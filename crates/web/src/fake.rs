@@ -74,7 +74,8 @@ impl Fake {
         let pool = json!({
             "pool_id": 1, "num_pgs": 32, "states": { "active+clean": 30, "active+undersized+degraded": 2 },
             "num_objects_degraded": 10, "num_objects_misplaced": 20, "num_objects_unfound": 0,
-            "num_object_copies": 300, "num_objects_recovered": 5,
+            "num_object_copies": 300, "num_objects_recovered": 5, "recovering_bytes_per_sec": 4096,
+            "num_bytes_recovered": 5000, "num_objects_repaired": 1,
         });
         json!({ "pools": [pool], "osds": (0..self.osds).map(osd).collect::<Vec<_>>() })
     }

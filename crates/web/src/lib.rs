@@ -6,6 +6,8 @@
 //!
 //! Entry point: [`Server`], whose thread asks a [`Local`] what is to be served and opens and closes
 //! listeners. Routes are in [`routes`] (the dashboard) and [`metrics`].
+//!
+//! [`ExportedHost`] is apart from that: it serves the counters of a host's daemons, and asks only those.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -17,6 +19,7 @@ mod api;
 mod app;
 mod cached;
 mod clock;
+mod exporter;
 mod facts;
 #[cfg(test)]
 mod fake;
@@ -26,11 +29,13 @@ mod login;
 mod metrics;
 mod monitors;
 mod pages;
+mod port;
 mod routes;
 mod server;
 mod tables;
 mod tls;
 mod value;
 
+pub use exporter::{ExportedHost, ExporterPlace};
 pub use monitors::{Local, Monitors, Refused};
 pub use server::Server;

@@ -7,11 +7,11 @@ use crate::facts::{Facts, TTL};
 use crate::listen;
 use crate::metrics::{self, Metrics};
 use crate::monitors::{Local, Monitors};
+use crate::port::Port;
 use crate::routes::routes;
 use crate::tls;
 use crate::value::{int, text};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,16 +28,6 @@ pub struct Server {
     monitors: Arc<dyn Monitors>,
     facts: Arc<Cached<Facts>>,
     leads: Arc<AtomicBool>,
-    open: BTreeMap<&'static str, Open>,
-    /// What was last said of a module that can't be served: it is logged once.
-    failed: BTreeMap<&'static str, String>,
-}
-
-/// A port that is served.
-struct Open {
-    /// The answer of the monitor that it was opened for.
-    wanted: Value,
-    task: JoinHandle<()>,
 }
 
 impl Server {
@@ -51,60 +41,27 @@ impl Server {
         let asked = Arc::clone(&monitors);
         let facts =
             Cached::new(TTL, move |before: Option<Arc<Facts>>| Facts::read(&*asked, before.as_deref()));
-        let server = Self {
-            local,
-            monitors,
-            facts: Arc::new(facts),
-            leads: Arc::default(),
-            open: BTreeMap::new(),
-            failed: BTreeMap::new(),
-        };
+        let server = Self { local, monitors, facts: Arc::new(facts), leads: Arc::default() };
         let run = move || runtime.block_on(server.run());
         std::thread::Builder::new().name("web".to_owned()).spawn(run).map(drop)
     }
 
-    async fn run(mut self) {
+    async fn run(self) {
+        let mut ports = ["dashboard", "prometheus"].map(|module| (module, Port::default()));
         loop {
             let local = Arc::clone(&self.local);
             let wanted = tokio::task::spawn_blocking(move || local.to_serve()).await.ok().flatten();
             let wanted = wanted.unwrap_or_default();
             self.leads.store(wanted["leads"] == true, Ordering::Relaxed);
-            for module in ["dashboard", "prometheus"] {
-                self.follow(module, &wanted[module]).await;
+            for (module, port) in &mut ports {
+                let start = async |wanted: &Value| self.start_module(module, wanted).await;
+                port.follow(module, &wanted[*module], start).await;
             }
             tokio::time::sleep(PERIOD).await;
         }
     }
 
-    /// Opens or closes the port of a module.
-    async fn follow(&mut self, module: &'static str, wanted: &Value) {
-        if self.open.get(module).is_some_and(|open| open.wanted == *wanted) {
-            return;
-        }
-        if let Some(open) = self.open.remove(module) {
-            open.task.abort();
-            // Its port is free when it has ended.
-            let _ = open.task.await;
-            tracing::info!(module, "is no longer served here");
-        }
-        if wanted.is_null() {
-            self.failed.remove(module);
-            return;
-        }
-        match self.start_module(module, wanted).await {
-            Ok(open) => {
-                self.failed.remove(module);
-                self.open.insert(module, open);
-            }
-            Err(why) if self.failed.get(module) == Some(&why) => {}
-            Err(why) => {
-                tracing::warn!(module, "cannot be served: {why}");
-                self.failed.insert(module, why);
-            }
-        }
-    }
-
-    async fn start_module(&self, module: &str, wanted: &Value) -> Result<Open, String> {
+    async fn start_module(&self, module: &str, wanted: &Value) -> Result<JoinHandle<()>, String> {
         let port = u16::try_from(int(&wanted["port"])).map_err(|_| "its port is none".to_owned())?;
         let is_secure = wanted["scheme"] == "https";
         let monitors = Arc::clone(&self.monitors);
@@ -124,9 +81,6 @@ impl Server {
         };
         let listener = listen::bind(text(&wanted["addr"]), port).await;
         let listener = listener.map_err(|error| format!("port {port}: {error}"))?;
-        let addr = listener.local_addr().map_err(|error| error.to_string())?;
-        tracing::info!(module, %addr, tls = is_secure, "is served");
-        let task = tokio::spawn(listen::serve(listener, tls, routes));
-        Ok(Open { wanted: wanted.clone(), task })
+        Ok(tokio::spawn(listen::serve(listener, tls, routes)))
     }
 }

@@ -3,6 +3,7 @@
 mod bootstrap;
 mod client;
 mod daemon;
+mod export;
 pub(crate) mod files;
 mod host;
 mod http;
@@ -17,6 +18,7 @@ mod supervise;
 pub(crate) use bootstrap::{FS_NAME, import_keys, is_served, make_file_system};
 pub(crate) use client::{ClientArgs, PATIENCE, ask, ask_with};
 pub(crate) use daemon::{Daemon, Daemons, InUse, local_ip_towards};
+pub(crate) use export::export;
 pub(crate) use keys::{ADMIN_CAPS, daemon_caps, keyring_of, new_key, take_key};
 pub(crate) use layout::{Layout, Place, advise};
 pub(crate) use lock::DirLock;

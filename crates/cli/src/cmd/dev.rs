@@ -2,7 +2,7 @@
 
 use crate::cluster::{
     Cluster, Daemon, Daemons, DirLock, Layout, MountProcess, PATIENCE, Processes, Wanted, advise,
-    daemon_names, import_keys, is_served, make_file_system, open_or_create,
+    daemon_names, export, hostname, import_keys, is_served, make_file_system, open_or_create,
 };
 use crate::{logging, signals};
 use anyhow::{Context, Result, bail};
@@ -147,6 +147,7 @@ impl Foreground<'_> {
         if !self.until_ready()? {
             return Ok(());
         }
+        export(self.cluster.layout.run_dir(), hostname());
         let _mount = greet(self.cluster, self.args)?;
         self.until_end()
     }

@@ -5,6 +5,7 @@ mod daemon;
 mod dev;
 mod disk;
 mod drain;
+mod exporter;
 mod fs_bench;
 mod host;
 mod init;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Token(token::TokenArgs),
     /// Run the daemons of this host, in the foreground.
     Run(run::RunArgs),
+    /// Serve the counters of this host's daemons, for Prometheus. `nacre run` does so by itself.
+    Exporter(exporter::ExporterArgs),
     /// Show the hosts of a cluster.
     Host(host::HostCommands),
     /// Move all data away from a host.
@@ -96,6 +99,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Join(args) => join::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Exporter(args) => exporter::run(&args),
         Command::Host(args) => host::run(&args),
         Command::Drain(args) => drain::run(&args),
         Command::Leave(args) => leave::run(&args),

@@ -3,7 +3,7 @@
 
 use super::care::Care;
 use super::{Host, HostPaths, Stage};
-use crate::cluster::{DirLock, Processes};
+use crate::cluster::{DirLock, Processes, export};
 use crate::signals;
 use anyhow::{Result, bail};
 use runtime::Notice;
@@ -32,6 +32,7 @@ pub(crate) fn supervise(paths: &HostPaths) -> Result<()> {
     let mut supervisor = Supervisor { paths, host, processes, tx, daemons: BTreeMap::new(), greeted: false };
     supervisor.follow_record()?;
     let care = Care::start(paths);
+    export(paths.run_dir(), supervisor.host.hostname.clone());
     let result = supervisor.run(&notices);
     care.end();
     supervisor.stop_all();

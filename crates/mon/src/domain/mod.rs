@@ -7,6 +7,7 @@ pub(crate) mod client_features;
 pub(crate) mod config_log;
 pub(crate) mod crash;
 pub(crate) mod devices;
+pub(crate) mod enabled_modules;
 pub(crate) mod features;
 pub(crate) mod managers;
 pub(crate) mod max_mds;

@@ -1,29 +1,17 @@
 //! What monitors serve over HTTP, in the place of two modules of Ceph's manager: the dashboard and the
 //! metrics. Neither is served until it is enabled.
 
+pub use super::enabled_modules::{KEY, OPTIONAL, enabled};
 use crate::view::View;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The key of the enabled ones in the key-value store.
-pub const KEY: &str = "mgr/modules";
 /// The key of the dashboard's certificate, as in Ceph.
 pub const CERTIFICATE: &str = "mgr/dashboard/crt";
 /// The key of the certificate's private key, as in Ceph.
 pub const CERTIFICATE_KEY: &str = "mgr/dashboard/key";
 /// The key of the dashboard's users, as in Ceph.
 pub const USERS: &str = "mgr/dashboard/accessdb_v2";
-/// Modules that can be enabled.
-pub const OPTIONAL: [&str; 2] = ["dashboard", "prometheus"];
-
-/// The modules that are enabled.
-pub fn enabled(kv: &BTreeMap<String, Vec<u8>>) -> Vec<&'static str> {
-    let stored: Vec<String> =
-        kv.get(KEY).and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
-    OPTIONAL.into_iter().filter(|name| stored.iter().any(|s| s == name)).collect()
-}
-
 /// Where a module is served: the addresses (an IP address, or empty for the default) and the port.
 struct Place {
     scheme: &'static str,

@@ -28,8 +28,10 @@ pub(super) fn health(facts: &Facts, out: &mut Exposition) {
     out.one("ceph_health_status", "untyped", "Health of the cluster: 0 OK, 1 warning, 2 error", status);
     let checks = &facts.health["checks"];
     let mut detail =
-        out.family("ceph_health_detail", "gauge", "Health checks that are raised (1), or were (0)");
-    for (code, severity) in &facts.ever_raised {
+        out.family("ceph_health_detail", "gauge", "Health checks that are raised (1), or are not (0)");
+    let known = decl::Code::ALL.iter().map(|code| (code.name(), code.severity().status()));
+    let raised = facts.ever_raised.iter().map(|(code, severity)| (code.as_str(), severity.as_str()));
+    for (code, severity) in known.chain(raised).collect::<BTreeMap<&str, &str>>() {
         let is_raised = checks.get(code).is_some();
         detail.add(&[("name", code), ("severity", severity)], flag(is_raised));
     }
@@ -192,20 +194,29 @@ pub(super) fn osds(facts: &Facts, out: &mut Exposition) {
     }
 }
 
+/// Which disks daemons store on: for joins a sample for each daemon and disk; for people one for each disk,
+/// with all its daemons in one label.
 pub(super) fn devices(facts: &Facts, out: &mut Exposition) {
+    let mut on: BTreeMap<(String, &str), (Vec<String>, &Value)> = BTreeMap::new();
+    for (osd, said) in &facts.maps.osd_metadata {
+        for device in text(&said["devices"]).split(',').filter(|device| !device.is_empty()) {
+            let disk = (format!("/dev/{device}"), text(&said["hostname"]));
+            on.entry(disk).or_insert_with(|| (Vec::new(), said)).0.push(format!("osd.{osd}"));
+        }
+    }
     let help = "The disk that a daemon stores on";
-    for name in ["ceph_disk_occupation", "ceph_disk_occupation_human"] {
+    for (name, is_joined) in [("ceph_disk_occupation", false), ("ceph_disk_occupation_human", true)] {
         let mut family = out.family(name, "untyped", help);
-        for (osd, said) in &facts.maps.osd_metadata {
-            let daemon = format!("osd.{osd}");
-            for device in text(&said["devices"]).split(',').filter(|device| !device.is_empty()) {
-                let path = format!("/dev/{device}");
+        for ((path, host), (daemons, said)) in &on {
+            let joined = [daemons.join(", ")];
+            let who = if is_joined { &joined[..] } else { &daemons[..] };
+            for daemon in who {
                 let labels = [
                     ("ceph_daemon", daemon.as_str()),
-                    ("device", &path),
+                    ("device", path),
                     ("db_device", ""),
                     ("wal_device", ""),
-                    ("instance", text(&said["hostname"])),
+                    ("instance", *host),
                     ("devices", text(&said["devices"])),
                     ("device_ids", text(&said["device_ids"])),
                 ];

@@ -7,7 +7,7 @@
 
 mod daemons;
 mod pools;
-mod text;
+pub(crate) mod text;
 
 use crate::cached::Cached;
 use crate::facts::Facts;

@@ -24,6 +24,35 @@ const DF: [&str; 16] = [
     "percent_used",
 ];
 
+/// Statistics of a pool's PGs in `pg summary`, with the metric's name, type and help.
+const SUMMED: [(&str, &str, &str, &str); 5] = [
+    (
+        "num_objects_recovered",
+        "ceph_pool_num_objects_recovered",
+        "gauge",
+        "Objects that recovery has brought to where they lacked",
+    ),
+    (
+        "num_bytes_recovered",
+        "ceph_pool_num_bytes_recovered",
+        "gauge",
+        "Bytes that recovery has brought to where they lacked",
+    ),
+    (
+        "recovering_objects_per_sec",
+        "ceph_pool_recovering_objects_per_sec",
+        "gauge",
+        "Objects recovered in a second",
+    ),
+    (
+        "recovering_bytes_per_sec",
+        "ceph_pool_recovering_bytes_per_sec",
+        "gauge",
+        "Bytes recovered in a second",
+    ),
+    ("num_objects_repaired", "ceph_pool_objects_repaired", "counter", "Objects repaired by scrubs"),
+];
+
 /// States of PGs. A PG counts in each of those that it is in.
 const STATES: [&str; 34] = [
     "active",
@@ -97,6 +126,7 @@ pub(super) fn pools(facts: &Facts, out: &mut Exposition) {
             ("type", kind),
             ("description", &description),
             ("compression_mode", "none"),
+            ("application", &applications(pool)),
         ];
         family.add(&labels, 1.0);
     }
@@ -110,11 +140,24 @@ pub(super) fn pools(facts: &Facts, out: &mut Exposition) {
             family.add(&[("pool_id", &int(&pool["id"]).to_string())], value);
         }
     }
-    let metric = "ceph_pool_num_objects_recovered";
-    let mut family = out.family(metric, "gauge", "Objects that recovery has written");
-    for pool in rows(&facts.summary["pools"]) {
-        family.add(&[("pool_id", &int(&pool["pool_id"]).to_string())], num(&pool["num_objects_recovered"]));
+    for (field, metric, kind, help) in SUMMED {
+        let mut family = out.family(metric, kind, help);
+        for pool in rows(&facts.summary["pools"]) {
+            family.add(&[("pool_id", &int(&pool["pool_id"]).to_string())], num(&pool[field]));
+        }
     }
+}
+
+/// What a pool is used for, in the words that Ceph's dashboards look for.
+fn applications(pool: &serde_json::Value) -> String {
+    let word = |name: &str| match name {
+        "rbd" => "Block".to_owned(),
+        "cephfs" => "Filesystem".to_owned(),
+        "rgw" => "Object".to_owned(),
+        other => other.to_owned(),
+    };
+    let names = fields(&pool["application_metadata"]).map(|(name, _)| word(name));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn pgs(facts: &Facts, out: &mut Exposition) {

@@ -88,6 +88,9 @@ fn names_labels_and_values_are_cephs() {
         ("ceph_cluster_total_bytes", 1000.0),
         (r#"ceph_cluster_by_class_total_used_bytes{device_class="ssd"}"#, 250.0),
         ("ceph_num_objects_misplaced", 20.0),
+        (r#"ceph_pool_recovering_bytes_per_sec{pool_id="1"}"#, 4096.0),
+        (r#"ceph_pool_num_bytes_recovered{pool_id="1"}"#, 5000.0),
+        (r#"ceph_pool_objects_repaired{pool_id="1"}"#, 1.0),
         (r#"ceph_fs_metadata{data_pools="1",fs_id="1",metadata_pool="1",name="cephfs"}"#, 1.0),
         (r#"ceph_daemon_health_metrics{type="SLOW_OPS",ceph_daemon="osd.2"}"#, 1.0),
     ] {
@@ -95,9 +98,16 @@ fn names_labels_and_values_are_cephs() {
     }
     let pool = concat!(
         r#"ceph_pool_metadata{pool_id="1",name="a \"b\"\\",type="replicated","#,
-        r#"description="replica: 3",compression_mode="none"}"#
+        r#"description="replica: 3",compression_mode="none",application="Block"}"#
     );
     assert_eq!(all.get(pool), Some(&1.0));
+    let disk = |name: &str, daemon: &str| {
+        let labels =
+            r#"device="/dev/sda",db_device="",wal_device="",instance="host0",devices="sda",device_ids="""#;
+        format!("{name}{{ceph_daemon=\"{daemon}\",{labels}}}")
+    };
+    assert!(all.contains_key(&disk("ceph_disk_occupation", "osd.2")));
+    assert!(all.contains_key(&disk("ceph_disk_occupation_human", "osd.0, osd.2")), "one for each disk");
     let mds = concat!(
         r#"ceph_mds_metadata{ceph_daemon="mds.b",fs_id="-1",hostname="host0","#,
         r#"public_addr="10.0.0.2:6900/1",rank="-1",ceph_version="nacre version 0.1.0"}"#

@@ -58,7 +58,8 @@ impl Family<'_> {
             let value = match value {
                 v if v.is_nan() => "NaN".to_owned(),
                 v if v.is_infinite() => if v > 0.0 { "+Inf" } else { "-Inf" }.to_owned(),
-                v => v.to_string(),
+                // The sum of nothing is -0.
+                v => (v + 0.0).to_string(),
             };
             let _ = writeln!(self.out, "{}{labels} {value}", self.name);
         }
