@@ -138,6 +138,10 @@ fn without_a_standby_a_silent_mds_keeps_its_rank_and_is_shown_as_laggy() {
     let (mut rig, _, a) = served();
     rig.pass(Duration::from_secs(60));
     assert_eq!(stat(&mut rig), "cephfs:1 {0=a=up:active(laggy or crashed)}\n");
+    let health = rig.json(r#"{"prefix":"health","detail":"detail"}"#);
+    for code in ["MDS_ALL_DOWN", "FS_DEGRADED", "FS_WITH_FAILED_MDS", "MDS_UP_LESS_THAN_MAX"] {
+        assert!(!health["checks"][code].is_null(), "{code}: {health}");
+    }
     rig.close(a);
     let [(probe, _)] = dialled(&mut rig)[..] else { panic!("it has lost its session") };
     ended(&mut rig, probe, CloseReason::Refused);
