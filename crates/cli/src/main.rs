@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod output;
+mod block;
 mod cluster;
 mod cmd;
 mod device;

@@ -30,6 +30,30 @@ pub struct Cluster {
     event_loop: EventLoop,
 }
 
+/// A way to send a cluster's client any request; clones lead to the same client.
+#[derive(Clone)]
+pub struct Requests {
+    handle: Handle<Request, Reply>,
+}
+
+impl Requests {
+    /// Sends a request; `done` is called once, on the client's event loop: it must not block. The answer is
+    /// ENOTCONN if the client has ended.
+    pub fn submit(&self, request: Request, done: impl FnOnce(Reply) + Send + 'static) {
+        self.handle.submit(request, move |reply| done(reply.unwrap_or(Err(Errno::ENOTCONN))));
+    }
+
+    /// Has `listener` called, on the client's event loop, with each answer that nobody asked for, such as
+    /// [`Answer::Notified`]. It replaces the listener before it, and that of [`crate::Fs::on_invalidate`].
+    pub fn listen(&self, mut listener: impl FnMut(Answer) + Send + 'static) {
+        self.handle.listen(move |reply| {
+            if let Ok(answer) = reply {
+                listener(answer);
+            }
+        });
+    }
+}
+
 impl Cluster {
     /// Connects, and waits at most `patience` until objects (and the file system, if wanted) can be used.
     pub fn connect(options: &Options, patience: Duration) -> Result<Self, Error> {
@@ -78,6 +102,11 @@ impl Cluster {
     /// The file system, if [`Options::mount`] was set.
     pub fn fs(&self) -> Fs {
         Fs::new(self.handle.clone())
+    }
+
+    /// A way to send any request, and to hear what comes unasked.
+    pub fn requests(&self) -> Requests {
+        Requests { handle: self.handle.clone() }
     }
 
     /// Has `ready` called on the client's event loop when `fd` can be read: its requests reach the client

@@ -15,12 +15,12 @@ mod config;
 mod fs;
 mod pool;
 
-pub use cluster::{Cluster, CommandReply};
+pub use cluster::{Cluster, CommandReply, Requests};
 pub use config::{Error, Options};
 pub use fs::{Fs, Invalidated};
 pub use fsclient::{
     Answer, Attr, Caller, ClientOptions, DirEntry, Entry, Errno, Fh, FileLock, FsRequest, Ino, Invalidate,
-    ObjectRequest, OpAnswer, Reply, Request, SetAttr, Statfs,
+    ObjectRequest, OpAnswer, PoolRef, Reply, Request, SetAttr, Statfs,
 };
 pub use pool::{Pool, Stat, Vectored};
 pub use runtime::{FileClock, Found};

@@ -73,7 +73,7 @@ impl Pool {
     /// The same; also returns the answer to a vector that failed.
     pub fn vector(&self, object: &[u8], ops: Vec<Op>) -> Result<Vectored, Error> {
         let request = ObjectRequest {
-            pool: self.name.clone(),
+            pool: self.name.as_str().into(),
             namespace: self.namespace.clone(),
             name: object.to_vec(),
             ops,
@@ -165,7 +165,7 @@ impl Pool {
         let mut cursor = Vec::new();
         loop {
             let request = Request::ListObjects {
-                pool: self.name.clone(),
+                pool: self.name.as_str().into(),
                 namespace: self.namespace.clone(),
                 cursor,
                 max: LIST_CHUNK,

@@ -25,6 +25,21 @@ pub type Ino = u64;
 /// An open file or directory.
 pub type Fh = u64;
 
+/// A pool, as callers refer to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PoolRef {
+    /// By name, as users have it.
+    Name(String),
+    /// By id, which a renamed pool keeps.
+    Id(i64),
+}
+
+impl From<&str> for PoolRef {
+    fn from(name: &str) -> Self {
+        Self::Name(name.to_owned())
+    }
+}
+
 /// A local request.
 #[derive(Clone, Debug)]
 pub enum Request {
@@ -34,8 +49,8 @@ pub enum Request {
     Object(ObjectRequest),
     /// Lists objects of a pool, a page at a time.
     ListObjects {
-        /// Pool by name.
-        pool: String,
+        /// Pool.
+        pool: PoolRef,
         /// Namespace.
         namespace: Vec<u8>,
         /// The cursor of the last answer, empty at first.
@@ -45,16 +60,18 @@ pub enum Request {
     },
     /// Takes or removes a snapshot of a pool whose snapshots clients manage.
     PoolSnap {
-        /// Pool by name.
-        pool: String,
+        /// Pool.
+        pool: PoolRef,
         /// The snapshot to remove; `None` for a new one.
         remove: Option<maps::SnapId>,
     },
     /// Watches an object: from the answer on, [`Answer::Notified`] comes for it until
     /// [`Answer::WatchBroken`].
     Watch {
-        /// Pool by name.
-        pool: String,
+        /// Pool.
+        pool: PoolRef,
+        /// Namespace.
+        namespace: Vec<u8>,
         /// Object.
         name: Vec<u8>,
         /// The number of the watch, which no other of this client ever had.
@@ -69,8 +86,10 @@ pub enum Request {
     },
     /// Notifies an object's watchers and waits for their answers.
     Notify {
-        /// Pool by name.
-        pool: String,
+        /// Pool.
+        pool: PoolRef,
+        /// Namespace.
+        namespace: Vec<u8>,
         /// Object.
         name: Vec<u8>,
         /// The message to the watchers.
@@ -78,6 +97,9 @@ pub enum Request {
         /// Seconds that watchers may take; 0 for the OSD's default.
         timeout: u32,
     },
+    /// Waits for the newest OSD map that the monitors have: what is requested after the answer is sent with
+    /// it or with a later one.
+    NewestMap,
     /// A monitor command: JSON with `prefix`, and input data.
     Command {
         /// The command.
@@ -97,8 +119,8 @@ pub enum Request {
 /// Operations on one object, as librados has them.
 #[derive(Clone, Debug)]
 pub struct ObjectRequest {
-    /// Pool by name.
-    pub pool: String,
+    /// Pool.
+    pub pool: PoolRef,
     /// Namespace.
     pub namespace: Vec<u8>,
     /// Object.

@@ -225,6 +225,11 @@ impl Client {
                     msgs::Body::StatfsReply(reply) => {
                         statfs::of_pool(&self.cache, self.ops.statfs_root(op), &reply)
                     }
+                    msgs::Body::MonGetVersionReply(reply) => {
+                        let newest = maps::Epoch(u32::try_from(reply.version).unwrap_or(u32::MAX));
+                        self.services.wait_for_map(now, newest, out);
+                        Ok(Answer::Done)
+                    }
                     body => objects::mon_reply(body),
                 };
                 self.ops.resolve(op, reply);

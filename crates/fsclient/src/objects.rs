@@ -1,6 +1,6 @@
 //! Operations beside the file system: whole objects, listings, watches, monitor commands, statistics.
 
-use crate::api::{Answer, ObjectRequest, Reply, Request};
+use crate::api::{Answer, ObjectRequest, PoolRef, Reply, Request};
 use crate::key::OpId;
 use crate::op::{Attempt, Stage, Step, fail};
 use crate::services::{Services, Token};
@@ -43,8 +43,8 @@ impl Objects<'_> {
                 });
                 Ok(())
             }
-            Request::Watch { pool, name, cookie, timeout } => {
-                let locator = ObjectLocator::new(self.pool(pool)?, "");
+            Request::Watch { pool, namespace, name, cookie, timeout } => {
+                let locator = ObjectLocator::new(self.pool(pool)?, namespace.as_slice());
                 self.services.watch(now, op, *cookie, attempt.out(), |rados, outs| {
                     rados.watch(now, *cookie, locator, name, *timeout, outs);
                 });
@@ -55,10 +55,16 @@ impl Objects<'_> {
                 self.ended.extend(registering.map(|op| (op, Err(Errno::ECANCELED))));
                 Ok(())
             }
-            Request::Notify { pool, name, payload, timeout } => {
-                let locator = ObjectLocator::new(self.pool(pool)?, "");
+            Request::Notify { pool, namespace, name, payload, timeout } => {
+                let locator = ObjectLocator::new(self.pool(pool)?, namespace.as_slice());
                 self.services.ask_osds(now, op, attempt.out(), |rados, token, outs| {
                     rados.notify(now, token, locator, name, payload.clone(), *timeout, outs);
+                });
+                Ok(())
+            }
+            Request::NewestMap => {
+                self.services.ask_mon(now, op, attempt.out(), |monc, token, outs| {
+                    monc.get_version(token, "osdmap", outs);
                 });
                 Ok(())
             }
@@ -73,8 +79,11 @@ impl Objects<'_> {
         }
     }
 
-    fn pool(&self, name: &str) -> Result<i64, Errno> {
-        self.services.pool_id(name).ok_or(Errno::ENOENT)
+    fn pool(&self, pool: &PoolRef) -> Result<i64, Errno> {
+        match pool {
+            PoolRef::Name(name) => self.services.pool_id(name).ok_or(Errno::ENOENT),
+            PoolRef::Id(id) => Ok(*id),
+        }
     }
 
     fn object(&mut self, attempt: &mut Attempt<'_>, request: &ObjectRequest) -> Result<(), Errno> {
@@ -93,7 +102,7 @@ impl Objects<'_> {
     fn pool_snap(
         &mut self,
         attempt: &mut Attempt<'_>,
-        pool: &str,
+        pool: &PoolRef,
         remove: Option<SnapId>,
     ) -> Result<(), Errno> {
         let pool = u32::try_from(self.pool(pool)?).unwrap_or(u32::MAX);

@@ -10,7 +10,7 @@ pub const OBJECTS: &str = "objects";
 /// Operations on one object of [`OBJECTS`].
 pub fn object_request(name: &str, ops: Vec<Op>) -> Request {
     Request::Object(ObjectRequest {
-        pool: OBJECTS.to_owned(),
+        pool: OBJECTS.into(),
         namespace: Vec::new(),
         name: name.as_bytes().to_vec(),
         ops,

@@ -1,5 +1,6 @@
 //! The commands, one file each; this file only chooses one. What they share is in files of its own.
 
+mod block;
 mod crush;
 mod daemon;
 mod dev;
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     Fs(fs_bench::FsArgs),
     /// Put, get, list and remove objects.
     Rados(rados::RadosArgs),
+    /// Make, map, snapshot, clone and remove block-device images.
+    Block(block::BlockArgs),
     /// Try a CRUSH map out.
     Crush(crush::CrushArgs),
     /// Check or measure the store of a daemon.
@@ -111,6 +114,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Umount(args) => mount::umount(&args),
         Command::Fs(args) => fs_bench::run(&args),
         Command::Rados(args) => rados::run(&args),
+        Command::Block(args) => block::run(&args),
         Command::Crush(args) => crush::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -114,7 +114,7 @@ impl SnapshotLoad {
         let number = self.history.called(&name, client, action.clone(), context.clone());
         let (op, snap) = op_of(&action);
         let request = Request::Object(ObjectRequest {
-            pool: SNAPSHOTS.to_owned(),
+            pool: SNAPSHOTS.into(),
             namespace: Vec::new(),
             name: name.as_bytes().to_vec(),
             ops: vec![op],
@@ -146,7 +146,7 @@ impl SnapshotLoad {
             0..12 if self.taker.is_some() => Action::Read(None),
             0..12 => {
                 self.taker = Some(client);
-                let request = Request::PoolSnap { pool: SNAPSHOTS.to_owned(), remove: None };
+                let request = Request::PoolSnap { pool: SNAPSHOTS.into(), remove: None };
                 return self.send(world, client, request, What::Take);
             }
             12..18 => {
@@ -170,7 +170,7 @@ impl SnapshotLoad {
     fn remove(&mut self, world: &mut ClientWorld, client: usize, snap: u64) {
         self.snaps.remove(&snap);
         self.history.removed.insert(snap);
-        let request = Request::PoolSnap { pool: SNAPSHOTS.to_owned(), remove: Some(SnapId(snap)) };
+        let request = Request::PoolSnap { pool: SNAPSHOTS.into(), remove: Some(SnapId(snap)) };
         self.send(world, client, request, What::Remove(snap));
     }
 }

@@ -122,7 +122,13 @@ impl WatchLoad {
         let timeout = if last { 10 } else { self.rng.range(1, 6) as u32 };
         let payload = number.to_string().into_bytes();
         let request =
-            Request::Notify { pool: OBJECTS.to_owned(), name: name.as_bytes().to_vec(), payload, timeout };
+            Request::Notify {
+            pool: OBJECTS.into(),
+            namespace: Vec::new(),
+            name: name.as_bytes().to_vec(),
+            payload,
+            timeout,
+        };
         self.send(world, client, request, What::Notify(number));
     }
 
@@ -132,7 +138,8 @@ impl WatchLoad {
         let timeout = self.rng.range(8, LONGEST + 1);
         self.history.watch_called(cookie, &name, Duration::from_secs(timeout));
         let request = Request::Watch {
-            pool: OBJECTS.to_owned(),
+            pool: OBJECTS.into(),
+            namespace: Vec::new(),
             name: name.as_bytes().to_vec(),
             cookie,
             timeout: timeout as u32,

@@ -1,0 +1,132 @@
+//! What goes into an image's machine, and what comes out of it.
+
+use crate::call::{Answer, Call, Place};
+use crate::error::Error;
+use crate::header::Header;
+pub use crate::operation::{Operation, Reply};
+use maps::SnapId;
+use stdx::{Bufs, Rng};
+
+/// The image to open.
+#[derive(Debug)]
+pub struct Spec {
+    /// Pool and namespace.
+    pub place: Place,
+    /// Name.
+    pub name: String,
+    /// A snapshot, which is read-only.
+    pub snap: Option<String>,
+    /// True if nothing is to be written.
+    pub read_only: bool,
+    /// For the numbers of watches.
+    pub rng: Rng,
+}
+
+/// Something that the machine is told.
+#[derive(Debug)]
+pub enum Input {
+    /// Begin: the image is opened.
+    Start,
+    /// A request by a caller's number, which is answered once.
+    Request {
+        /// The number.
+        id: u64,
+        /// The request.
+        request: Request,
+    },
+    /// The answer to an [`Output::Call`].
+    Answer {
+        /// Its token.
+        token: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Somebody notifies the watchers of a watched object.
+    Notified {
+        /// The watch.
+        cookie: u64,
+        /// The number of the notification.
+        notify_id: u64,
+        /// The message.
+        payload: Vec<u8>,
+    },
+    /// A watch is no more.
+    WatchBroken {
+        /// The watch.
+        cookie: u64,
+    },
+    /// The time of [`super::Image::deadline`] has come.
+    Timer,
+}
+
+/// What a caller wants.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Reads bytes.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+    /// Writes bytes. The answer says that all members of the placement groups have them.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        data: Bufs,
+    },
+    /// Makes bytes zeros, and gives back the room that they took.
+    Zero {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+    /// Waits for all changes that were requested before.
+    Flush,
+    /// Does something to the image.
+    Maintain(Operation),
+    /// Ends everything in order: the last request.
+    Close,
+}
+
+/// What is known of an image that is open.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Opened {
+    /// Its header.
+    pub header: Header,
+    /// The snapshot that is read; otherwise the image itself.
+    pub snap: SnapId,
+    /// Size in bytes.
+    pub size: u64,
+    /// Nothing can be written.
+    pub read_only: bool,
+}
+
+/// Something that the machine wants.
+#[derive(Debug)]
+pub enum Output {
+    /// A call to the cluster, whose answer is [`Input::Answer`].
+    Call {
+        /// The machine's number for it.
+        token: u64,
+        /// The call.
+        call: Call,
+    },
+    /// The image is open, or cannot be.
+    Opened(Box<Result<Opened, Error>>),
+    /// The answer to a request.
+    Reply {
+        /// The caller's number.
+        id: u64,
+        /// The answer.
+        reply: Result<Reply, Error>,
+    },
+    /// The image has this size now.
+    Resized(u64),
+    /// The image is lost to this client: all further requests fail with this.
+    Lost(Error),
+    /// For a log.
+    Event(String),
+}

@@ -1,0 +1,159 @@
+//! Opening an image, and reading its header again when it has changed.
+
+use super::api::{Opened, Output};
+use super::tasks::{Done, Loaded, Purpose};
+use super::{Image, Stage};
+use crate::call::Call;
+use crate::error::Error;
+use crate::format::{feature, header_object};
+use crate::header::{self, Header};
+use crate::layer::{self, Layer};
+use crate::map;
+use crate::script::{Cx, Flow};
+use maps::SnapId;
+use std::sync::Arc;
+use stdx::Instant;
+use wire::Errno;
+
+impl Image {
+    pub(super) fn header(&self) -> Arc<Header> {
+        self.layer.as_ref().expect("the image is open").header.clone()
+    }
+
+    /// True if the header is watched: a snapshot never changes.
+    pub(super) fn is_watching(&self) -> bool {
+        self.spec.snap.is_none()
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.spec.read_only || self.spec.snap.is_some()
+    }
+
+    pub(super) fn start_open(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let (place, name, cookie) = (self.spec.place.clone(), self.spec.name.clone(), self.me.handle);
+        let (watch, read_only) = (self.is_watching(), self.is_read_only());
+        let open = move |cx: &mut Cx<'_>| -> Flow<Done> {
+            let id = header::find_id(cx, &place, &name)?;
+            // Features are looked at first: a client that cannot have the image leaves nothing behind.
+            check_features(&header::load(cx, &place, &id)?, read_only)?;
+            let mut client = None;
+            if watch {
+                let object = header_object(&id);
+                let answer = cx.call(|| Call::Watch { place: place.clone(), object, cookie })?;
+                answer.result().map_err(|errno| Error::of(errno, "cannot watch the image"))?;
+                if let crate::call::Answer::Watching(Ok(gid)) = answer {
+                    client = Some(*gid);
+                }
+            }
+            // What changes from now on is notified.
+            let header = header::load(cx, &place, &id)?;
+            check_features(&header, read_only)?;
+            let parent = match &header.parent {
+                Some(spec) => Some(layer::open_parent(cx, spec, 0)?),
+                None => None,
+            };
+            Ok(Done::Loaded(Box::new(Loaded { header, parent, map: None, client })))
+        };
+        self.start(now, Purpose::Open, open, out);
+    }
+
+    pub(super) fn opened(&mut self, _: Instant, result: Result<Done, Error>, out: &mut Vec<Output>) {
+        let opened = result.and_then(|done| match done {
+            Done::Loaded(loaded) => self.take(*loaded),
+            _ => unreachable!("an image is loaded"),
+        });
+        match opened {
+            Ok(()) => {
+                let needed = !self.is_read_only() && self.header().has(feature::EXCLUSIVE_LOCK);
+                self.lock.is_needed(needed);
+                self.stage = Stage::Open;
+                let opened = self.what_is_open();
+                out.push(Output::Opened(Box::new(Ok(opened))));
+            }
+            Err(error) => {
+                self.stage = Stage::Lost(error.clone());
+                out.push(Output::Opened(Box::new(Err(error))));
+            }
+        }
+    }
+
+    fn what_is_open(&self) -> Opened {
+        let layer = self.layer.as_ref().expect("it has just been opened");
+        Opened {
+            header: (*layer.header).clone(),
+            snap: layer.snap,
+            size: layer.size,
+            read_only: self.is_read_only(),
+        }
+    }
+
+    /// Takes what was read.
+    fn take(&mut self, loaded: Loaded) -> Result<(), Error> {
+        let header = Arc::new(loaded.header);
+        let snap = match &self.spec.snap {
+            Some(name) => header.snap(name)?.id(),
+            None => SnapId::HEAD,
+        };
+        self.layer = Some(Arc::new(Layer::of(header, snap, loaded.parent)?));
+        self.map = loaded.map;
+        self.me.gid = loaded.client.unwrap_or(self.me.gid);
+        Ok(())
+    }
+
+    /// Reads the header again, if it has changed and nothing is in the way.
+    pub(super) fn load_again(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let busy = self.lock.is_moving() || self.is_maintaining() || self.tasks.is_running(&Purpose::Load);
+        if !self.stale || busy || self.spec.snap.is_some() || self.removed {
+            return;
+        }
+        // Changes tell the map what they did when they end.
+        if !self.queue.is_quiet() {
+            return;
+        }
+        let (old, with_map) = (self.layer.clone().expect("it is open"), self.lock.is_held());
+        let read_only = self.is_read_only();
+        self.start(now, Purpose::Load, move |cx| load(cx, &old, with_map, read_only), out);
+    }
+
+    pub(super) fn loaded(&mut self, result: Result<Done, Error>, out: &mut Vec<Output>) {
+        let before = self.layer.as_ref().map_or(0, |layer| layer.size);
+        let taken = result.and_then(|done| match done {
+            Done::Loaded(loaded) => self.take(*loaded),
+            _ => unreachable!("an image is loaded"),
+        });
+        self.stale = false;
+        match taken {
+            Ok(()) => {
+                let size = self.layer.as_ref().map_or(0, |layer| layer.size);
+                if size != before {
+                    out.push(Output::Resized(size));
+                }
+            }
+            Err(error) => self.lose(error, out),
+        }
+    }
+}
+
+fn check_features(header: &Header, read_only: bool) -> Result<(), Error> {
+    let known = if read_only { feature::READABLE } else { feature::WRITABLE };
+    let unknown = header.features & !known;
+    if unknown != 0 { Err(layer::refused("the image", unknown)) } else { Ok(()) }
+}
+
+/// Reads the header, the parent if it is another than before, and the object map if the lock is held.
+fn load(cx: &mut Cx<'_>, old: &Layer, with_map: bool, read_only: bool) -> Flow<Done> {
+    let header = header::load(cx, &old.header.place, &old.header.id).map_err(|stop| match stop {
+        crate::script::Stop::Fail(error) if error.errno == Errno::ENOENT => {
+            Error::new(Errno::ENOENT, "the image has been removed").into()
+        }
+        stop => stop,
+    })?;
+    check_features(&header, read_only)?;
+    let parent = match &header.parent {
+        Some(spec) if Some(spec) == old.header.parent.as_ref() && old.parent.is_some() => old.parent.clone(),
+        Some(spec) => Some(layer::open_parent(cx, spec, 0)?),
+        None => None,
+    };
+    let map = if with_map { map::open(cx, &header)? } else { None };
+    Ok(Done::Loaded(Box::new(Loaded { header, parent, map, client: None })))
+}

@@ -1,0 +1,66 @@
+//! How the lock of an image stands, as this client sees it.
+
+use stdx::Instant;
+
+/// How the lock stands.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) enum State {
+    /// The image has none, or is only read.
+    #[default]
+    NotNeeded,
+    /// It is not ours, and is not tried for before this time.
+    Free { not_before: Option<Instant> },
+    /// It is being tried for.
+    Taking,
+    Held,
+    /// It is being given back.
+    Leaving,
+}
+
+/// The lock as this client sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Lock {
+    pub(super) state: State,
+    /// Another client wants it.
+    pub(super) wanted: bool,
+    /// The owner that was last asked.
+    pub(super) owner: Option<String>,
+}
+
+impl Lock {
+    /// Says if the image has a lock at all.
+    pub(super) fn is_needed(&mut self, needed: bool) {
+        self.state = if needed { State::Free { not_before: None } } else { State::NotNeeded };
+    }
+
+    /// True if it is ours, or there is none.
+    pub(super) fn is_usable(&self) -> bool {
+        matches!(self.state, State::NotNeeded) || self.is_held() && !self.wanted
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.state == State::Held
+    }
+
+    /// True while a script takes it or gives it back.
+    pub(super) fn is_moving(&self) -> bool {
+        matches!(self.state, State::Taking | State::Leaving)
+    }
+
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        if let State::Free { not_before } = self.state { not_before } else { None }
+    }
+
+    /// Another client asks for it. Returns true if it will be given back.
+    pub(super) fn ask(&mut self) -> bool {
+        self.wanted |= self.is_held();
+        matches!(self.state, State::Held | State::Leaving)
+    }
+
+    /// It has become free: it is tried for at once.
+    pub(super) fn try_now(&mut self) {
+        if let State::Free { not_before } = &mut self.state {
+            *not_before = None;
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Operations on the whole image: one at a time, under the lock, while no change is on its way.
+
+use super::api::{Operation, Output, Reply};
+use super::jobs::{Job, Whose};
+use super::tasks::{Done, Purpose};
+use super::Image;
+use crate::error::Error;
+use crate::maintain;
+use crate::notify::{Message, response};
+use crate::script::Cx;
+use stdx::Instant;
+use wire::Errno;
+
+impl Image {
+    pub(super) fn add_job(&mut self, id: u64, operation: Operation, out: &mut Vec<Output>) {
+        if self.is_read_only() {
+            let error = Error::new(Errno::EROFS, "the image is open for reading only");
+            return out.push(Output::Reply { id, reply: Err(error) });
+        }
+        self.upkeep.push_back(Job { operation, whose: Whose::Caller(id) });
+    }
+
+    pub(super) fn is_maintaining(&self) -> bool {
+        self.tasks.is_running(&Purpose::Maintain)
+    }
+
+    /// Starts the first operation, if it may run.
+    pub(super) fn start_job(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let ready = self.lock.is_usable() && !self.stale && self.queue.is_quiet() && !self.unwatched;
+        let Some(job) = self.upkeep.front().filter(|_| ready && !self.is_maintaining()) else { return };
+        if self.tasks.is_running(&Purpose::Load) {
+            return;
+        }
+        let work = maintain::Work {
+            layer: self.layer.clone().expect("the image is open"),
+            name: self.spec.name.clone(),
+            map: self.map.clone(),
+            watch: self.me.handle,
+            locked: self.lock.is_held(),
+        };
+        let operation = job.operation.clone();
+        let run = move |cx: &mut Cx<'_>| maintain::run(cx, &work, &operation).map(Done::Maintained);
+        self.start(now, Purpose::Maintain, run, out);
+    }
+
+    pub(super) fn maintained(&mut self, result: Result<Done, Error>, out: &mut Vec<Output>) {
+        let Some(job) = self.upkeep.pop_front() else { return };
+        let reply = result.map(|done| match done {
+            Done::Maintained(reply) => reply,
+            _ => unreachable!("an operation ends"),
+        });
+        if job.operation == Operation::Remove && reply.is_ok() {
+            self.removed = true;
+            self.upkeep.clear();
+        } else {
+            self.stale = true;
+            self.tell(Message::HeaderUpdate, out);
+        }
+        self.report(job.whose, reply, out);
+    }
+
+    fn report(&mut self, whose: Whose, reply: Result<Reply, Error>, out: &mut Vec<Output>) {
+        let code = reply.as_ref().err().map_or(0, |error| error.errno.to_result_code());
+        match whose {
+            Whose::Caller(id) => out.push(Output::Reply { id, reply }),
+            Whose::Peer(id) => self.tell(Message::AsyncComplete(id, code), out),
+            Whose::Notifier(id) => self.acknowledge(id, response(code), out),
+        }
+    }
+
+    /// All operations end with an error.
+    pub(super) fn fail_jobs(&mut self, error: &Error, out: &mut Vec<Output>) {
+        for job in std::mem::take(&mut self.upkeep) {
+            if let Whose::Caller(id) = job.whose {
+                out.push(Output::Reply { id, reply: Err(error.clone()) });
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The size of an image. Before it grows, its object map does; before it shrinks, what goes is removed.
+
+use super::work::Work;
+use crate::call::{method_of, rbd};
+use crate::error::Error;
+use crate::format::feature;
+use crate::operation::Reply;
+use crate::lock;
+use crate::map::{self, state};
+use crate::script::{Cx, Flow};
+use maps::SnapId;
+use msgs::{Extent, Op};
+use wire::Errno;
+
+/// Changes the size.
+pub(super) fn resize(cx: &mut Cx<'_>, work: &Work, size: u64, allow_shrink: bool) -> Flow<Reply> {
+    let header = work.header();
+    if size < header.size && !allow_shrink {
+        let text = format!(
+            "the image has {} bytes and would lose those beyond {size}: --allow-shrink permits that",
+            header.size
+        );
+        return Err(Error::new(Errno::EINVAL, text).into());
+    }
+    if size > header.size {
+        fit_map(cx, work, size)?;
+        set_size(cx, work, size)?;
+    } else if size < header.size {
+        trim(cx, work, size)?;
+        set_size(cx, work, size)?;
+        fit_map(cx, work, size)?;
+    }
+    Ok(Reply::Done)
+}
+
+/// Sets the size in the header.
+pub(super) fn set_size(cx: &mut Cx<'_>, work: &Work, size: u64) -> Flow<()> {
+    cx.object_ok("cannot set the size", || work.on_header(vec![rbd("set_size", &size)]))?;
+    Ok(())
+}
+
+/// Gives the object map the length for a size. What is behind it must not exist any more.
+pub(super) fn fit_map(cx: &mut Cx<'_>, work: &Work, size: u64) -> Flow<()> {
+    let header = work.header();
+    if !header.has(feature::OBJECT_MAP) {
+        return Ok(());
+    }
+    let objects = header.objects(size);
+    if header.objects(header.size) > objects {
+        set_states(cx, work, objects..header.objects(header.size), state::NONEXISTENT)?;
+    }
+    let answer = cx.object(|| {
+        let held = method_of("lock", "assert_locked", lock::map_assert());
+        let resize = rbd("object_map_resize", &(objects, state::NONEXISTENT));
+        map::on(header, SnapId::HEAD, vec![held, resize])
+    })?;
+    map::check(cx, header, SnapId::HEAD, answer)
+}
+
+/// Sets the state of a range of objects.
+pub(super) fn set_states(cx: &mut Cx<'_>, work: &Work, objects: std::ops::Range<u64>, new: u8) -> Flow<()> {
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let none: Option<u8> = None;
+    let answer = cx.object(|| {
+        let held = method_of("lock", "assert_locked", lock::map_assert());
+        let update = rbd("object_map_update", &((objects.start, objects.end), (new, none)));
+        map::on(work.header(), SnapId::HEAD, vec![held, update])
+    })?;
+    map::check(cx, work.header(), SnapId::HEAD, answer)
+}
+
+/// Removes what is beyond a size.
+pub(super) fn trim(cx: &mut Cx<'_>, work: &Work, size: u64) -> Flow<()> {
+    let header = work.header();
+    let striper = header.striper;
+    let all = header.objects(header.size);
+    // Objects are shared by a stripe: those from the first one on that lose data.
+    let width = striper.set_size() / striper.object_size();
+    let first = size / striper.set_size() * width;
+    let what = "cannot remove data beyond the new size";
+    if header.has(feature::OBJECT_MAP) {
+        set_states(cx, work, header.objects(size)..all, state::PENDING)?;
+    }
+    work.each(cx, what, first..all, |n| match striper.object_len(n, size) {
+        0 => vec![Op::Delete],
+        len if len < striper.object_len(n, header.size) => {
+            // An object that does not exist stays so: the image shares less with its parent from now on.
+            vec![Op::Stat, Op::Truncate(Extent::new(len, 0))]
+        }
+        _ => vec![Op::Stat],
+    })
+}

@@ -1,0 +1,180 @@
+//! Snapshots: taken, removed, gone back to.
+
+use super::resize;
+use super::work::Work;
+use crate::call::{Answer, Call, NOTHING, ObjectCall, method_of, rbd};
+use crate::error::Error;
+use crate::format::{FLAG_OBJECT_MAP_INVALID, SnapNamespace, feature, map_object};
+use crate::header::{self, Snap};
+use crate::operation::Reply;
+use crate::lock;
+use crate::map::{self, ObjectMap};
+use crate::script::{Cx, Flow, decode};
+use maps::SnapId;
+use msgs::Op;
+use wire::Errno;
+
+/// Takes a snapshot: an id from the monitors, an entry in the header, a copy of the object map.
+pub(super) fn create(cx: &mut Cx<'_>, work: &Work, name: &str) -> Flow<Reply> {
+    if name.is_empty() || name.contains(['@', '/']) {
+        let text = format!("`{name}` cannot be the name of a snapshot: `@` and `/` are not allowed in it");
+        return Err(Error::new(Errno::EINVAL, text).into());
+    }
+    let header = work.header();
+    let snap = loop {
+        let pool = header.data.pool;
+        let Answer::Snap(snap) = cx.call(|| Call::PoolSnap { pool, remove: None })? else {
+            return Err(Error::new(Errno::EIO, "no snapshot id").into());
+        };
+        let snap = snap.map_err(|errno| Error::of(errno, "cannot get a snapshot id"))?;
+        let namespace = SnapNamespace::default();
+        let add = || work.on_header(vec![rbd("snapshot_add", &((name.to_owned(), snap.0), namespace))]);
+        let errno = match cx.object(add)?.result() {
+            Ok(()) => break snap,
+            Err(errno) => errno,
+        };
+        cx.call(|| Call::PoolSnap { pool, remove: Some(snap) })?;
+        match errno {
+            // Another client has taken a newer one.
+            Errno::ESTALE => {}
+            Errno::EEXIST => {
+                return Err(Error::new(errno, format!("there is a snapshot `{name}` already")).into());
+            }
+            Errno::EDQUOT => {
+                let text = "the image has as many snapshots as its limit allows: `rbd snap limit clear` ends it";
+                return Err(Error::new(errno, text).into());
+            }
+            errno => return Err(Error::of(errno, "cannot add the snapshot to the header").into()),
+        }
+    };
+    if header.has(feature::OBJECT_MAP) {
+        copy_map(cx, work, snap)?;
+    }
+    Ok(Reply::Done)
+}
+
+/// The snapshot's object map is the image's; in that nothing has changed since.
+fn copy_map(cx: &mut Cx<'_>, work: &Work, snap: SnapId) -> Flow<()> {
+    let header = work.header();
+    let Some(current) = &work.map else { return map::invalidate(cx, header, snap) };
+    let saved = cx.object(|| map::on(header, snap, vec![rbd("object_map_save", current)]))?;
+    map::check(cx, header, snap, saved)?;
+    if header.has(feature::FAST_DIFF) {
+        let ops = || {
+            let held = method_of("lock", "assert_locked", lock::map_assert());
+            vec![held, rbd("object_map_snap_add", &NOTHING)]
+        };
+        let added = cx.object(|| map::on(header, SnapId::HEAD, ops()))?;
+        map::check(cx, header, SnapId::HEAD, added)?;
+    }
+    Ok(())
+}
+
+/// Removes a snapshot. One that has clones goes to the trash, and is removed with the last of them.
+pub(super) fn remove(cx: &mut Cx<'_>, work: &Work, name: &str) -> Flow<Reply> {
+    // Clones are recorded without the lock.
+    let header = header::load(cx, &work.header().place, &work.header().id)?;
+    let snap = header.snap(name)?;
+    if snap.protected {
+        let text = format!("the snapshot `{name}` is protected: `rbd snap unprotect` ends that");
+        return Err(Error::new(Errno::EBUSY, text).into());
+    }
+    if snap.info.child_count > 0 {
+        let what = "cannot move the snapshot to the trash";
+        cx.object_ok(what, || work.on_header(vec![rbd("snapshot_trash_add", &snap.info.id)]))?;
+        return Ok(Reply::KeptForClones(snap.info.child_count));
+    }
+    remove_now(cx, work, snap)?;
+    Ok(Reply::Done)
+}
+
+/// Removes a snapshot of the trash whose last clone is gone.
+pub(super) fn remove_trashed(cx: &mut Cx<'_>, work: &Work, id: u64) -> Flow<Reply> {
+    let header = header::load(cx, &work.header().place, &work.header().id)?;
+    let unused = |s: &&Snap| s.info.id == id && s.is_trash() && s.info.child_count == 0;
+    if let Some(snap) = header.snaps.iter().find(unused) {
+        remove_now(cx, work, snap)?;
+    }
+    Ok(Reply::Done)
+}
+
+/// Removes a snapshot that has no clones. The header is first, as its class refuses if there is a clone after
+/// all; the data are last: interrupted, this wastes room, but loses nothing.
+fn remove_now(cx: &mut Cx<'_>, work: &Work, snap: &Snap) -> Flow<()> {
+    let what = "cannot remove the snapshot from the header";
+    cx.object_ok(what, || work.on_header(vec![rbd("snapshot_remove", &snap.info.id)]))?;
+    if work.header().has(feature::OBJECT_MAP) {
+        drop_map(cx, work, snap)?;
+    }
+    let pool = work.header().data.pool;
+    match cx.call(|| Call::PoolSnap { pool, remove: Some(snap.id()) })?.result() {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(Error::of(errno, "cannot give the snapshot id back").into()),
+    }
+}
+
+/// What had changed in the snapshot has changed since the one before: so the next newer map says.
+fn drop_map(cx: &mut Cx<'_>, work: &Work, snap: &Snap) -> Flow<()> {
+    let header = work.header();
+    let next = header.snaps.iter().map(Snap::id).find(|id| *id > snap.id()).unwrap_or(SnapId::HEAD);
+    if header.has(feature::FAST_DIFF) {
+        let loaded = cx.object(|| map::on(header, snap.id(), vec![rbd("object_map_load", &NOTHING)]))?;
+        let old = loaded.result().ok().and_then(|()| decode::<ObjectMap>("the map", &loaded.output(0)).ok());
+        match old {
+            Some(old) => {
+                let answer = cx.object(|| {
+                    let held = method_of("lock", "assert_locked", lock::map_assert());
+                    let held = (next == SnapId::HEAD).then_some(held);
+                    let removed = rbd("object_map_snap_remove", &old);
+                    map::on(header, next, held.into_iter().chain([removed]).collect())
+                })?;
+                map::check(cx, header, next, answer)?;
+            }
+            None => map::invalidate(cx, header, next)?,
+        }
+    }
+    cx.object(|| ObjectCall::new(&header.place, map_object(&header.id, snap.id()), vec![Op::Delete]))?;
+    Ok(())
+}
+
+/// Makes the image what it was at a snapshot.
+pub(super) fn rollback(cx: &mut Cx<'_>, work: &Work, name: &str) -> Flow<Reply> {
+    let header = work.header();
+    let snap = header.snap(name)?;
+    let size = snap.info.image_size;
+    if header.has(feature::OBJECT_MAP) {
+        rollback_map(cx, work, snap)?;
+    }
+    let objects = header.objects(size.max(header.size));
+    // Objects behind the snapshot's end had no data in it, and are removed by this.
+    let all = Work { map: None, layer: work.layer.clone(), name: work.name.clone(), ..*work };
+    all.each(cx, "cannot roll an object back", 0..objects, |_| vec![Op::Rollback { snap: snap.id() }])?;
+    if size != header.size {
+        resize::set_size(cx, work, size)?;
+    }
+    if size < header.size {
+        resize::fit_map(cx, work, size)?;
+    }
+    Ok(Reply::Done)
+}
+
+/// The map says that all objects exist which may exist meanwhile or afterwards; afterwards is unknown what
+/// has changed since the newest snapshot, so everything may have.
+fn rollback_map(cx: &mut Cx<'_>, work: &Work, snap: &Snap) -> Flow<()> {
+    let header = work.header();
+    let loaded = cx.object(|| map::on(header, snap.id(), vec![rbd("object_map_load", &NOTHING)]))?;
+    let believed = (header.flags | snap.flags) & FLAG_OBJECT_MAP_INVALID == 0 && work.map.is_some();
+    let old = loaded.result().ok().and_then(|()| decode::<ObjectMap>("the map", &loaded.output(0)).ok());
+    let (Some(old), true) = (old, believed) else { return map::invalidate(cx, header, SnapId::HEAD) };
+    let mut merged = old.all_changed();
+    if let Some(current) = &work.map {
+        merged.resize(old.len().max(current.len()));
+        let there = |n: &u64| current.get(*n) != map::state::NONEXISTENT;
+        (0..current.len()).filter(there).for_each(|n| merged.set(n, map::state::EXISTS));
+    }
+    let saved = cx.object(|| {
+        let held = method_of("lock", "assert_locked", lock::map_assert());
+        map::on(header, SnapId::HEAD, vec![held, rbd("object_map_save", &merged)])
+    })?;
+    map::check(cx, header, SnapId::HEAD, saved)
+}

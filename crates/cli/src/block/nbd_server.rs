@@ -1,0 +1,315 @@
+//! NBD on sockets: each connection has a thread that reads requests, and one that writes answers.
+
+use super::Driver;
+use anyhow::{Context, Result, bail};
+use block::nbd::{Answer, Command, Connection, Event, Export, What};
+use block::{Reply, Request};
+use std::io::{IoSlice, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use stdx::{BufMut, Bufs};
+use wire::Errno;
+
+/// Requests of one connection that may be unanswered.
+const MAX_REQUESTS: usize = 256;
+/// Bytes of them.
+const MAX_BYTES: usize = 64 << 20;
+/// Connections.
+const MAX_CONNECTIONS: usize = 64;
+/// Answers that are written at once.
+const BATCH: usize = 64;
+
+/// Where clients connect to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Endpoint {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn another(&self) -> std::io::Result<Self> {
+        Ok(match self {
+            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+        })
+    }
+
+    fn end(&self, how: Shutdown) {
+        // It may have ended already.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(how),
+            Self::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+
+    fn reader(&mut self) -> &mut dyn Read {
+        match self {
+            Self::Unix(stream) => stream,
+            Self::Tcp(stream) => stream,
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> std::io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write_vectored(parts),
+            Self::Tcp(stream) => stream.write_vectored(parts),
+        }
+    }
+}
+
+/// What is served, and to whom.
+struct State {
+    driver: Driver,
+    export: Mutex<Export>,
+    connections: Mutex<Vec<(Stream, JoinHandle<()>)>>,
+}
+
+/// A server of one image.
+pub(crate) struct Server {
+    state: Arc<State>,
+    endpoint: Endpoint,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Server {
+    /// Begins to serve. Where a port was not chosen, the returned server's endpoint has the one that was
+    /// found.
+    pub(crate) fn start(endpoint: &Endpoint, driver: Driver, export: Export) -> Result<Self> {
+        let (listener, endpoint) = bind(endpoint)?;
+        let state = State { driver, export: Mutex::new(export), connections: Mutex::default() };
+        let server = Self { state: Arc::new(state), endpoint };
+        let state = server.state.clone();
+        // It ends with the process: when it is told to end there is no more to be accepted.
+        std::thread::spawn(move || accept(&listener, &state));
+        Ok(server)
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Clients that connect from now on see this size.
+    pub(crate) fn resized(&self, size: u64) {
+        lock(&self.state.export).size = size;
+    }
+
+    /// Reads no more requests, answers those that were read, and ends all connections.
+    pub(crate) fn stop(&self) {
+        if let Endpoint::Unix(path) = &self.endpoint {
+            // Somebody may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+        let connections = std::mem::take(&mut *lock(&self.state.connections));
+        connections.iter().for_each(|(stream, _)| stream.end(Shutdown::Read));
+        for (_, thread) in connections {
+            // One that panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn bind(endpoint: &Endpoint) -> Result<(Listener, Endpoint)> {
+    match endpoint {
+        Endpoint::Unix(path) => {
+            if let Ok(found) = std::fs::symlink_metadata(path) {
+                if !found.file_type().is_socket() {
+                    bail!("{} exists and is no socket: choose another with --socket", path.display());
+                }
+                if UnixStream::connect(path).is_ok() {
+                    bail!("another program serves {}: choose another with --socket", path.display());
+                }
+                std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+            }
+            let listener = UnixListener::bind(path)
+                .with_context(|| format!("cannot make the socket {}", path.display()))?;
+            Ok((Listener::Unix(listener), endpoint.clone()))
+        }
+        Endpoint::Tcp(addr) => {
+            let listener = TcpListener::bind(addr).with_context(|| format!("cannot listen on {addr}"))?;
+            let addr = listener.local_addr().context("the port is unknown")?;
+            Ok((Listener::Tcp(listener), Endpoint::Tcp(addr)))
+        }
+    }
+}
+
+fn accept(listener: &Listener, state: &Arc<State>) {
+    loop {
+        let stream = match listener {
+            Listener::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Listener::Tcp(listener) => listener.accept().map(|(stream, _)| {
+                // Answers are written as a whole.
+                let _ = stream.set_nodelay(true);
+                Stream::Tcp(stream)
+            }),
+        };
+        let Ok(stream) = stream else { continue };
+        let mut connections = lock(&state.connections);
+        connections.retain(|(_, thread)| !thread.is_finished());
+        if connections.len() >= MAX_CONNECTIONS {
+            complain!("nacre: a client was refused: there are {MAX_CONNECTIONS} connections");
+            continue;
+        }
+        let Ok(another) = stream.another() else { continue };
+        let for_thread = state.clone();
+        let thread = std::thread::spawn(move || serve(&for_thread, stream));
+        connections.push((another, thread));
+    }
+}
+
+/// Requests of a connection that have not been answered.
+#[derive(Default)]
+struct Flying {
+    /// Number and bytes.
+    now: Mutex<(usize, usize)>,
+    fewer: Condvar,
+}
+
+impl Flying {
+    fn wait(&self, while_so: impl Fn(&(usize, usize)) -> bool) -> MutexGuard<'_, (usize, usize)> {
+        let waited = self.fewer.wait_while(lock(&self.now), |now| while_so(now));
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for room. One request always finds it.
+    fn begin(&self, bytes: usize) {
+        let full = |&(count, used): &(usize, usize)| {
+            count > 0 && (count >= MAX_REQUESTS || used + bytes > MAX_BYTES)
+        };
+        let mut now = self.wait(full);
+        now.0 += 1;
+        now.1 += bytes;
+    }
+
+    fn end(&self, bytes: usize) {
+        let mut now = lock(&self.now);
+        now.0 -= 1;
+        now.1 -= bytes;
+        self.fewer.notify_all();
+    }
+}
+
+fn serve(state: &Arc<State>, stream: Stream) {
+    let (mut connection, greeting) = Connection::new(lock(&state.export).clone());
+    let (answers, to_write) = mpsc::channel();
+    let Ok(out) = stream.another() else { return };
+    let writer = std::thread::spawn(move || write_all(out, &to_write));
+    let _ = answers.send(greeting);
+    let flying = Arc::new(Flying::default());
+    let mut stream = stream;
+    if let Err(why) = read_requests(state, &mut stream, &mut connection, &answers, &flying) {
+        complain!("nacre: a connection is ended: {why}");
+    }
+    drop(flying.wait(|now| now.0 > 0));
+    drop(answers);
+    // It ends when all answers are written, or nobody reads them.
+    let _ = writer.join();
+    stream.end(Shutdown::Both);
+}
+
+/// Reads requests until the client leaves.
+fn read_requests(
+    state: &Arc<State>,
+    stream: &mut Stream,
+    connection: &mut Connection,
+    answers: &mpsc::Sender<Bufs>,
+    flying: &Arc<Flying>,
+) -> Result<()> {
+    let mut input = std::io::BufReader::with_capacity(64 << 10, stream.reader());
+    while connection.wants() > 0 {
+        let mut bytes = BufMut::uncleared(connection.wants());
+        match input.read_exact(bytes.as_mut_slice()) {
+            Ok(()) => {}
+            // It has left without a word, or the server ends.
+            Err(_) => return Ok(()),
+        }
+        for event in connection.take(bytes.freeze())? {
+            match event {
+                Event::Send(bytes) => {
+                    // Without a writer the connection has ended, which the next read will say.
+                    let _ = answers.send(bytes);
+                }
+                Event::Command(command) => submit(state, connection, command, answers, flying),
+                Event::Left => return Ok(()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn submit(
+    state: &Arc<State>,
+    connection: &Connection,
+    command: Command,
+    answers: &mpsc::Sender<Bufs>,
+    flying: &Arc<Flying>,
+) {
+    let Command { cookie, what } = command;
+    let (request, read_from, bytes) = match what {
+        What::Read { offset, len } => {
+            (Request::Read { offset, len: len.into() }, Some(offset), len as usize)
+        }
+        What::Write { offset, data } => {
+            let bytes = data.len();
+            (Request::Write { offset, data }, None, bytes)
+        }
+        What::Zero { offset, len } => (Request::Zero { offset, len: len.into() }, None, 0),
+        What::Flush => (Request::Flush, None, 0),
+    };
+    flying.begin(bytes);
+    let (answers, flying, form) = (answers.clone(), flying.clone(), connection.form());
+    state.driver.submit(request, move |reply| {
+        let answer = match (reply, read_from) {
+            (Ok(Reply::Data(data)), Some(offset)) => Answer::Data { offset, data },
+            (Ok(_), Some(_)) => Answer::ReadFailed(Errno::EIO),
+            (Ok(_), None) => Answer::Done(Ok(())),
+            (Err(error), read) => {
+                complain!("nacre: a request failed: {error}");
+                match read {
+                    Some(_) => Answer::ReadFailed(error.errno),
+                    None => Answer::Done(Err(error.errno)),
+                }
+            }
+        };
+        // A client that has gone needs no answer.
+        let _ = answers.send(form.answer(cookie, &answer));
+        flying.end(bytes);
+    });
+}
+
+fn write_all(mut stream: Stream, answers: &mpsc::Receiver<Bufs>) {
+    while let Ok(first) = answers.recv() {
+        let mut parts = first.parts().to_vec();
+        while parts.len() < BATCH
+            && let Ok(more) = answers.try_recv()
+        {
+            parts.extend_from_slice(more.parts());
+        }
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut left = &mut slices[..];
+        while !left.is_empty() {
+            match stream.write_vectored(&left[..left.len().min(BATCH)]) {
+                Ok(0) => return stream.end(Shutdown::Both),
+                Ok(n) => IoSlice::advance_slices(&mut left, n),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return stream.end(Shutdown::Both),
+            }
+        }
+    }
+}

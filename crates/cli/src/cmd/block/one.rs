@@ -1,0 +1,77 @@
+//! A cluster with its pools, and one image that is opened for one operation.
+
+use super::BlockArgs;
+use crate::block::{Driver, ImageSpec, News, Pools};
+use crate::cluster::PATIENCE;
+use anyhow::{Context, Result};
+use block::{Opened, Operation, Place, Reply, Request, Spec};
+use client::Cluster;
+use std::sync::mpsc::Receiver;
+
+/// A cluster, and its pools.
+pub(super) struct World {
+    pub(super) cluster: Cluster,
+    pub(super) pools: Pools,
+}
+
+impl World {
+    pub(super) fn connect(args: &BlockArgs) -> Result<Self> {
+        let cluster = Cluster::connect(&args.client.options()?, PATIENCE)?;
+        let pools = Pools::read(&cluster)?;
+        Ok(Self { cluster, pools })
+    }
+
+    pub(super) fn place(&self, image: &ImageSpec) -> Result<Place> {
+        self.pools.place(&image.pool, &image.namespace)
+    }
+
+    /// Opens an image.
+    pub(super) fn open(
+        &self,
+        image: &ImageSpec,
+        read_only: bool,
+    ) -> Result<(Driver, Opened, Receiver<News>)> {
+        let spec = Spec {
+            place: self.place(image)?,
+            name: image.image.clone(),
+            snap: image.snap.clone(),
+            read_only,
+            rng: runtime::rng(),
+        };
+        let (driver, news) = Driver::open(&self.cluster, spec);
+        loop {
+            match news.recv().context("the cluster's client has stopped")? {
+                News::Opened(opened) => {
+                    let opened = (*opened).with_context(|| format!("cannot open {image}"))?;
+                    return Ok((driver, opened, news));
+                }
+                News::Event(text) => complain!("nacre: {text}"),
+                News::Resized(_) | News::Lost(_) => {}
+            }
+        }
+    }
+
+    /// Carries out one operation on an image.
+    pub(super) fn maintain(&self, image: &ImageSpec, operation: Operation) -> Result<Reply> {
+        let (driver, _, news) = self.open(image, false)?;
+        // Who waits for the lock wants to know whom for.
+        std::thread::spawn(move || {
+            for told in news {
+                if let News::Event(text) = told
+                    && text.contains("is held by")
+                {
+                    complain!("nacre: {text}");
+                }
+            }
+        });
+        let reply = driver.call(Request::Maintain(operation));
+        let closed = driver.call(Request::Close);
+        let reply = reply?;
+        closed?;
+        Ok(reply)
+    }
+
+    pub(super) fn shut_down(self) -> Result<()> {
+        Ok(self.cluster.shut_down()?)
+    }
+}
