@@ -163,16 +163,22 @@ pub(crate) fn run(cx: &mut Cx<'_>, change: &Change) -> Flow<u8> {
 fn copy_up(cx: &mut Cx<'_>, change: &Change, snapc: &SnapContext) -> Flow<u8> {
     let (header, object) = (change.header(), change.object);
     let parent = change.layer.parent.as_ref().expect("the object shares data with it");
-    let data: Bufs = layer::read(cx, parent, &change.layer.shared_extents(object))?
-        .into_iter()
-        .fold(Bufs::new(), |mut all, part| {
+    let data: Bufs = layer::read(cx, parent, &change.layer.shared_extents(object))?.into_iter().fold(
+        Bufs::new(),
+        |mut all, part| {
             all.append(part);
             all
-        });
+        },
+    );
     let is_zero = data.parts().iter().all(|part| part.iter().all(|byte| *byte == 0));
     let snaps: Vec<SnapId> = match is_zero {
         true => Vec::new(),
-        false => header.snaps.iter().filter(|s| object < header.objects(s.info.image_size)).map(|s| s.id()).collect(),
+        false => header
+            .snaps
+            .iter()
+            .filter(|s| object < header.objects(s.info.image_size))
+            .map(|s| s.id())
+            .collect(),
     };
     if change.mapped {
         update_maps(cx, change, &snaps)?;
@@ -202,7 +208,8 @@ fn update_maps(cx: &mut Cx<'_>, change: &Change, snaps: &[SnapId]) -> Flow<()> {
         true => state::EXISTS_CLEAN,
         false => state::EXISTS,
     };
-    let of_snaps = snaps.iter().enumerate().map(|(i, snap)| (*snap, if i == 0 { state::EXISTS } else { later }));
+    let of_snaps =
+        snaps.iter().enumerate().map(|(i, snap)| (*snap, if i == 0 { state::EXISTS } else { later }));
     let updates: Vec<(SnapId, u8)> = of_snaps.chain(head).collect();
     let answers = cx.all(|| {
         let call = |(snap, new): &(SnapId, u8)| map::update_call(header, *snap, change.object, *new, None);

@@ -212,7 +212,13 @@ impl Fake {
                 ("lock", Some(other)) if other != client => Err(Errno::EBUSY),
                 ("lock", Some(_)) => Err(Errno::EEXIST),
                 ("lock", None) => gives(&self.map_locks.insert(id, client).map_or(0u8, |_| 0)),
-                ("assert_locked", owner) => if owner == Some(client) { Ok(Vec::new()) } else { Err(Errno::EBUSY) },
+                ("assert_locked", owner) => {
+                    if owner == Some(client) {
+                        Ok(Vec::new())
+                    } else {
+                        Err(Errno::EBUSY)
+                    }
+                }
                 ("unlock" | "break_lock", _) => {
                     self.map_locks.remove(&id);
                     Ok(Vec::new())
@@ -308,7 +314,14 @@ impl Fake {
             "snapshot_get" => {
                 let (id, name, image_size) = snap(header).ok_or(Errno::ENOENT)?;
                 let namespace = SnapNamespace::default();
-                gives(&SnapInfo { id, namespace, name, image_size, timestamp: Utime::default(), child_count: 0 })
+                gives(&SnapInfo {
+                    id,
+                    namespace,
+                    name,
+                    image_size,
+                    timestamp: Utime::default(),
+                    child_count: 0,
+                })
             }
             "get_protection_status" => gives(&0u8),
             "set_flags" => {

@@ -57,7 +57,8 @@ pub mod feature {
 
     /// The names of a set of features.
     pub fn names(features: u64) -> Vec<String> {
-        let name = |i: u32| NAMES.get(i as usize).map_or_else(|| format!("bit {i}"), |name| (*name).to_owned());
+        let name =
+            |i: u32| NAMES.get(i as usize).map_or_else(|| format!("bit {i}"), |name| (*name).to_owned());
         (0..64).filter(|i| features & 1 << i != 0).map(name).collect()
     }
 

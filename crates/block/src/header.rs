@@ -1,11 +1,9 @@
 //! What an image's header says, and how it is read.
 
+use crate::call::NOTHING;
 use crate::call::{Call, ObjectCall, Place, rbd};
 use crate::error::Error;
-use crate::call::NOTHING;
-use crate::format::{
-    DIRECTORY, NOSNAP, ParentSpec, SnapInfo, feature, header_object, id_object,
-};
+use crate::format::{DIRECTORY, NOSNAP, ParentSpec, SnapInfo, feature, header_object, id_object};
 use crate::script::{Cx, Flow, decode};
 use maps::{FileLayout, SnapId};
 use msgs::Op;
@@ -113,7 +111,10 @@ impl Header {
             let names: Vec<&str> =
                 self.snaps.iter().filter(|s| s.is_users()).map(|s| s.info.name.as_str()).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Error::new(Errno::ENOENT, format!("there is no snapshot `{name}` of this image (there are: {names})"))
+            Error::new(
+                Errno::ENOENT,
+                format!("there is no snapshot `{name}` of this image (there are: {names})"),
+            )
         })
     }
 }

@@ -84,34 +84,36 @@ impl Message {
         if payload.is_empty() {
             return Some(Self::HeaderUpdate);
         }
-        Reader::new(payload).versioned(VERSION, |version, r| {
-            let code: u32 = r.get()?;
-            Ok(match code {
-                code::ACQUIRED_LOCK if version >= 2 => Self::AcquiredLock(r.get()?),
-                code::RELEASED_LOCK if version >= 2 => Self::ReleasedLock(r.get()?),
-                code::REQUEST_LOCK if version >= 2 => Self::RequestLock(r.get()?),
-                code::HEADER_UPDATE => Self::HeaderUpdate,
-                code::RESIZE => {
-                    let (size, id) = r.get()?;
-                    Self::Resize { size, id, allow_shrink: version < 4 || r.get()? }
-                }
-                code::SNAP_CREATE if version >= 6 => {
-                    let (name, namespace) = r.get()?;
-                    let id = if version >= 7 { Some(r.get()?) } else { None };
-                    Self::SnapCreate { name, namespace, id }
-                }
-                code::SNAP_REMOVE if version >= 6 => {
-                    let (name, namespace) = r.get()?;
-                    Self::SnapRemove { name, namespace }
-                }
-                code::ACQUIRED_LOCK | code::RELEASED_LOCK | code::ASYNC_PROGRESS | code::ASYNC_COMPLETE => {
-                    Self::Other
-                }
-                code::QUIESCE | code::UNQUIESCE | code::METADATA_UPDATE => Self::Other,
-                _ => Self::Unsupported,
+        Reader::new(payload)
+            .versioned(VERSION, |version, r| {
+                let code: u32 = r.get()?;
+                Ok(match code {
+                    code::ACQUIRED_LOCK if version >= 2 => Self::AcquiredLock(r.get()?),
+                    code::RELEASED_LOCK if version >= 2 => Self::ReleasedLock(r.get()?),
+                    code::REQUEST_LOCK if version >= 2 => Self::RequestLock(r.get()?),
+                    code::HEADER_UPDATE => Self::HeaderUpdate,
+                    code::RESIZE => {
+                        let (size, id) = r.get()?;
+                        Self::Resize { size, id, allow_shrink: version < 4 || r.get()? }
+                    }
+                    code::SNAP_CREATE if version >= 6 => {
+                        let (name, namespace) = r.get()?;
+                        let id = if version >= 7 { Some(r.get()?) } else { None };
+                        Self::SnapCreate { name, namespace, id }
+                    }
+                    code::SNAP_REMOVE if version >= 6 => {
+                        let (name, namespace) = r.get()?;
+                        Self::SnapRemove { name, namespace }
+                    }
+                    code::ACQUIRED_LOCK
+                    | code::RELEASED_LOCK
+                    | code::ASYNC_PROGRESS
+                    | code::ASYNC_COMPLETE => Self::Other,
+                    code::QUIESCE | code::UNQUIESCE | code::METADATA_UPDATE => Self::Other,
+                    _ => Self::Unsupported,
+                })
             })
-        })
-        .ok()
+            .ok()
     }
 }
 

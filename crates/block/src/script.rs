@@ -64,7 +64,8 @@ impl<'a> Cx<'a> {
 pub(crate) fn decode<T: Decode>(what: &str, data: &stdx::Bufs) -> Flow<T> {
     let data = data.to_buf();
     Reader::new(&data).get().map_err(|_| {
-        Error::new(Errno::EIO, format!("{what}: the cluster's answer makes no sense; is the image damaged?")).into()
+        Error::new(Errno::EIO, format!("{what}: the cluster's answer makes no sense; is the image damaged?"))
+            .into()
     })
 }
 

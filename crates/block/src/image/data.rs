@@ -1,9 +1,9 @@
 //! Reads and changes of data.
 
+use super::Image;
 use super::api::{Output, Reply};
 use super::queue::Waiting;
 use super::tasks::{Done, Purpose};
-use super::Image;
 use crate::change::{self, Change, What};
 use crate::error::Error;
 use crate::format::feature;

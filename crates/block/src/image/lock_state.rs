@@ -9,7 +9,9 @@ pub(super) enum State {
     #[default]
     NotNeeded,
     /// It is not ours, and is not tried for before this time.
-    Free { not_before: Option<Instant> },
+    Free {
+        not_before: Option<Instant>,
+    },
     /// It is being tried for.
     Taking,
     Held,

@@ -1,10 +1,10 @@
 //! The lock, while the image is open: taken when something is to be changed, kept until another client asks
 //! for it, given back when no change is on its way.
 
+use super::Image;
 use super::api::Output;
 use super::lock_state::{Lock, State};
 use super::tasks::{Done, Purpose};
-use super::Image;
 use crate::call::Call;
 use crate::error::Error;
 use crate::header::Header;

@@ -17,12 +17,12 @@ mod tasks;
 mod upkeep;
 mod watching;
 
-pub use api::{Input, Opened, Output, Request, Spec};
 use crate::error::Error;
 use crate::layer::Layer;
 use crate::map::ObjectMap;
 use crate::notify::ClientId;
 use crate::operation::Reply;
+pub use api::{Input, Opened, Output, Request, Spec};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::{Instant, Rng};

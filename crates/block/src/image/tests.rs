@@ -90,7 +90,10 @@ impl Rig {
             match output {
                 Output::Call { token, call } => self.send(client, token, &call),
                 Output::Reply { id, reply } => {
-                    assert!(self.replies.insert((client, id), reply).is_none(), "one answer for each request");
+                    assert!(
+                        self.replies.insert((client, id), reply).is_none(),
+                        "one answer for each request"
+                    );
                 }
                 Output::Opened(opened) => self.opened[client] = Some(*opened),
                 Output::Lost(error) => self.lost.push(error),
@@ -115,8 +118,13 @@ impl Rig {
             self.next += 1;
             let id = self.next;
             let name = String::from_utf8_lossy(object).into_owned();
-            let watches: Vec<(u64, u64)> =
-                self.fake.watches.iter().filter(|(_, (_, o))| *o == name).map(|(k, (c, _))| (*k, *c)).collect();
+            let watches: Vec<(u64, u64)> = self
+                .fake
+                .watches
+                .iter()
+                .filter(|(_, (_, o))| *o == name)
+                .map(|(k, (c, _))| (*k, *c))
+                .collect();
             let living = watches.iter().filter(|(_, c)| self.clients[(*c - 100) as usize].is_some()).count();
             self.notifying.insert(id, Notifying { client, token, left: living, acks: Vec::new() });
             for (cookie, to) in watches {

@@ -1,9 +1,9 @@
 //! Operations on the whole image: one at a time, under the lock, while no change is on its way.
 
+use super::Image;
 use super::api::{Operation, Output, Reply};
 use super::jobs::{Job, Whose};
 use super::tasks::{Done, Purpose};
-use super::Image;
 use crate::error::Error;
 use crate::maintain;
 use crate::notify::{Message, response};

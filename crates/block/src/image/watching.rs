@@ -1,8 +1,8 @@
 //! What other clients say to the watchers of the header, and the watch itself.
 
 use super::api::{Operation, Output};
-use super::tasks::{Done, Purpose};
 use super::jobs::{Job, Whose};
+use super::tasks::{Done, Purpose};
 use super::{Image, Stage, cookie};
 use crate::call::{Call, ObjectCall};
 use crate::error::Error;

@@ -25,7 +25,8 @@ pub fn list(cx: &mut Cx<'_>, place: &Place) -> Flow<BTreeMap<String, String>> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     loop {
         let after = all.last_key_value().map(|(name, _)| name.clone()).unwrap_or_default();
-        let answer = cx.object(|| ObjectCall::new(place, DIRECTORY, vec![rbd("dir_list", &(after, PAGE))]))?;
+        let answer =
+            cx.object(|| ObjectCall::new(place, DIRECTORY, vec![rbd("dir_list", &(after, PAGE))]))?;
         match answer.result() {
             Ok(()) => {}
             // No image was ever made here.
@@ -104,10 +105,8 @@ impl NewImage {
             return wrong("objects have a size from 4K to 32M, which is a power of two".into());
         }
         let features = self.features();
-        let needs = [
-            (feature::OBJECT_MAP, feature::EXCLUSIVE_LOCK),
-            (feature::FAST_DIFF, feature::OBJECT_MAP),
-        ];
+        let needs =
+            [(feature::OBJECT_MAP, feature::EXCLUSIVE_LOCK), (feature::FAST_DIFF, feature::OBJECT_MAP)];
         for (with, without) in needs {
             if features & with != 0 && features & without == 0 {
                 let names = (feature::names(with).join(","), feature::names(without).join(","));

@@ -30,7 +30,8 @@ pub(super) fn remove(cx: &mut Cx<'_>, work: &Work) -> Flow<Reply> {
     }
     ignore_absent(cx.object(gone(object))?.result(), "header")?;
     let names = (work.name.clone(), header.id.clone());
-    let listed = cx.object(|| ObjectCall::new(&header.place, DIRECTORY, vec![rbd("dir_remove_image", &names)]))?;
+    let listed =
+        cx.object(|| ObjectCall::new(&header.place, DIRECTORY, vec![rbd("dir_remove_image", &names)]))?;
     ignore_absent(listed.result(), "directory entry")?;
     ignore_absent(cx.object(gone(id_object(&work.name)))?.result(), "name")?;
     Ok(unused.map_or(Reply::Done, Reply::LastClone))
@@ -50,8 +51,10 @@ fn check_unused(cx: &mut Cx<'_>, work: &Work) -> Flow<()> {
         let names: Vec<&str> =
             header.snaps.iter().filter(|s| s.is_users()).map(|s| s.info.name.as_str()).collect();
         let text = match names.as_slice() {
-            [] => "the image has snapshots in the trash, which its clones need: remove or flatten these first"
-                .to_owned(),
+            [] => {
+                "the image has snapshots in the trash, which its clones need: remove or flatten these first"
+                    .to_owned()
+            }
             names => format!("the image has snapshots ({}): remove these first", names.join(", ")),
         };
         return Err(Error::new(Errno::ENOTEMPTY, text).into());

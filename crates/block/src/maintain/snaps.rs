@@ -6,9 +6,9 @@ use crate::call::{Answer, Call, NOTHING, ObjectCall, method_of, rbd};
 use crate::error::Error;
 use crate::format::{FLAG_OBJECT_MAP_INVALID, SnapNamespace, feature, map_object};
 use crate::header::{self, Snap};
-use crate::operation::Reply;
 use crate::lock;
 use crate::map::{self, ObjectMap};
+use crate::operation::Reply;
 use crate::script::{Cx, Flow, decode};
 use maps::SnapId;
 use msgs::Op;
@@ -41,7 +41,8 @@ pub(super) fn create(cx: &mut Cx<'_>, work: &Work, name: &str) -> Flow<Reply> {
                 return Err(Error::new(errno, format!("there is a snapshot `{name}` already")).into());
             }
             Errno::EDQUOT => {
-                let text = "the image has as many snapshots as its limit allows: `rbd snap limit clear` ends it";
+                let text =
+                    "the image has as many snapshots as its limit allows: `rbd snap limit clear` ends it";
                 return Err(Error::new(errno, text).into());
             }
             errno => return Err(Error::of(errno, "cannot add the snapshot to the header").into()),

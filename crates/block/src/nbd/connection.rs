@@ -11,11 +11,18 @@ pub(super) enum Phase {
     /// The head of an option follows.
     Option,
     /// The data of an option follow.
-    OptionData { option: u32, len: u32 },
+    OptionData {
+        option: u32,
+        len: u32,
+    },
     /// The head of a request follows.
     Request,
     /// The data of a write follow.
-    Payload { cookie: u64, offset: u64, len: u32 },
+    Payload {
+        cookie: u64,
+        offset: u64,
+        len: u32,
+    },
     Left,
 }
 

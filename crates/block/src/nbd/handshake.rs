@@ -1,7 +1,7 @@
 //! Negotiation: a client chooses an export.
 
-use super::number::{be16, be32};
 use super::connection::{Connection, Phase};
+use super::number::{be16, be32};
 use super::transmission;
 use super::types::{Event, Export, MAX_PAYLOAD, Violation};
 use stdx::{Buf, Bufs};
@@ -108,7 +108,9 @@ impl Connection {
                 vec![answer(option, reply::ACK, &[])]
             }
             option::INFO | option::GO => self.describe(option, data),
-            option::LIST | option::STRUCTURED_REPLY => vec![answer(option, reply::INVALID, b"no data belong here")],
+            option::LIST | option::STRUCTURED_REPLY => {
+                vec![answer(option, reply::INVALID, b"no data belong here")]
+            }
             _ => vec![answer(option, reply::UNSUPPORTED, b"")],
         })
     }

@@ -60,7 +60,8 @@ fn connected(structured: bool) -> Connection {
 #[test]
 fn a_client_chooses_the_export_and_sends_requests() {
     let mut connection = connected(true);
-    let bytes = [request(1, 5, 4096, 3), b"abc".to_vec(), request(0, 6, 0, 512), request(3, 7, 0, 0)].concat();
+    let bytes =
+        [request(1, 5, 4096, 3), b"abc".to_vec(), request(0, 6, 0, 512), request(3, 7, 0, 0)].concat();
     let events = feed(&mut connection, &bytes).expect("they are well formed");
     let write = What::Write { offset: 4096, data: Buf::copy_from(b"abc").into() };
     let wanted = [(5, write), (6, What::Read { offset: 0, len: 512 }), (7, What::Flush)];

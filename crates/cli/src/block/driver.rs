@@ -60,8 +60,12 @@ impl Driver {
         let (news, told) = mpsc::channel();
         let core = Core { image: Image::new(spec), waiting: BTreeMap::new(), news };
         let requests = cluster.requests();
-        let shared = Shared { requests: requests.clone(), inputs: Mutex::default(), core: Mutex::new(core),
-            deadline: AtomicU64::new(u64::MAX) };
+        let shared = Shared {
+            requests: requests.clone(),
+            inputs: Mutex::default(),
+            core: Mutex::new(core),
+            deadline: AtomicU64::new(u64::MAX),
+        };
         let driver = Self(Arc::new(shared));
         let weak = Arc::downgrade(&driver.0);
         requests.listen(move |answer| {

@@ -7,8 +7,8 @@ mod pools;
 mod spec;
 mod world;
 
-pub(crate) use driver::{Driver, run_script};
 pub(crate) use driver::News;
+pub(crate) use driver::{Driver, run_script};
 pub(crate) use mapped::{Mapped, Registration, list as list_mapped, run_dir};
 pub(crate) use nbd_server::{Endpoint, Server};
 pub(crate) use pools::Pools;

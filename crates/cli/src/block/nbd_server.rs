@@ -262,9 +262,7 @@ fn submit(
 ) {
     let Command { cookie, what } = command;
     let (request, read_from, bytes) = match what {
-        What::Read { offset, len } => {
-            (Request::Read { offset, len: len.into() }, Some(offset), len as usize)
-        }
+        What::Read { offset, len } => (Request::Read { offset, len: len.into() }, Some(offset), len as usize),
         What::Write { offset, data } => {
             let bytes = data.len();
             (Request::Write { offset, data }, None, bytes)

@@ -11,7 +11,8 @@ impl Pools {
     /// Asks the monitors.
     pub(crate) fn read(cluster: &client::Cluster) -> Result<Self> {
         let output = ask(cluster, &json!({ "prefix": "osd lspools", "format": "json" }))?;
-        let list: Value = serde_json::from_slice(&output).context("the monitors' list of pools is no JSON")?;
+        let list: Value =
+            serde_json::from_slice(&output).context("the monitors' list of pools is no JSON")?;
         let pool = |pool: &Value| Some((pool["poolnum"].as_i64()?, pool["poolname"].as_str()?.to_owned()));
         Ok(Self(list.as_array().into_iter().flatten().filter_map(pool).collect()))
     }
@@ -21,7 +22,10 @@ impl Pools {
             return Ok(*id);
         }
         let names: Vec<&str> = self.0.iter().map(|(_, name)| name.as_str()).collect();
-        bail!("there is no pool `{name}` (there are: {}): make it with `ceph osd pool create`", names.join(", "));
+        bail!(
+            "there is no pool `{name}` (there are: {}): make it with `ceph osd pool create`",
+            names.join(", ")
+        );
     }
 
     /// The name, or the id of a pool that is gone.

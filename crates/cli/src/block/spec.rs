@@ -25,7 +25,10 @@ impl ImageSpec {
             [pool, namespace, image] if !namespace.is_empty() => (*pool, *namespace, *image),
             _ => return Err(wrong()),
         };
-        if pool.is_empty() || image.is_empty() || snap.as_ref().is_some_and(|s| s.is_empty() || s.contains('@')) {
+        if pool.is_empty()
+            || image.is_empty()
+            || snap.as_ref().is_some_and(|s| s.is_empty() || s.contains('@'))
+        {
             return Err(wrong());
         }
         Ok(Self { pool: pool.into(), namespace: namespace.into(), image: image.into(), snap })

@@ -121,8 +121,7 @@ impl WatchLoad {
         let number = self.history.notify_called(name, last);
         let timeout = if last { 10 } else { self.rng.range(1, 6) as u32 };
         let payload = number.to_string().into_bytes();
-        let request =
-            Request::Notify {
+        let request = Request::Notify {
             pool: OBJECTS.into(),
             namespace: Vec::new(),
             name: name.as_bytes().to_vec(),

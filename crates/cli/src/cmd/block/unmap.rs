@@ -13,9 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) fn list(args: &BlockArgs) -> Result<()> {
     let all = list_mapped(&args.run_dir());
     if args.format == Format::Json {
-        let rows = all.iter().map(|m| {
-            json!({ "image": m.image, "endpoint": m.endpoint, "pid": m.pid, "read_only": m.read_only })
-        });
+        let rows = all.iter().map(
+            |m| json!({ "image": m.image, "endpoint": m.endpoint, "pid": m.pid, "read_only": m.read_only }),
+        );
         say!("{}", serde_json::Value::Array(rows.collect()));
         return Ok(());
     }
