@@ -20,7 +20,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    fn at(&self, snap: SnapId) -> Option<&Vec<u8>> {
+    pub(crate) fn at(&self, snap: SnapId) -> Option<&Vec<u8>> {
         if snap == SnapId::HEAD {
             return self.head.as_ref();
         }
@@ -111,6 +111,12 @@ impl Fake {
         let mut preserved = false;
         for op in &call.ops {
             if op.code().writes() || matches!(op, Op::Call { method, .. } if method == "copyup") {
+                if let Some(id) = name.strip_prefix("rbd_data.").and_then(|rest| rest.split('.').next()) {
+                    let header = &self.headers[id];
+                    let owner = header.lock.as_ref().map(|(owner, _)| *owner);
+                    let locks = header.features & crate::format::feature::EXCLUSIVE_LOCK != 0;
+                    assert!(!locks || owner == Some(client), "{client} writes, the lock is of {owner:?}");
+                }
                 if !preserved && name.starts_with("rbd_data") {
                     self.data.entry(name.clone()).or_default().preserve(call);
                 }

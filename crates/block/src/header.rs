@@ -130,8 +130,8 @@ pub(crate) fn find_id(cx: &mut Cx<'_>, place: &Place, name: &str) -> Flow<String
         Ok(()) => decode("the image's id", &answers[0].output(0)),
         Err(Errno::ENOENT) if answers[1].result().is_ok() => {
             let text = format!(
-                "`{name}` is an image of format 1, which is not supported: copy it with `rbd deep cp` or `rbd \
-                 export` and `rbd import --image-format 2`"
+                "`{name}` is an image of format 1, which is not supported: copy it with `rbd \
+                 deep cp`, or with `rbd export` and `rbd import --image-format 2`"
             );
             Err(Error::new(Errno::EOPNOTSUPP, text).into())
         }

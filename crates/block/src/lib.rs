@@ -3,8 +3,8 @@
 //! the cluster.
 //!
 //! - [`Image`] is an open image (`image/`): data, lock, snapshots, size.
-//! - [`list`], [`info`], [`create`], [`clone()`] are flows about images that are not open (`maintain/pool.rs`),
-//!   run by [`Script`].
+//! - [`list`], [`info`], [`create`], [`clone()`] are flows about images that are not open
+//!   (`maintain/pool.rs`), run by [`Script`].
 //! - [`nbd`] is the server's end of a connection.
 //!
 //! Below these: `script.rs` is how flows of several steps are written; `call.rs` is what they ask of the

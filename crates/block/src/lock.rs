@@ -152,7 +152,8 @@ fn ask_or_break(cx: &mut Cx<'_>, place: &Place, object: &[u8], me: ClientId) -> 
     let handle = watch_of(&locker.cookie);
     if info.tag != TAG || info.kind != EXCLUSIVE {
         let text = format!(
-            "the image has been locked by hand, by {owner}: `rbd lock ls` shows the lock, `rbd lock rm` ends it"
+            "the image has been locked by hand, by {owner}: `rbd lock ls` shows the lock, `rbd lock rm` ends \
+             it"
         );
         return Err(Error::new(Errno::EBUSY, text).into());
     }

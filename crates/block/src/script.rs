@@ -80,9 +80,12 @@ pub enum Progress<T> {
     Ended(Result<T, Error>),
 }
 
+/// What a script runs.
+type Run<T> = Box<dyn FnMut(&mut Cx<'_>) -> Flow<T> + Send>;
+
 /// A running script.
 pub struct Script<T> {
-    run: Box<dyn FnMut(&mut Cx<'_>) -> Flow<T> + Send>,
+    run: Run<T>,
     log: Vec<Vec<Answer>>,
     /// Answers of the present step.
     pending: Vec<Option<Answer>>,

@@ -1,5 +1,5 @@
-//! The end of an image that is not needed any more: when nothing is left to be done, the lock is given back and
-//! the watch is ended.
+//! The end of an image that is not needed any more: when nothing is left to be done, the lock is given back
+//! and the watch is ended.
 
 use super::api::Output;
 use super::locking::notify;

@@ -47,8 +47,8 @@ pub fn list(cx: &mut Cx<'_>, place: &Place) -> Flow<BTreeMap<String, String>> {
 pub struct Listed {
     /// Its header.
     pub header: Header,
-    /// The name of the parent's image, if that is known.
-    pub parent_name: Option<String>,
+    /// The names of the parent's image and snapshot, if they are known.
+    pub parent_name: Option<(String, String)>,
     /// The addresses of clients that have it open.
     pub watchers: Vec<String>,
 }
@@ -58,7 +58,7 @@ pub fn info(cx: &mut Cx<'_>, place: &Place, name: &str) -> Flow<Listed> {
     let id = header::find_id(cx, place, name)?;
     let header = header::load(cx, place, &id)?;
     let parent_name = match &header.parent {
-        Some(spec) => header::find_name(cx, &spec.place(), &spec.image)?,
+        Some(spec) => parent_name(cx, spec)?,
         None => None,
     };
     const WHAT: &str = "cannot list the image's watchers";
@@ -66,6 +66,14 @@ pub fn info(cx: &mut Cx<'_>, place: &Place, name: &str) -> Flow<Listed> {
     let watchers: ListWatchersReply = decode(WHAT, &watchers.output(0))?;
     let watchers = watchers.entries.iter().map(|w| w.addr.legacy_string()).collect();
     Ok(Listed { header, parent_name, watchers })
+}
+
+fn parent_name(cx: &mut Cx<'_>, spec: &ParentSpec) -> Flow<Option<(String, String)>> {
+    let Some(image) = header::find_name(cx, &spec.place(), &spec.image)? else { return Ok(None) };
+    let header = header::load(cx, &spec.place(), &spec.image)?;
+    let found = header.snaps.iter().find(|s| s.info.id == spec.snap);
+    // One in the trash has no name that users know.
+    Ok(found.map(|s| (image, if s.is_users() { s.info.name.clone() } else { format!("#{}", spec.snap) })))
 }
 
 /// An image that is to be made.

@@ -64,8 +64,8 @@ fn check_unused(cx: &mut Cx<'_>, work: &Work) -> Flow<()> {
     let watchers: ListWatchersReply = decode(WHAT, &answer.output(0))?;
     if let Some(other) = watchers.entries.iter().find(|w| w.cookie != work.watch) {
         let text = format!(
-            "a client at {} has the image open: unmap it there; the watch of a client that has died ends within \
-             30 s",
+            "a client at {} has the image open: unmap it there; the watch of a client that has died \
+             ends within 30 s",
             other.addr.legacy_string()
         );
         return Err(Error::new(Errno::EBUSY, text).into());

@@ -1,10 +1,11 @@
 //! The server's end of NBD connections: fixed newstyle negotiation, then requests.
 //!
-//! [`Connection`] says how many bytes it wants next ([`Connection::wants`]), takes exactly these, and says what
-//! is to be sent or done. The world's bytes are not trusted: whatever they are, they end in an answer or in
-//! the end of the connection.
+//! [`Connection`] says how many bytes it wants next ([`Connection::wants`]), takes exactly these, and says
+//! what is to be sent or done. The world's bytes are not trusted: whatever they are, they end in an answer or
+//! in the end of the connection.
 //!
-//! Facts: `doc/proto.md` of the NBD project. Absent: TLS, metadata contexts, extended headers, resizing.
+//! Facts: the description of the protocol by the NBD project. Absent: TLS, metadata contexts, extended
+//! headers, resizing.
 
 mod connection;
 mod handshake;

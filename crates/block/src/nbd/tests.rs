@@ -129,7 +129,8 @@ proptest! {
         data in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
         let (mut connection, _) = Connection::new(export());
-        let mut bytes = [3u32.to_be_bytes().to_vec(), option(6, &data), option(10, &data), go(b"p/i")].concat();
+        let options = [option(6, &data), option(10, &data), go(b"p/i")].concat();
+        let mut bytes = [3u32.to_be_bytes().to_vec(), options].concat();
         bytes.extend(request(1, 5, 4096, 3));
         bytes.extend(b"abc");
         let at = at % bytes.len();

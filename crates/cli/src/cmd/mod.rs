@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Put, get, list and remove objects.
     Rados(rados::RadosArgs),
     /// Make, map, snapshot, clone and remove block-device images.
-    Block(block::BlockArgs),
+    Block(Box<block::BlockArgs>),
     /// Try a CRUSH map out.
     Crush(crush::CrushArgs),
     /// Check or measure the store of a daemon.

@@ -1,7 +1,7 @@
 //! Images: made, cloned, resized, removed.
 
+use super::args::{BlockArgs, CloneArgs, CreateArgs, NewArgs};
 use super::one::World;
-use super::{BlockArgs, CloneArgs, CreateArgs, NewArgs};
 use crate::block::{ImageSpec, run_script};
 use anyhow::{Context, Result, bail};
 use block::{NewImage, Operation, ParentSpec, Reply, feature};

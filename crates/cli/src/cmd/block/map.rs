@@ -1,7 +1,7 @@
 //! `nacre block map`: an image served as a disk.
 
+use super::args::{BlockArgs, MapArgs};
 use super::one::World;
-use super::{BlockArgs, MapArgs};
 use crate::block::{Driver, Endpoint, News, Registration, Server};
 use anyhow::{Context, Result, bail};
 use block::Request;
@@ -23,8 +23,8 @@ pub(super) fn run(args: &BlockArgs, map: &MapArgs) -> Result<()> {
         && !map.plain
     {
         bail!(
-            "{addr} can be reached by others, and whoever reaches it may read and write the image: listen on a \
-             loopback address and tunnel it (ssh -L), or permit it with --plain"
+            "{addr} can be reached by others, and whoever reaches it may read and write the image: listen \
+             on a loopback address and tunnel it (ssh -L), or permit it with --plain"
         );
     }
     if map.daemonize { start_detached(map) } else { serve(args, map) }

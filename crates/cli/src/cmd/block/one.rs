@@ -1,6 +1,6 @@
 //! A cluster with its pools, and one image that is opened for one operation.
 
-use super::BlockArgs;
+use super::args::BlockArgs;
 use crate::block::{Driver, ImageSpec, News, Pools};
 use crate::cluster::PATIENCE;
 use anyhow::{Context, Result};

@@ -1,6 +1,6 @@
 //! What there is: images, one image, its snapshots.
 
-use super::BlockArgs;
+use super::args::BlockArgs;
 use super::one::World;
 use crate::block::{ImageSpec, run_script};
 use crate::cmd::terminal::Format;
@@ -56,8 +56,9 @@ pub(super) fn list(args: &BlockArgs, pool: &str) -> Result<()> {
 fn parent(world: &World, listed: &Listed) -> Option<String> {
     let spec = listed.header.parent.as_ref()?;
     let namespace = if spec.namespace.is_empty() { String::new() } else { format!("{}/", spec.namespace) };
-    let image = listed.parent_name.as_deref().unwrap_or(&spec.image);
-    Some(format!("{}/{namespace}{image}@#{}", world.pools.name(spec.pool), spec.snap))
+    let unknown = || (spec.image.clone(), format!("#{}", spec.snap));
+    let (image, snap) = listed.parent_name.clone().unwrap_or_else(unknown);
+    Some(format!("{}/{namespace}{image}@{snap}", world.pools.name(spec.pool)))
 }
 
 pub(super) fn info(args: &BlockArgs, image: &ImageSpec) -> Result<()> {
@@ -112,7 +113,8 @@ pub(super) fn snaps(args: &BlockArgs, image: &ImageSpec) -> Result<()> {
     let row = |snap: &block::Snap| {
         json!({
             "id": snap.info.id, "snapshot": snap.info.name, "size": snap.info.image_size,
-            "time": snap.info.timestamp.iso8601(), "protected": snap.protected, "clones": snap.info.child_count,
+            "time": snap.info.timestamp.iso8601(), "protected": snap.protected,
+            "clones": snap.info.child_count,
         })
     };
     let rows: Vec<Value> = listed.header.snaps.iter().filter(|s| s.is_users()).map(row).collect();

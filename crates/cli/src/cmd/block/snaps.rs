@@ -1,6 +1,6 @@
 //! Snapshots: taken, removed, gone back to.
 
-use super::BlockArgs;
+use super::args::BlockArgs;
 use super::one::World;
 use crate::block::ImageSpec;
 use anyhow::Result;

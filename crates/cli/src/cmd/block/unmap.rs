@@ -1,6 +1,6 @@
 //! What is mapped on this host, and its end.
 
-use super::BlockArgs;
+use super::args::BlockArgs;
 use crate::block::{Mapped, list_mapped};
 use crate::cmd::terminal::Format;
 use anyhow::{Context, Result, bail};
