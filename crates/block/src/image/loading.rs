@@ -22,7 +22,7 @@ impl Image {
 
     /// True if the header is watched: a snapshot never changes.
     pub(super) fn is_watching(&self) -> bool {
-        self.spec.snap.is_none()
+        self.me.gid != 0
     }
 
     pub(super) fn is_read_only(&self) -> bool {
@@ -31,7 +31,7 @@ impl Image {
 
     pub(super) fn start_open(&mut self, now: Instant, out: &mut Vec<Output>) {
         let (place, name, cookie) = (self.spec.place.clone(), self.spec.name.clone(), self.me.handle);
-        let (watch, read_only) = (self.is_watching(), self.is_read_only());
+        let (watch, read_only) = (self.spec.snap.is_none(), self.is_read_only());
         let open = move |cx: &mut Cx<'_>| -> Flow<Done> {
             let id = header::find_id(cx, &place, &name)?;
             // Features are looked at first: a client that cannot have the image leaves nothing behind.
@@ -40,9 +40,14 @@ impl Image {
             if watch {
                 let object = header_object(&id);
                 let answer = cx.call(|| Call::Watch { place: place.clone(), object, cookie })?;
-                answer.result().map_err(|errno| Error::of(errno, "cannot watch the image"))?;
-                if let crate::call::Answer::Watching(Ok(gid)) = answer {
-                    client = Some(*gid);
+                match answer {
+                    crate::call::Answer::Watching(Ok(gid)) => client = Some(*gid),
+                    // A key that may only read does not follow changes of the header.
+                    answer if answer.result() == Err(Errno::EPERM) && read_only => {}
+                    answer => {
+                        let errno = answer.result().err().unwrap_or(Errno::EIO);
+                        return Err(Error::of(errno, "cannot watch the image").into());
+                    }
                 }
             }
             // What changes from now on is notified.

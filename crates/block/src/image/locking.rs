@@ -32,7 +32,7 @@ impl Image {
                 };
                 self.start(now, Purpose::TryLock, attempt, out);
             }
-            State::Free { not_before: Some(_) } if !self.needs_lock() => self.lock.try_now(),
+            State::Free { not_before } if due(not_before) => self.lock.try_now(),
             State::Held if self.lock.wanted && self.queue.is_quiet() && !self.is_maintaining() => {
                 if self.tasks.is_running(&Purpose::Load) {
                     return;
