@@ -23,6 +23,12 @@ const MAX_CONNECTIONS: usize = 64;
 /// Answers that are written at once.
 const BATCH: usize = 64;
 
+/// Pieces of memory that the kernel takes at once.
+const MAX_SLICES: usize = 1024;
+
+/// An answer, and the bytes of its request; none for what is no answer.
+type ToWrite = (Bufs, Option<usize>);
+
 /// Where clients connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Endpoint {
@@ -209,9 +215,11 @@ fn serve(state: &Arc<State>, stream: Stream) {
     let (mut connection, greeting) = Connection::new(lock(&state.export).clone());
     let (answers, to_write) = mpsc::channel();
     let Ok(out) = stream.another() else { return };
-    let writer = std::thread::spawn(move || write_all(out, &to_write));
-    let _ = answers.send(greeting);
     let flying = Arc::new(Flying::default());
+    let of_writer = flying.clone();
+    let writer = std::thread::spawn(move || write_all(out, &to_write, &of_writer));
+    // The writer lives as long as there are answers.
+    let _ = answers.send((greeting, None));
     let mut stream = stream;
     if let Err(why) = read_requests(state, &mut stream, &mut connection, &answers, &flying) {
         complain!("nacre: a connection is ended: {why}");
@@ -228,7 +236,7 @@ fn read_requests(
     state: &Arc<State>,
     stream: &mut Stream,
     connection: &mut Connection,
-    answers: &mpsc::Sender<Bufs>,
+    answers: &mpsc::Sender<ToWrite>,
     flying: &Arc<Flying>,
 ) -> Result<()> {
     let mut input = std::io::BufReader::with_capacity(64 << 10, stream.reader());
@@ -242,8 +250,8 @@ fn read_requests(
         for event in connection.take(bytes.freeze())? {
             match event {
                 Event::Send(bytes) => {
-                    // Without a writer the connection has ended, which the next read will say.
-                    let _ = answers.send(bytes);
+                    // The writer lives as long as there are answers.
+                    let _ = answers.send((bytes, None));
                 }
                 Event::Command(command) => submit(state, connection, command, answers, flying),
                 Event::Left => return Ok(()),
@@ -257,7 +265,7 @@ fn submit(
     state: &Arc<State>,
     connection: &Connection,
     command: Command,
-    answers: &mpsc::Sender<Bufs>,
+    answers: &mpsc::Sender<ToWrite>,
     flying: &Arc<Flying>,
 ) {
     let Command { cookie, what } = command;
@@ -271,7 +279,7 @@ fn submit(
         What::Flush => (Request::Flush, None, 0),
     };
     flying.begin(bytes);
-    let (answers, flying, form) = (answers.clone(), flying.clone(), connection.form());
+    let (answers, form) = (answers.clone(), connection.form());
     state.driver.submit(request, move |reply| {
         let answer = match (reply, read_from) {
             (Ok(Reply::Data(data)), Some(offset)) => Answer::Data { offset, data },
@@ -285,29 +293,41 @@ fn submit(
                 }
             }
         };
-        // A client that has gone needs no answer.
-        let _ = answers.send(form.answer(cookie, &answer));
-        flying.end(bytes);
+        // The writer lives as long as there are answers.
+        let _ = answers.send((form.answer(cookie, &answer), Some(bytes)));
     });
 }
 
-fn write_all(mut stream: Stream, answers: &mpsc::Receiver<Bufs>) {
+/// Writes answers. A client that reads none has a bounded number of requests: only what is written makes room
+/// for others. Answers to one that has gone are dropped.
+fn write_all(mut stream: Stream, answers: &mpsc::Receiver<ToWrite>, flying: &Flying) {
+    let mut gone = false;
     while let Ok(first) = answers.recv() {
-        let mut parts = first.parts().to_vec();
-        while parts.len() < BATCH
+        let mut batch = vec![first];
+        while batch.len() < BATCH
             && let Ok(more) = answers.try_recv()
         {
-            parts.extend_from_slice(more.parts());
+            batch.push(more);
         }
-        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        let mut left = &mut slices[..];
-        while !left.is_empty() {
-            match stream.write_vectored(&left[..left.len().min(BATCH)]) {
-                Ok(0) => return stream.end(Shutdown::Both),
-                Ok(n) => IoSlice::advance_slices(&mut left, n),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => return stream.end(Shutdown::Both),
-            }
+        if !gone && write_batch(&mut stream, &batch).is_err() {
+            gone = true;
+            stream.end(Shutdown::Both);
+        }
+        batch.iter().filter_map(|(_, bytes)| *bytes).for_each(|bytes| flying.end(bytes));
+    }
+}
+
+fn write_batch(stream: &mut Stream, batch: &[ToWrite]) -> std::io::Result<()> {
+    let parts = batch.iter().flat_map(|(answer, _)| answer.parts());
+    let mut slices: Vec<IoSlice<'_>> = parts.map(|part| IoSlice::new(part)).collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match stream.write_vectored(&left[..left.len().min(MAX_SLICES)]) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut left, n),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
