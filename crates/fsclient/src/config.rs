@@ -50,7 +50,7 @@ impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             dirty_bytes: 32 << 20,
-            idle_inodes: 40_960,
+            idle_inodes: 36_864,
             snapdir: ".snap".into(),
             fs_name: None,
             root: "/".into(),
