@@ -381,11 +381,16 @@ fn grant(
     let grantable =
         holders.grantable(inode, client, inode.caps.get(client).expect("one of its capabilities"));
     let cap = inode.caps.get_mut(client).expect("one of its capabilities");
-    // What has lost its last name is purged when nobody holds it: whoever only has it cached is told. Nothing
-    // else is granted of a directory.
-    let is_gone = if has_name || cap.is_removed_by_client { 0 } else { cap::LINK_SHARED };
-    let (wanted, unasked) = if is_dir { (0, is_gone) } else { (cap.wanted, UNASKED_BITS) };
-    if (wanted | is_gone) & grantable & !cap.pending == 0 {
+    // Nothing is granted of a directory that has no name, but for what follows.
+    let (wanted, unasked) = if is_dir { (0, 0) } else { (cap.wanted, UNASKED_BITS) };
+    // What has lost its last name is purged when nobody holds it: whoever only has it cached is told, unless
+    // it has done that itself.
+    let wanted = match (has_name, cap.is_removed_by_client) {
+        (true, _) => wanted,
+        (false, false) => wanted | cap::LINK_SHARED,
+        (false, true) => wanted & !cap::LINK_SHARED,
+    };
+    if wanted & grantable & !cap.pending == 0 {
         return;
     }
     let bits = cap.pending | (grantable & (unasked | wanted));
