@@ -1,5 +1,5 @@
-//! Failure detection: pings between OSDs that share PGs, reports to the monitor, and the promises that pings
-//! carry (paper, 5.4; docs/design.md, decision 7).
+//! Failure detection: pings between OSDs that share PGs or are neighbours in the map, reports to the monitor,
+//! and the promises that pings carry (paper, 5.4; docs/design.md, decision 7).
 //!
 //! Any message from an OSD's event loop is a sign of life. An OSD is silent once the grace has passed since
 //! its last message, and a ping has been unanswered for half of it: an OSD that was itself paused has

@@ -37,6 +37,20 @@ fn a_stopped_osd_costs_clients_less_than_five_seconds() {
 }
 
 #[test]
+fn an_osd_without_pgs_is_missed_too() {
+    let mut c = Cluster::new(6, 2, 1, 1);
+    c.run(3000 * MS);
+    let idle = (0..6).find(|osd| !c.acting("x").contains(osd)).expect("one PG has two OSDs");
+    c.freeze(idle);
+    c.run(6000 * MS);
+    assert!(!c.map.is_up(OsdId(idle as i32)), "osd.{idle} is silent");
+    c.thaw(idle);
+    c.run(2000 * MS);
+    assert!(c.map.is_up(OsdId(idle as i32)), "it is back");
+    c.check();
+}
+
+#[test]
 fn who_stood_still_accuses_nobody() {
     let mut c = Cluster::new(3, 3, 2, 8);
     c.believe_silence = false;
