@@ -1,6 +1,6 @@
 //! The structures of cephx (docs/protocol.md 2.2) and the challenge's answer.
 
-use crate::sealed::put_sealed;
+use crate::sealed::proof;
 use crate::{Key, Secret};
 use wire::{EntityName, Utime, Writer, wire_structs};
 
@@ -100,12 +100,11 @@ impl CapsInfo {
     }
 }
 
-/// The proof of possession of the principal's key: the xor of the whole little-endian u64 words of the
-/// *encoded* blob, including its u32 length prefix and without the odd bytes at its end.
+/// The proof of possession of the principal's key: the xor of the whole little-endian u64 words of
+/// [`proof`], without the odd bytes at its end.
 pub(crate) fn challenge_answer(key: &Key, server_challenge: u64, client_challenge: u64) -> u64 {
-    let mut w = Writer::new();
-    put_sealed(&mut w, key, &ChallengeBlob { server_challenge, client_challenge });
-    w.as_slice().chunks_exact(8).fold(0, |x, word| x ^ u64::from_le_bytes(word.try_into().expect("8 bytes")))
+    let proof = proof(key, &ChallengeBlob { server_challenge, client_challenge });
+    proof.chunks_exact(8).fold(0, |x, word| x ^ u64::from_le_bytes(word.try_into().expect("8 bytes")))
 }
 
 #[cfg(test)]
@@ -119,6 +118,13 @@ mod tests {
         let server = u64::from_le_bytes([0x3d, 0x9c, 0x10, 0x38, 0x0a, 0xe6, 0xef, 0x38]);
         let client = u64::from_le_bytes([0xc9, 0x69, 0x12, 0x94, 0xb8, 0x66, 0x1d, 0x80]);
         let answer = u64::from_le_bytes([0x54, 0x14, 0x31, 0x35, 0x0e, 0xcc, 0xf2, 0x62]);
+        assert_eq!(challenge_answer(&key, server, client), answer);
+        // From one of 20.2.4 with a key of type 2.
+        let key = "AgC/ZQxrrdByISAAuUtY5jSCHyOMAbXV6zHFKFs3EQGL6l0ZeJEp9qMbuc4=";
+        let key = Key::from_base64(key).expect("a key");
+        let server = u64::from_le_bytes([0x19, 0x9e, 0x90, 0x42, 0x14, 0xba, 0x7d, 0x14]);
+        let client = u64::from_le_bytes([0xe7, 0xde, 0xe5, 0x9c, 0x71, 0xaf, 0x64, 0xf9]);
+        let answer = u64::from_le_bytes([0xd0, 0x03, 0x7f, 0x88, 0xbd, 0x4e, 0x1a, 0xf8]);
         assert_eq!(challenge_answer(&key, server, client), answer);
     }
 }

@@ -3,6 +3,7 @@
 use crate::cephx::{self, Authenticate, Authorize, AuthorizeChallenge, AuthorizeReply, ServerChallenge};
 use crate::cephx::{ServiceTicket, ServiceTicketRequest, challenge_answer};
 use crate::sealed::{get_sealed, open, put_sealed};
+use crate::usage::Usage;
 use crate::{AuthError, ConMode, Key, Method, RotatingKeys, Secret, TicketBlob};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -135,11 +136,8 @@ impl Tickets {
         let auth = self.get(EntityType::AUTH).filter(|t| t.expires > now)?;
         let mut w = Writer::new();
         w.put(&cephx::GET_PRINCIPAL_SESSION_KEY);
-        w.raw(&auth.authorizer(
-            self.global_id,
-            EntityType::AUTH,
-            &Authorize { nonce: rng.u64(), ..Authorize::default() },
-        ));
+        let authorize = Authorize { nonce: rng.u64(), ..Authorize::default() };
+        w.raw(&auth.authorizer(self.global_id, EntityType::AUTH, &authorize, rng));
         w.put(&ServiceTicketRequest { keys: mask(services) });
         Some(w.into_vec())
     }
@@ -176,11 +174,14 @@ impl Tickets {
                 .map(EntityType)
                 .map_err(|_| r.error(format!("service {service:#x}")))?;
             let _version: u8 = r.get()?;
-            let offer: ServiceTicket = get_sealed(r, holder)?;
+            let offer: ServiceTicket = get_sealed(r, holder, Usage::SessionKey)?;
+            if offer.session_key.is_none() {
+                return Err(AuthError::refused("a ticket without a session key"));
+            }
             let sealed: bool = r.get()?;
             let blob = match (sealed, self.get(service)) {
                 (false, _) => r.blob()?.to_vec(),
-                (true, Some(old)) => get_sealed(r, &old.session_key)?,
+                (true, Some(old)) => get_sealed(r, &old.session_key, Usage::TicketBlob)?,
                 (true, None) => {
                     return Err(AuthError::refused("a ticket sealed under a key that we do not have"));
                 }
@@ -199,13 +200,19 @@ impl Tickets {
 }
 
 impl Ticket {
-    fn authorizer(&self, global_id: u64, service: EntityType, authorize: &Authorize) -> Vec<u8> {
+    fn authorizer(
+        &self,
+        global_id: u64,
+        service: EntityType,
+        authorize: &Authorize,
+        rng: &mut Rng,
+    ) -> Vec<u8> {
         let mut w = Writer::new();
         w.put(&cephx::MODE_AUTHORIZER);
         w.put(&global_id);
         w.put(&u32::from(service.0));
         w.put(&self.blob);
-        put_sealed(&mut w, &self.session_key, authorize);
+        put_sealed(&mut w, &self.session_key, Usage::Authorize, authorize, rng);
         w.into_vec()
     }
 }
@@ -289,7 +296,7 @@ impl Initiator {
                 let ticket = self.tickets.get(*service).ok_or_else(|| no_ticket(*service))?;
                 *nonce = rng.u64();
                 let authorize = Authorize { nonce: *nonce, ..Authorize::default() };
-                ticket.authorizer(self.tickets.global_id, *service, &authorize)
+                ticket.authorizer(self.tickets.global_id, *service, &authorize, rng)
             }
         };
         Ok((method, payload))
@@ -316,10 +323,11 @@ impl Initiator {
             }
             Target::Service { service, nonce } => {
                 let ticket = self.tickets.get(*service).ok_or_else(|| no_ticket(*service))?;
-                let challenge: AuthorizeChallenge = open(&ticket.session_key, payload)?;
+                let challenge: AuthorizeChallenge =
+                    open(&ticket.session_key, Usage::AuthorizeChallenge, payload)?;
                 let challenge_plus_one = challenge.server_challenge.wrapping_add(1);
                 let authorize = Authorize { nonce: *nonce, have_challenge: true, challenge_plus_one };
-                w.raw(&ticket.authorizer(self.tickets.global_id, *service, &authorize));
+                w.raw(&ticket.authorizer(self.tickets.global_id, *service, &authorize, rng));
             }
         }
         Ok(InitiatorStep::More(w.into_vec()))
@@ -346,7 +354,8 @@ impl Initiator {
             (Target::Mon { .. }, Some(key)) => self.mon_done(global_id, &key, blob, now.wall)?,
             (Target::Service { service, nonce }, Some(_)) => {
                 let ticket = self.tickets.get(*service).ok_or_else(|| no_ticket(*service))?;
-                let reply: AuthorizeReply = get_sealed(&mut Reader::new(blob), &ticket.session_key)?;
+                let reply: AuthorizeReply =
+                    get_sealed(&mut Reader::new(blob), &ticket.session_key, Usage::AuthorizeReply)?;
                 if reply.nonce_plus_one != nonce.wrapping_add(1) {
                     return Err(AuthError::refused("the service does not know the ticket's key"));
                 }
@@ -374,7 +383,7 @@ impl Initiator {
         let mut secret = tickets.take_session(&mut r, key, now)?;
         let auth = tickets.get(EntityType::AUTH).ok_or_else(|| no_ticket(EntityType::AUTH))?;
         let session_key = auth.session_key.clone();
-        let connection_secret: Secret = get_sealed(&mut secret, &session_key)?;
+        let connection_secret: Secret = get_sealed(&mut secret, &session_key, Usage::ConnectionSecret)?;
         Ok(InitiatorDone { session_key, connection_secret, tickets: Some(tickets) })
     }
 }

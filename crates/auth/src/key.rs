@@ -1,6 +1,8 @@
-//! Keys of type 1 (AES-128) and bytes that must not be shown.
+//! Keys of both types and bytes that must not be shown.
 
-use crate::AuthError;
+use crate::krb5;
+use crate::usage::Usage;
+use crate::{AuthError, KeyType};
 use aes::Aes128;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,31 +13,66 @@ use std::fmt;
 use stdx::{Rng, Wall};
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
 
-/// The only initialisation vector of cephx.
+/// The only initialisation vector of type 1.
 const IV: [u8; 16] = *b"cephsageyudagreg";
-/// AES-128. Ceph 20 has a second type (AES-256), which 16.2 cannot read: not created and not accepted here.
-const TYPE_AES: u16 = 1;
 const AES_LEN: usize = 16;
 
 /// A `CryptoKey`: type, creation stamp and secret. The default is "no key" (type 0).
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Key {
     created: Utime,
-    /// Empty or [`AES_LEN`] bytes.
-    secret: Vec<u8>,
+    material: Material,
+}
+
+#[derive(Clone, PartialEq, Eq, Default)]
+enum Material {
+    #[default]
+    None,
+    /// AES-128-CBC with PKCS#7 padding.
+    Aes([u8; AES_LEN]),
+    /// AES256-CTS-HMAC-SHA384-192.
+    Aes256k([u8; krb5::KEY_LEN]),
 }
 
 impl Key {
-    /// A new random key.
+    /// A new random key of type 1, which clients of every release can read.
     pub fn generate(now: Wall, rng: &mut Rng) -> Self {
-        let mut secret = vec![0; AES_LEN];
-        rng.fill(&mut secret);
-        Self { created: now.into(), secret }
+        Self::generate_as(KeyType::Aes, now, rng)
+    }
+
+    /// A new random key.
+    pub fn generate_as(kind: KeyType, now: Wall, rng: &mut Rng) -> Self {
+        let material = match kind {
+            KeyType::Aes => Material::Aes(random(rng)),
+            KeyType::Aes256k => Material::Aes256k(random(rng)),
+        };
+        Self { created: now.into(), material }
+    }
+
+    /// A new session key for the holder of this one: of a type that it can read, and no weaker.
+    pub(crate) fn session_key(&self, now: Wall, rng: &mut Rng) -> Self {
+        Self::generate_as(self.kind(), now, rng)
+    }
+
+    /// The type; "no key" counts as type 1.
+    pub fn kind(&self) -> KeyType {
+        match self.material {
+            Material::None | Material::Aes(_) => KeyType::Aes,
+            Material::Aes256k(_) => KeyType::Aes256k,
+        }
     }
 
     /// True for "no key".
     pub fn is_none(&self) -> bool {
-        self.secret.is_empty()
+        self.material == Material::None
+    }
+
+    fn secret(&self) -> &[u8] {
+        match &self.material {
+            Material::None => &[],
+            Material::Aes(secret) => secret,
+            Material::Aes256k(secret) => secret,
+        }
     }
 
     /// The form of keyrings and of `ceph auth get-key`.
@@ -55,21 +92,29 @@ impl Key {
         Ok(key)
     }
 
-    /// AES-128-CBC with PKCS#7 padding.
-    pub fn encrypt(&self, plain: &[u8]) -> Vec<u8> {
-        assert!(!self.is_none(), "encryption needs a key");
-        cbc::Encryptor::<Aes128>::new(self.secret[..].into(), &IV.into())
-            .encrypt_padded_vec_mut::<Pkcs7>(plain)
+    /// The ciphertext of `plain`. Type 1 knows no usages and draws nothing from `rng`.
+    pub(crate) fn encrypt(&self, usage: Usage, plain: &[u8], rng: &mut Rng) -> Vec<u8> {
+        match &self.material {
+            Material::Aes256k(secret) => krb5::encrypt(secret, usage, random(rng), plain),
+            Material::None | Material::Aes(_) => self.encrypt_aes(plain),
+        }
+    }
+
+    /// The ciphertext under a key of type 1.
+    pub(crate) fn encrypt_aes(&self, plain: &[u8]) -> Vec<u8> {
+        let Material::Aes(secret) = &self.material else { panic!("encryption needs a key of type 1") };
+        cbc::Encryptor::<Aes128>::new(secret.into(), &IV.into()).encrypt_padded_vec_mut::<Pkcs7>(plain)
     }
 
     /// The inverse of [`Self::encrypt`].
-    pub fn decrypt(&self, cipher: &[u8]) -> Result<Vec<u8>, AuthError> {
-        if self.is_none() {
-            return Err(AuthError::WrongKey);
+    pub(crate) fn decrypt(&self, usage: Usage, cipher: &[u8]) -> Result<Vec<u8>, AuthError> {
+        match &self.material {
+            Material::None => Err(AuthError::WrongKey),
+            Material::Aes(secret) => cbc::Decryptor::<Aes128>::new(secret.into(), &IV.into())
+                .decrypt_padded_vec_mut::<Pkcs7>(cipher)
+                .map_err(|_| AuthError::WrongKey),
+            Material::Aes256k(secret) => krb5::decrypt(secret, usage, cipher),
         }
-        cbc::Decryptor::<Aes128>::new(self.secret[..].into(), &IV.into())
-            .decrypt_padded_vec_mut::<Pkcs7>(cipher)
-            .map_err(|_| AuthError::WrongKey)
     }
 
     /// HMAC-SHA256 of `bytes`; 32 zeros without a key, as AUTH_SIGNATURE has it (docs/protocol.md 1.3).
@@ -78,10 +123,16 @@ impl Key {
             return [0; 32];
         }
         let mut mac =
-            Hmac::<sha2::Sha256>::new_from_slice(&self.secret).expect("HMAC takes a key of any length");
+            Hmac::<sha2::Sha256>::new_from_slice(self.secret()).expect("HMAC takes a key of any length");
         mac.update(bytes);
         mac.finalize().into_bytes().into()
     }
+}
+
+fn random<const N: usize>(rng: &mut Rng) -> [u8; N] {
+    let mut out = [0; N];
+    rng.fill(&mut out);
+    out
 }
 
 impl fmt::Debug for Key {
@@ -92,10 +143,10 @@ impl fmt::Debug for Key {
 
 impl Encode for Key {
     fn encode(&self, w: &mut Writer) {
-        w.put(&if self.is_none() { 0u16 } else { TYPE_AES });
+        w.put(&if self.is_none() { 0u16 } else { self.kind() as u16 });
         w.put(&self.created);
-        w.put(&u16::try_from(self.secret.len()).expect("a key is short"));
-        w.raw(&self.secret);
+        w.put(&u16::try_from(self.secret().len()).expect("a key is short"));
+        w.raw(self.secret());
     }
 }
 
@@ -103,18 +154,28 @@ impl Decode for Key {
     const MIN_SIZE: usize = 12;
     fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (kind, created, len): (u16, Utime, u16) = (r.get()?, r.get()?, r.get()?);
-        match (kind, usize::from(len)) {
-            (0, 0) | (TYPE_AES, AES_LEN) => Ok(Self { created, secret: r.take(usize::from(len))?.to_vec() }),
-            (kind, len) => {
-                Err(r.error(format!("a key of type {kind} with {len} bytes; only type 1 with 16 is known")))
-            }
-        }
+        let secret = r.take(usize::from(len))?;
+        let material = match (KeyType::of_number(kind), kind) {
+            (None, 0) if len == 0 => Some(Material::None),
+            (Some(KeyType::Aes), _) => secret.try_into().ok().map(Material::Aes),
+            (Some(KeyType::Aes256k), _) => secret.try_into().ok().map(Material::Aes256k),
+            (None, _) => None,
+        };
+        let material = material.ok_or_else(|| {
+            r.error(format!(
+                "a key of type {kind} with {len} bytes; known are type 1 (aes) with {AES_LEN} bytes and type 2 \
+                 (aes256k) with {}",
+                krb5::KEY_LEN
+            ))
+        })?;
+        Ok(Self { created, material })
     }
 }
 
 impl Sample for Key {
     fn sample(rng: &mut Rng) -> Self {
-        Self::generate(Wall(rng.below(1 << 60)), rng)
+        let kind = if rng.below(2) == 0 { KeyType::Aes } else { KeyType::Aes256k };
+        Self::generate_as(kind, Wall(rng.below(1 << 60)), rng)
     }
 }
 
@@ -165,10 +226,12 @@ mod tests {
 
     #[test]
     fn base64_round_trips_and_debug_hides_the_secret() {
-        let key = Key::generate(Wall(5), &mut Rng::from_seed(1));
-        assert_eq!(Key::from_base64(&key.to_base64()), Ok(key.clone()));
-        assert!(key.to_base64().starts_with("AQ"));
-        assert_eq!(format!("{key:?}"), "Key(***)");
+        for (kind, start) in [(KeyType::Aes, "AQ"), (KeyType::Aes256k, "AgA")] {
+            let key = Key::generate_as(kind, Wall(5), &mut Rng::from_seed(1));
+            assert_eq!(Key::from_base64(&key.to_base64()), Ok(key.clone()));
+            assert!(key.to_base64().starts_with(start));
+            assert_eq!((key.kind(), &*format!("{key:?}")), (kind, "Key(***)"));
+        }
     }
 
     #[test]
@@ -178,19 +241,34 @@ mod tests {
         {
             assert!(matches!(Key::from_base64(text), Err(AuthError::BadKey(_))), "{text}");
         }
+        for (kind, len) in [(0, 16), (1, 15), (1, 32), (2, 16), (2, 33), (3, 32)] {
+            let key = [&[kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, len, 0][..], &vec![5; usize::from(len)]].concat();
+            let Err(AuthError::BadKey(what)) = Key::from_base64(&BASE64.encode(key)) else {
+                panic!("type {kind} with {len} bytes was taken");
+            };
+            assert!(what.contains(&format!("a key of type {kind} with {len} bytes")), "{what}");
+        }
     }
 
     #[test]
     fn decrypts_only_with_the_same_key() {
-        let mut rng = Rng::from_seed(2);
-        let (a, b) = (Key::generate(Wall(0), &mut rng), Key::generate(Wall(0), &mut rng));
-        for len in [0, 1, 15, 16, 17, 100] {
-            let cipher = a.encrypt(&vec![7; len]);
-            assert_eq!(cipher.len(), (len / 16 + 1) * 16);
-            assert_eq!(a.decrypt(&cipher), Ok(vec![7; len]));
-            assert_ne!(b.decrypt(&cipher), Ok(vec![7; len]));
+        const USAGE: Usage = Usage::Authorize;
+        for kind in [KeyType::Aes, KeyType::Aes256k] {
+            let mut rng = Rng::from_seed(2);
+            let (a, b) = (a_key(kind, &mut rng), a_key(kind, &mut rng));
+            for len in [0, 1, 15, 16, 17, 100] {
+                let cipher = a.encrypt(USAGE, &vec![7; len], &mut rng);
+                let expected = if kind == KeyType::Aes { (len / 16 + 1) * 16 } else { 16 + len + 24 };
+                assert_eq!(cipher.len(), expected);
+                assert_eq!(a.decrypt(USAGE, &cipher), Ok(vec![7; len]));
+                assert_ne!(b.decrypt(USAGE, &cipher), Ok(vec![7; len]));
+            }
+            assert_eq!(a.decrypt(USAGE, &[1; 15]), Err(AuthError::WrongKey));
+            assert_eq!(Key::default().decrypt(USAGE, &[1; 16]), Err(AuthError::WrongKey));
         }
-        assert_eq!(a.decrypt(&[1; 15]), Err(AuthError::WrongKey));
-        assert_eq!(Key::default().decrypt(&[1; 16]), Err(AuthError::WrongKey));
+    }
+
+    fn a_key(kind: KeyType, rng: &mut Rng) -> Key {
+        Key::generate_as(kind, Wall(0), rng)
     }
 }

@@ -114,6 +114,19 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_type_2_round_trip_and_unknown_types_are_named() {
+        let key = "AgC/ZQxrrdByISAAuUtY5jSCHyOMAbXV6zHFKFs3EQGL6l0ZeJEp9qMbuc4=";
+        let ring = Keyring::parse(&format!("[client.admin]\n\tkey = {key}\n")).expect("parses");
+        assert_eq!(ring.to_string(), format!("[client.admin]\n\tkey = {key}\n"));
+        let text = format!("[client.admin]\n\tkey = {}\n", key.replacen("Ag", "Aw", 1));
+        let error = Keyring::parse(&text).expect_err("no such type").to_string();
+        assert!(
+            error.starts_with("keyring, line 2: unusable key: a key of type 3 with 32 bytes;"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn says_which_line_is_wrong() {
         for (text, line) in
             [("\nkey = x", 2), ("[client.a]\nkey = zz!", 2), ("[nobody]", 1), ("[client.a]\nfoo", 2)]

@@ -14,7 +14,9 @@ mod error;
 mod global_ids;
 mod join;
 mod key;
+mod key_type;
 mod keyring;
+mod krb5;
 mod mon;
 mod password;
 mod rotating;
@@ -22,6 +24,7 @@ mod sealed;
 mod server_keys;
 mod service;
 mod step;
+mod usage;
 
 pub use authenticator::Authenticator;
 pub use caps::{
@@ -34,6 +37,7 @@ pub use error::AuthError;
 pub use global_ids::GlobalIds;
 pub use join::{join_expiry, join_name};
 pub use key::{Key, Secret};
+pub use key_type::KeyType;
 pub use keyring::{Keyring, KeyringEntry};
 pub use mon::MonAuthenticator;
 pub use password::{hash_password, is_password};

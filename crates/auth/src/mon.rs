@@ -4,6 +4,7 @@ use crate::cephx::{self, Authenticate, ServerChallenge, challenge_answer};
 use crate::sealed::put_sealed;
 use crate::server_keys::{encode_grants, response_header};
 use crate::step::{bad_method, denied, unasked};
+use crate::usage::Usage;
 use crate::{
     AuthDone, AuthError, AuthStep, ConMode, Denial, DenialKind, GlobalIds, Key, Method, Secret, ServerKeys,
 };
@@ -128,16 +129,16 @@ impl MonAuthenticator {
         let Some(global_id) = self.pick_id(entity, if old.is_some() { asked.global_id } else { 0 }) else {
             return Ok(AuthStep::NotReady("no global ids"));
         };
-        let session_key = Key::generate(now.wall, rng);
-        let Some(grant) = self.keys.grant_auth(entity, global_id, session_key.clone(), now) else {
+        let session_key = principal.key.session_key(now.wall, rng);
+        let Some(grant) = self.keys.grant_auth(entity, global_id, session_key.clone(), now, rng) else {
             return Ok(AuthStep::NotReady("no rotating keys"));
         };
         let connection_secret = Secret::generate(asked.mode == ConMode::Secure, rng);
         let parent = grant.ticket.clone();
         let mut w = response_header(kind);
-        w.raw(&encode_grants(&[grant], &principal.key, old.as_ref()));
+        w.raw(&encode_grants(&[grant], &principal.key, old.as_ref(), rng));
         let mut sealed = Writer::new();
-        put_sealed(&mut sealed, &session_key, &connection_secret);
+        put_sealed(&mut sealed, &session_key, Usage::ConnectionSecret, &connection_secret, rng);
         w.blob(sealed.as_slice());
         // The bit of AUTH is always set and its ticket was given already.
         let wanted = answer.other_keys & !u32::from(EntityType::AUTH.0);

@@ -1,8 +1,8 @@
 //! Rotating service keys: tickets are sealed under one of three that a service knows at a time, so that a new
 //! one can spread before it is used.
 
-use crate::AuthError;
-use crate::{Key, sealed};
+use crate::usage::Usage;
+use crate::{AuthError, Key, sealed};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Rng, Wall};
@@ -71,19 +71,20 @@ impl RotatingKeys {
     }
 
     /// For the way to a daemon: sealed under the daemon's own key.
-    pub fn seal_for(&self, principal: &Key) -> Vec<u8> {
-        sealed::seal(principal, self)
+    pub fn seal_for(&self, principal: &Key, rng: &mut Rng) -> Vec<u8> {
+        sealed::seal(principal, Usage::RotatingSecret, self, rng)
     }
 
     /// The inverse of [`Self::seal_for`].
     pub fn open_sealed(principal: &Key, cipher: &[u8]) -> Result<Self, AuthError> {
-        sealed::open(principal, cipher)
+        sealed::open(principal, Usage::RotatingSecret, cipher)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyType;
 
     const HOUR: Duration = Duration::from_secs(3600);
     fn at(hours: u64) -> Wall {
@@ -119,8 +120,12 @@ mod tests {
     fn travels_sealed() {
         let mut rng = Rng::from_seed(3);
         let keys = RotatingKeys::default().rotated(at(1), HOUR, &mut rng);
-        let (mine, other) = (Key::generate(at(0), &mut rng), Key::generate(at(0), &mut rng));
-        assert_eq!(RotatingKeys::open_sealed(&mine, &keys.seal_for(&mine)), Ok(keys.clone()));
-        assert!(RotatingKeys::open_sealed(&other, &keys.seal_for(&mine)).is_err());
+        for kind in [KeyType::Aes, KeyType::Aes256k] {
+            let mut key = || Key::generate_as(kind, at(0), &mut rng);
+            let (mine, other) = (key(), key());
+            let sealed = keys.seal_for(&mine, &mut rng);
+            assert_eq!(RotatingKeys::open_sealed(&mine, &sealed), Ok(keys.clone()));
+            assert!(RotatingKeys::open_sealed(&other, &sealed).is_err());
+        }
     }
 }

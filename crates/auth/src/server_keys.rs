@@ -5,6 +5,7 @@ use crate::cephx::{
     ServiceTicketRequest,
 };
 use crate::sealed::{self, get_sealed, put_sealed};
+use crate::usage::Usage;
 use crate::{AuthError, Denial, DenialKind, Key, Method, RotatingKeys, TicketBlob};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -119,7 +120,7 @@ impl ServerKeys {
                 let keys = self.rotating.get(&service).filter(|_| peer.ty != EntityType::CLIENT);
                 let keys = keys.ok_or_else(|| AuthError::refused("no rotating keys for this role"))?;
                 let mut w = response_header(kind);
-                w.blob(&keys.seal_for(key));
+                w.blob(&keys.seal_for(key, rng));
                 Ok(w.into_vec())
             }
             cephx::GET_AUTH_SESSION_KEY => self.renew_session(peer, global_id, &r.get()?, now, rng),
@@ -145,13 +146,14 @@ impl ServerKeys {
         }
         let old = self.open_ticket(EntityType::AUTH, &asked.old_ticket).ok();
         let old = old.filter(|info| info.ticket.name == *peer && info.ticket.global_id == global_id);
-        let session_key = Key::generate(now.wall, rng);
+        let session_key = principal.key.session_key(now.wall, rng);
         let grant = self
-            .grant_auth(peer, global_id, session_key.clone(), now)
+            .grant_auth(peer, global_id, session_key.clone(), now, rng)
             .ok_or_else(|| AuthError::refused("no rotating keys"))?;
         let parent = grant.ticket.clone();
         let mut w = response_header(cephx::GET_AUTH_SESSION_KEY);
-        w.raw(&encode_grants(&[grant], &principal.key, old.map(|info| info.session_key).as_ref()));
+        let old = old.map(|info| info.session_key);
+        w.raw(&encode_grants(&[grant], &principal.key, old.as_ref(), rng));
         // The connection keeps its secret.
         w.blob(&[]);
         match asked.other_keys & !u32::from(EntityType::AUTH.0) {
@@ -206,7 +208,7 @@ impl ServerKeys {
             let why = format!("global id {global_id} with the ticket of {}", info.ticket.global_id);
             return Err(deny(DenialKind::ForgedTicket, why));
         }
-        let authorize = get_sealed(r, &info.session_key).map_err(|_| {
+        let authorize = get_sealed(r, &info.session_key, Usage::Authorize).map_err(|_| {
             deny(DenialKind::ForgedTicket, "a ticket without the key that belongs to it".into())
         })?;
         Ok(Authorizer { info, authorize })
@@ -214,7 +216,14 @@ impl ServerKeys {
 
     /// A ticket for `service`: its session key and validity sealed under `holder`, and the blob to present.
     /// `None` if we hold no keys of that service.
-    fn grant(&self, service: EntityType, ticket: AuthTicket, session_key: Key, now: Now) -> Option<Grant> {
+    fn grant(
+        &self,
+        service: EntityType,
+        ticket: AuthTicket,
+        session_key: Key,
+        now: Now,
+        rng: &mut Rng,
+    ) -> Option<Grant> {
         let keys = self.rotating.get(&service)?;
         let (secret_id, key) = keys.current()?;
         let ttl = if service == EntityType::AUTH { self.auth_ticket_ttl } else { self.service_ticket_ttl };
@@ -222,7 +231,7 @@ impl ServerKeys {
         let ticket =
             AuthTicket { auid: !0, created: now.wall.into(), expires: (now.wall + ttl).into(), ..ticket };
         let info = ServiceTicketInfo { ticket, session_key: session_key.clone() };
-        let blob = TicketBlob { secret_id, blob: sealed::seal_signed(&key.key, &info) };
+        let blob = TicketBlob { secret_id, blob: sealed::seal_signed(&key.key, &info, rng) };
         let validity =
             Utime { sec: u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX), nsec: ttl.subsec_nanos() };
         Some(Grant { service, offer: ServiceTicket { session_key, validity }, blob, ticket: info.ticket })
@@ -235,10 +244,11 @@ impl ServerKeys {
         global_id: u64,
         session_key: Key,
         now: Now,
+        rng: &mut Rng,
     ) -> Option<Grant> {
         let caps = CapsInfo::new(self.caps(name, EntityType::MON));
         let ticket = AuthTicket { name: name.clone(), global_id, caps, ..AuthTicket::default() };
-        self.grant(EntityType::AUTH, ticket, session_key, now)
+        self.grant(EntityType::AUTH, ticket, session_key, now, rng)
     }
 
     /// Tickets for all services in the mask `wanted` of which we hold keys, sealed under `holder`.
@@ -254,10 +264,11 @@ impl ServerKeys {
         let grants: Vec<_> = wanted
             .filter_map(|service| {
                 let caps = CapsInfo::new(self.caps(&parent.name, service));
-                self.grant(service, AuthTicket { caps, ..parent.clone() }, Key::generate(now.wall, rng), now)
+                let session_key = holder.session_key(now.wall, rng);
+                self.grant(service, AuthTicket { caps, ..parent.clone() }, session_key, now, rng)
             })
             .collect();
-        encode_grants(&grants, holder, None)
+        encode_grants(&grants, holder, None, rng)
     }
 }
 
@@ -298,18 +309,18 @@ pub(crate) fn response_header(kind: u16) -> Writer {
 
 /// The list of tickets; `old` is the previous session key of a holder that renews, which then seals the blobs
 /// too.
-pub(crate) fn encode_grants(grants: &[Grant], holder: &Key, old: Option<&Key>) -> Vec<u8> {
+pub(crate) fn encode_grants(grants: &[Grant], holder: &Key, old: Option<&Key>, rng: &mut Rng) -> Vec<u8> {
     let mut w = Writer::new();
     w.put(&1u8);
     w.count(grants.len());
     for grant in grants {
         w.put(&u32::from(grant.service.0));
         w.put(&1u8);
-        put_sealed(&mut w, holder, &grant.offer);
+        put_sealed(&mut w, holder, Usage::SessionKey, &grant.offer, rng);
         w.put(&old.is_some());
         let blob = Writer::encode(&grant.blob);
         match old {
-            Some(old) => put_sealed(&mut w, old, &blob[..]),
+            Some(old) => put_sealed(&mut w, old, Usage::TicketBlob, &blob[..], rng),
             None => w.blob(&blob),
         }
     }

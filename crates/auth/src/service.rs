@@ -3,6 +3,7 @@
 use crate::cephx::{self, AuthorizeChallenge, AuthorizeReply};
 use crate::sealed::{put_sealed, seal};
 use crate::step::{bad_method, denied, unasked};
+use crate::usage::Usage;
 use crate::{AuthDone, AuthError, AuthStep, ConMode, Denial, DenialKind, Key, Method, Secret, ServerKeys};
 use std::sync::Arc;
 use stdx::{Now, Rng};
@@ -46,7 +47,9 @@ impl ServiceAuthenticator {
                 // Even an authorizer that already carries a challenge answers ours first.
                 let server_challenge = rng.u64();
                 self.challenged = Some((server_challenge, mode));
-                AuthStep::More(seal(&authorizer.info.session_key, &AuthorizeChallenge { server_challenge }))
+                let challenge = AuthorizeChallenge { server_challenge };
+                let key = &authorizer.info.session_key;
+                AuthStep::More(seal(key, Usage::AuthorizeChallenge, &challenge, rng))
             }
             // We were away while keys rotated, and will have the new ones soon.
             Err(AuthError::NewerKey(_)) => AuthStep::NotReady("a ticket under a key that is not here yet"),
@@ -74,7 +77,7 @@ impl ServiceAuthenticator {
             connection_secret: connection_secret.clone(),
         };
         let mut w = Writer::new();
-        put_sealed(&mut w, &info.session_key, &reply);
+        put_sealed(&mut w, &info.session_key, Usage::AuthorizeReply, &reply, rng);
         AuthStep::Done(AuthDone {
             global_id: info.ticket.global_id,
             blob: w.into_vec(),

@@ -2,8 +2,8 @@
 
 use auth::{
     AuthDone, AuthStep, ConMode, Credentials, EntityAuth, GlobalIds, Initiator, InitiatorDone, InitiatorStep,
-    Key, Keyring, Method, MonAuthenticator, MonCap, RotatingKeys, ServerKeys, ServiceAuthenticator, Tickets,
-    check_caps,
+    Key, KeyType, Keyring, Method, MonAuthenticator, MonCap, RotatingKeys, ServerKeys, ServiceAuthenticator,
+    Tickets, check_caps,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,28 +11,8 @@ use std::time::Duration;
 use stdx::{Now, Rng, Wall};
 use wire::{EntityName, EntityType, Errno};
 
-const KEY: &str = "AQAr8AFrPdktMBAArXJExl8pKfBsXeGHtvv8WA==";
-/// Payload of AUTH_DONE.
-const DONE: &str = "\
-    0001000000000101000000200000000130000000f345b164e0eb515058e9231ad3b9b5fea2d9754dc1f33f8a739f58547193\
-    deea85d0534ec9655c023d1c16d984f73023006d0000000102000000000000006000000065217d93b83abd9b10fa4fdff080\
-    11855c846f1592865b198d1baaf131f069016836aece0e32051da1c2ac1af73faee934a4c11b6f2770c32e14dab6fa0c9c92\
-    be6412fb4bb0210ea8ecd1a5bf7085824dc5a4f9696d44c032f448783013896a5400000050000000f3328982dd2ea22d7f49\
-    0b3b2ffbe75558dafbc31397cd1c304536e6cf0dabe45f9c0cfb720b533c1fb660cd4289c9d1029ecdbc708635dae99d7afd\
-    191ab0262774a594c1bb49ef7132f03f827c978726020000010300000001000000013000000082c9390b802381d17ea1d14a\
-    b90dc6c4f49c61c179f9f2a18aeaec02df935bb579d96c7223aad3587cab5d0c632c09a9006d000000010200000000000000\
-    60000000bbe9604ec655f4abcd784e146116434c4a124b2eeb2fae07fe00632dcf70ca0900bde15f1de37e342f797b95d24f\
-    d58c1874e8e9f18ab3719efe3c4a3030ccb6f1562ef2bd95b0912f5a87a02f9a132dd92003abb44ea279df17faf7fe87a70b\
-    04000000013000000082c9390b802381d17ea1d14ab90dc6c410291f93432775a1b9d151d8d8813235feb5601d3af5cab08a\
-    8e2897f223ad46007d00000001020000000000000070000000780000eff66dc70c1ac4c71a63af733000f3463f36f7a1cdab\
-    c6539560dac4f96d67777ce0577a153626aa3341248a6a1b8f5aee62941db220b734004042412c5e2aaab3d04c4e9f12599a\
-    b5cbc6041397a7d2d68132f8e7b5e4a3a9705a288e886155ae6398556f1d6a9c5e29cef91510000000013000000082c9390b\
-    802381d17ea1d14ab90dc6c40c976246aad6e6187f652bb8abffa616da978250e92b7aec43be1649556664ea007d00000001\
-    020000000000000070000000590b94e5ea18aec1bd1e3c27ed1dcd8ba96c8d2e9d9a9d8bcb1903789eb46c3458c7aa537d93\
-    670969c079947c2100b9b71124a96c596a874b75c03f9d9926b23a61a078c00d9a6769e5be1bb44f87e4047930f876fa969d\
-    34387c140fcbb3981bd5ae1399a5a7cfa8e9c234c73d1f9c";
-
 const HOUR: Duration = Duration::from_secs(3600);
+const KINDS: [KeyType; 2] = [KeyType::Aes, KeyType::Aes256k];
 
 struct World {
     rng: Rng,
@@ -45,10 +25,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::of(KeyType::Aes)
+    }
+
+    /// The principal has a key of type `kind`.
+    fn of(kind: KeyType) -> Self {
         let mut rng = Rng::from_seed(7);
         let now = Now { wall: Wall(1_700_000_000_000_000_000), ..Now::default() };
         let name = EntityName::parse("client.a").expect("a name");
-        let key = Key::generate(now.wall, &mut rng);
+        let key = Key::generate_as(kind, now.wall, &mut rng);
         let mut mon = ServerKeys::new(EntityType::MON, vec![Method::Cephx]);
         let caps = [("mon", "allow r"), ("osd", "allow rw")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         mon.entities.insert(name.clone(), EntityAuth { key: key.clone(), caps: BTreeMap::from(caps) });
@@ -140,11 +125,12 @@ impl World {
 
 #[test]
 fn both_ends_agree_on_keys_and_caps() {
-    for mode in [ConMode::Crc, ConMode::Secure] {
-        let mut world = World::new();
+    let both = |kind| [(kind, ConMode::Crc), (kind, ConMode::Secure)];
+    for (kind, mode) in KINDS.into_iter().flat_map(both) {
+        let mut world = World::of(kind);
         let (server, client) = world.login(Tickets::default(), mode).expect("authenticated");
         assert_eq!((server.global_id, server.caps.as_str()), (5000, "allow r"));
-        assert_eq!(server.session_key, client.session_key);
+        assert_eq!((&server.session_key, server.session_key.kind()), (&client.session_key, kind));
         assert_eq!(server.connection_secret, client.connection_secret);
         assert_eq!(server.connection_secret.0.len(), if mode == ConMode::Secure { 64 } else { 0 });
         let tickets = client.tickets.expect("tickets");
@@ -152,7 +138,7 @@ fn both_ends_agree_on_keys_and_caps() {
         assert!(tickets.get(EntityType::MDS).is_none(), "no keys for that service, no ticket");
         let (server, client) = visit(&mut world, &tickets, mode).expect("authenticated");
         assert_eq!((server.global_id, server.caps.as_str()), (5000, "allow rw"));
-        assert_eq!(server.session_key, client.session_key);
+        assert_eq!((&server.session_key, server.session_key.kind()), (&client.session_key, kind));
         assert_eq!(server.connection_secret, client.connection_secret);
         assert_eq!(server.entity, world.name);
     }
@@ -160,7 +146,11 @@ fn both_ends_agree_on_keys_and_caps() {
 
 #[test]
 fn tickets_are_renewed_and_old_ones_end() {
-    let mut world = World::new();
+    KINDS.into_iter().for_each(tickets_of_one_type_are_renewed);
+}
+
+fn tickets_of_one_type_are_renewed(kind: KeyType) {
+    let mut world = World::of(kind);
     let mut tickets = world.tickets();
     let first = tickets.get(EntityType::OSD).cloned().expect("a ticket");
     assert_eq!(first.expires, world.now.wall + HOUR);
@@ -179,7 +169,7 @@ fn tickets_are_renewed_and_old_ones_end() {
     assert!(world.mon.answer_request(&other, id, &request, world.now, &mut world.rng).is_err());
     assert!(world.mon.answer_request(&world.name, id + 1, &request, world.now, &mut world.rng).is_err());
     let old = {
-        let mut world = World::new();
+        let mut world = World::of(kind);
         world.tickets()
     };
     world.now.wall = first.expires + Duration::from_secs(1);
@@ -230,9 +220,13 @@ fn a_principal_without_mon_caps_or_unknown_is_refused() {
 
 #[test]
 fn daemons_fetch_the_rotating_keys_of_their_own_role() {
-    let mut world = World::new();
+    KINDS.into_iter().for_each(a_daemon_fetches_its_rotating_keys);
+}
+
+fn a_daemon_fetches_its_rotating_keys(kind: KeyType) {
+    let mut world = World::of(kind);
     let osd = EntityName::parse("osd.0").expect("a name");
-    let key = Key::generate(world.now.wall, &mut world.rng);
+    let key = Key::generate_as(kind, world.now.wall, &mut world.rng);
     world.mon.entities.insert(osd.clone(), EntityAuth { key: key.clone(), caps: BTreeMap::new() });
     let request = Tickets::rotating_request(None);
     let reply = world.mon.answer_request(&osd, 7, &request, world.now, &mut world.rng).expect("granted");
@@ -262,34 +256,14 @@ fn a_metadata_server_fetches_the_keys_of_the_manager_that_it_hosts_and_nobody_el
     assert_eq!(keys.as_ref(), world.mon.rotating_for(EntityType::MGR));
 }
 
-/// Bytes that a client of Ceph 16.2.15 and its monitor exchanged, with that (throw-away) cluster's key.
-#[test]
-fn reads_what_a_real_monitor_sent() {
-    let key = Key::from_base64(KEY).expect("a key");
-    let name = EntityName::parse("client.admin").expect("a name");
-    let credentials = Credentials { name, key: Some(key) };
-    let now = Now::default();
-    let mut client = Initiator::mon(credentials, Tickets::default(), vec![]);
-    let (_, payload) = client.start(now, &mut Rng::from_seed(1)).expect("starts");
-    assert_eq!(payload, hex("0a080000000500000061646d696e0000000000000000"));
-    let done = client.done(0x101b, ConMode::Secure, &hex(DONE), now).expect("opens");
-    let tickets = done.tickets.expect("tickets");
-    assert_eq!(done.connection_secret.0.len(), 64);
-    for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD, EntityType::MGR] {
-        let ticket = tickets.get(service).expect("a ticket");
-        let hours = if service == EntityType::AUTH { 72 } else { 1 };
-        assert_eq!(ticket.expires, now.wall + HOUR * hours, "{service:?}");
-    }
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).expect("hex")).collect()
-}
-
 /// Arbitrary and damaged payloads everywhere: refused, never a panic.
 #[test]
 fn noise_is_refused_everywhere() {
-    let mut world = World::new();
+    KINDS.into_iter().for_each(noise_is_refused);
+}
+
+fn noise_is_refused(kind: KeyType) {
+    let mut world = World::of(kind);
     let tickets = world.tickets();
     let mut rng = Rng::from_seed(9);
     let request = tickets.renewal_request(&[EntityType::OSD], world.now.wall, &mut rng).expect("valid");
@@ -363,7 +337,11 @@ impl World {
 /// Ten days with keys that last an hour, on one session: always welcome at OSDs, always the same global id.
 #[test]
 fn a_client_outlives_many_rotations_on_one_session() {
-    let mut world = World::new();
+    KINDS.into_iter().for_each(a_client_outlives_many_rotations);
+}
+
+fn a_client_outlives_many_rotations(kind: KeyType) {
+    let mut world = World::of(kind);
     world.mon.auth_ticket_ttl = HOUR * 2;
     let mut tickets = world.tickets();
     let (id, mut last) = (tickets.global_id, world.mon.rotating[&EntityType::OSD].max_ver);
@@ -466,4 +444,26 @@ fn a_daemon_whose_keys_are_old_is_not_ready() {
     }
     let newest = world.osd();
     assert!(matches!(knock(&mut world, &newest), AuthStep::Fail { errno: Errno::EACCES, .. }));
+}
+
+/// The key of a principal is replaced by one of the other type while it holds tickets.
+#[test]
+fn a_key_may_change_its_type_between_two_sessions() {
+    for (from, to) in [(KeyType::Aes, KeyType::Aes256k), (KeyType::Aes256k, KeyType::Aes)] {
+        let mut world = World::of(from);
+        let tickets = world.tickets();
+        assert!(visit(&mut world, &tickets, ConMode::Secure).is_ok());
+        let old = world.key.clone();
+        world.key = Key::generate_as(to, world.now.wall, &mut world.rng);
+        let refused = world.login(tickets.clone(), ConMode::Crc).expect_err("the monitor knows the old one");
+        assert!(matches!(*refused, AuthStep::Fail { errno: Errno::EACCES, .. }));
+        world.mon.entities.values_mut().for_each(|e| e.key = world.key.clone());
+        let (server, client) = world.login(tickets.clone(), ConMode::Crc).expect("welcome");
+        assert_eq!((server.global_id, server.session_key.kind()), (tickets.global_id, to));
+        let tickets = client.tickets.expect("tickets");
+        let (server, _) = visit(&mut world, &tickets, ConMode::Secure).expect("welcome");
+        assert_eq!(server.session_key.kind(), to);
+        world.key = old;
+        assert!(world.login(Tickets::default(), ConMode::Crc).is_err(), "the old one ended");
+    }
 }
