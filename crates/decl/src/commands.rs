@@ -222,7 +222,7 @@ command_table! {
     FsDump = "mds" "r" "fs dump epoch:int?[0]" "Prints all file systems' maps";
     FsSet = "mds" "rw" "fs set fs_name:str var:choice(max_mds|max_file_size|allow_new_snaps|inline_data|cluster_down|allow_dirfrags|balance_automate|balancer|standby_count_wanted|session_timeout|session_autoclose|allow_standby_replay|down|joinable|min_compat_client) val:str yes_i_really_mean_it:bool? yes_i_really_really_mean_it:bool?" "Changes a file system's setting";
     FsStatus = "mds" "r" "fs status fs:str?" "Shows ranks and pools of file systems";
-    FsAuthorize = "auth" "rwx" "fs authorize filesystem:str entity:str caps:str*" "Makes a key for a file system";
+    FsAuthorize = "auth" "rwx" "fs authorize filesystem:str entity:str caps:str* key_type:choice?(aes|aes256k)" "Makes a key for a file system";
     MdsStat = "mds" "r" "mds stat" "One line on the metadata servers";
     MdsMetadata = "mds" "r" "mds metadata who:str?" "Shows what metadata servers say of themselves and their host";
     MdsVersions = "mds" "r" "mds versions" "Counts metadata servers by version";
@@ -240,9 +240,9 @@ command_table! {
     AuthPrintKeyOld = "auth" "rx" "auth print_key entity:str" "Old spelling of `auth print-key`", hidden;
     AuthExport = "auth" "rx" "auth export entity:str?" "Prints one or all keys as a keyring";
     AuthImport = "auth" "rwx" "auth import" "Takes over the keys of a keyring given with -i";
-    AuthAdd = "auth" "rwx" "auth add entity:str caps:str*?" "Adds a key; a new one, or that of a keyring given with -i";
-    AuthGetOrCreate = "auth" "rwx" "auth get-or-create entity:str caps:str*?" "Prints a key as a keyring, making it where there is none";
-    AuthGetOrCreateKey = "auth" "rwx" "auth get-or-create-key entity:str caps:str*?" "Prints a key alone, making it where there is none";
+    AuthAdd = "auth" "rwx" "auth add entity:str caps:str*? key_type:choice?(aes|aes256k)" "Adds a key; a new one, or that of a keyring given with -i";
+    AuthGetOrCreate = "auth" "rwx" "auth get-or-create entity:str caps:str*? key_type:choice?(aes|aes256k)" "Prints a key as a keyring, making it where there is none";
+    AuthGetOrCreateKey = "auth" "rwx" "auth get-or-create-key entity:str caps:str*? key_type:choice?(aes|aes256k)" "Prints a key alone, making it where there is none";
     AuthCaps = "auth" "rwx" "auth caps entity:str caps:str*" "Replaces what a key allows";
     AuthRm = "auth" "rwx" "auth rm entity:str" "Removes a key";
     AuthDel = "auth" "rwx" "auth del entity:str" "Old spelling of `auth rm`", hidden;

@@ -241,6 +241,40 @@ fn keys_are_made_shown_changed_and_removed() {
     );
 }
 
+#[test]
+fn keys_of_ceph_20_are_taken_over_and_made_on_demand_only() {
+    const KEY: &str = "AgC/ZQxrrdByISAAuUtY5jSCHyOMAbXV6zHFKFs3EQGL6l0ZeJEp9qMbuc4=";
+    let (mut rig, _) = three_osds();
+    let conn = rig.admin();
+    let import = |rig: &mut Rig, key: &str| {
+        let ring = format!("[client.k]\n\tkey = {key}\n\tcaps mon = \"allow r\"\n");
+        rig.send_command(conn, 9, r#"{"prefix":"auth import"}"#, ring.as_bytes());
+        rig.answer(conn).expect("answered")
+    };
+    assert_eq!(import(&mut rig, KEY).code, 0);
+    assert_eq!(rig.ok(r#"{"prefix":"auth print-key","entity":"client.k"}"#), KEY);
+    let unknown = import(&mut rig, &KEY.replacen("Ag", "Aw", 1));
+    assert!(unknown.code == -22 && unknown.status.contains("a key of type 3"), "{}", unknown.status);
+
+    rig.ok(r#"{"prefix":"osd pool create","pool":"m"}"#);
+    rig.ok(r#"{"prefix":"osd pool create","pool":"d"}"#);
+    rig.ok(r#"{"prefix":"fs new","fs_name":"one","metadata":"m","data":"d"}"#);
+    for (n, prefix) in
+        ["auth get-or-create", "auth get-or-create-key", "auth add", "fs authorize"].iter().enumerate()
+    {
+        for (kind, start) in [("", "AQ"), (r#","key_type":"aes""#, "AQ"), (r#","key_type":"aes256k""#, "Ag")]
+        {
+            let entity = format!("client.{n}{}", kind.len());
+            let fs = if *prefix == "fs authorize" { r#","filesystem":"one","caps":["/","r"]"# } else { "" };
+            rig.ok(&format!(r#"{{"prefix":"{prefix}","entity":"{entity}"{fs}{kind}}}"#));
+            let key = rig.ok(&format!(r#"{{"prefix":"auth print-key","entity":"{entity}"}}"#));
+            assert!(key.starts_with(start), "{prefix}{kind}: {key}");
+        }
+    }
+    let unknown = r#"{"prefix":"auth get-or-create","entity":"client.x","key_type":"des"}"#;
+    assert_eq!(rig.command(unknown).code, -22);
+}
+
 /// As in Ceph: `x` on `osd`, which `profile osd` has, and nothing less.
 #[test]
 fn what_osds_and_metadata_servers_report_needs_x() {

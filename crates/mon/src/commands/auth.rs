@@ -5,7 +5,7 @@ use crate::edit::Edit;
 use crate::entry::Change;
 use crate::failure::{Failure, invalid, missing};
 use crate::view::View;
-use auth::{EntityAuth, Key, Keyring, KeyringEntry};
+use auth::{EntityAuth, Key, KeyType, Keyring, KeyringEntry};
 use decl::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,6 +18,15 @@ fn entity(args: &Args) -> Result<EntityName, Failure> {
     match EntityName::parse(text).filter(|n| !n.id.is_empty() || text == "mon.") {
         Some(name) => Ok(name),
         None => invalid(format!("bad entity name `{text}`: write TYPE.ID, as client.admin")),
+    }
+}
+
+/// The type of a key that is to be made: the one that clients of every release can read, if none is named.
+fn key_type(args: &Args) -> Result<KeyType, Failure> {
+    match args.opt_str("key_type") {
+        None => Ok(KeyType::Aes),
+        Some(text) => KeyType::parse(text)
+            .map_or_else(|| invalid(format!("unknown key type `{text}`: aes and aes256k are known")), Ok),
     }
 }
 
@@ -147,7 +156,8 @@ pub fn add(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
         }
         return said(format!("added key for {name}"));
     }
-    let key = given.unwrap_or_else(|| Key::generate(edit.now.wall, edit.rng));
+    let kind = key_type(args)?;
+    let key = given.unwrap_or_else(|| Key::generate_as(kind, edit.now.wall, edit.rng));
     edit.push(Change::Auth(name.clone(), Some(EntityAuth { key, caps })));
     said(format!("added key for {name}"))
 }
@@ -159,7 +169,8 @@ fn mismatch(old: &Caps, wanted: &Caps) -> Option<String> {
 }
 
 /// Returns the entity's key, creating it if there is none.
-fn make(edit: &mut Edit<'_>, name: &EntityName, caps: Caps) -> Result<EntityAuth, Failure> {
+fn make(edit: &mut Edit<'_>, args: &Args, name: &EntityName, caps: Caps) -> Result<EntityAuth, Failure> {
+    let kind = key_type(args)?;
     if let Some(old) = edit.base.auth.get(name) {
         // Asked without capabilities, an existing key is simply shown.
         if let Some(service) = mismatch(&old.caps, &caps).filter(|_| !caps.is_empty()) {
@@ -167,7 +178,7 @@ fn make(edit: &mut Edit<'_>, name: &EntityName, caps: Caps) -> Result<EntityAuth
         }
         return Ok(old.clone());
     }
-    let auth = EntityAuth { key: Key::generate(edit.now.wall, edit.rng), caps };
+    let auth = EntityAuth { key: Key::generate_as(kind, edit.now.wall, edit.rng), caps };
     edit.push(Change::Auth(name.clone(), Some(auth.clone())));
     Ok(auth)
 }
@@ -179,13 +190,13 @@ fn short_keyring(name: &EntityName, auth: &EntityAuth) -> String {
 
 pub fn get_or_create(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let name = entity(args)?;
-    let auth = make(edit, &name, parse_caps(&args.list("caps"))?)?;
+    let auth = make(edit, args, &name, parse_caps(&args.list("caps"))?)?;
     answer(args, || json!([entity_json(&name, &auth)]), || short_keyring(&name, &auth))
 }
 
 pub fn get_or_create_key(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let name = entity(args)?;
-    let auth = make(edit, &name, parse_caps(&args.list("caps"))?)?;
+    let auth = make(edit, args, &name, parse_caps(&args.list("caps"))?)?;
     let key = auth.key.to_base64();
     answer(args, || json!({ "key": key }), || key.clone())
 }
@@ -286,7 +297,7 @@ pub fn fs_authorize(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     }
     let auth = match edit.base.auth.get(&name) {
         Some(old) => old.clone(),
-        None => make(edit, &name, caps)?,
+        None => make(edit, args, &name, caps)?,
     };
     answer(args, || json!([entity_json(&name, &auth)]), || short_keyring(&name, &auth))
 }
