@@ -246,15 +246,16 @@ fn keys_of_ceph_20_are_taken_over_and_made_on_demand_only() {
     const KEY: &str = "AgC/ZQxrrdByISAAuUtY5jSCHyOMAbXV6zHFKFs3EQGL6l0ZeJEp9qMbuc4=";
     let (mut rig, _) = three_osds();
     let conn = rig.admin();
-    let import = |rig: &mut Rig, key: &str| {
+    let import = |rig: &mut Rig, tid, key: &str| {
         let ring = format!("[client.k]\n\tkey = {key}\n\tcaps mon = \"allow r\"\n");
-        rig.send_command(conn, 9, r#"{"prefix":"auth import"}"#, ring.as_bytes());
+        rig.send_command(conn, tid, r#"{"prefix":"auth import"}"#, ring.as_bytes());
         rig.answer(conn).expect("answered")
     };
-    assert_eq!(import(&mut rig, KEY).code, 0);
+    assert_eq!(import(&mut rig, 8, KEY).code, 0);
     assert_eq!(rig.ok(r#"{"prefix":"auth print-key","entity":"client.k"}"#), KEY);
-    let unknown = import(&mut rig, &KEY.replacen("Ag", "Aw", 1));
-    assert!(unknown.code == -22 && unknown.status.contains("a key of type 3"), "{}", unknown.status);
+    let unknown = import(&mut rig, 9, &KEY.replacen("Ag", "Aw", 1));
+    assert_eq!(unknown.code, -22);
+    assert!(unknown.status.contains("a key of type 3"), "{}", unknown.status);
 
     rig.ok(r#"{"prefix":"osd pool create","pool":"m"}"#);
     rig.ok(r#"{"prefix":"osd pool create","pool":"d"}"#);
