@@ -163,7 +163,7 @@ impl Decode for Key {
         };
         let material = material.ok_or_else(|| {
             r.error(format!(
-                "a key of type {kind} with {len} bytes; known are type 1 (aes) with {AES_LEN} bytes and type 2 \
+                "a key of type {kind} with {len} bytes; known are type 1 (aes) with {AES_LEN} and type 2 \
                  (aes256k) with {}",
                 krb5::KEY_LEN
             ))

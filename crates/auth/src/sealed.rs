@@ -48,8 +48,8 @@ pub(crate) fn proof<T: Encode + ?Sized>(key: &Key, value: &T) -> Vec<u8> {
 const TAG: usize = 32;
 
 /// A ticket's ciphertext and its HMAC, for the holders of `key` only. With the cipher of type 1 alone, a peer
-/// that knows the plaintext could flip bits of it, at the cost of the 16 bytes before: a client could give its
-/// ticket other capabilities or a longer validity.
+/// that knows the plaintext could flip bits of it, at the cost of the 16 bytes before: a client could give
+/// its ticket other capabilities or a longer validity.
 pub(crate) fn seal_signed<T: Encode + ?Sized>(key: &Key, value: &T, rng: &mut Rng) -> Vec<u8> {
     let mut cipher = seal(key, Usage::TicketInfo, value, rng);
     let tag = key.sign(&cipher);

@@ -37,7 +37,8 @@ fn ceph_and_rados_work_without_authentication_and_data_survives_a_crash() {
 /// Keys of the type that Ceph 20.2 makes: one made here, and one that was made there.
 #[test]
 fn our_client_works_with_keys_of_ceph_20() {
-    const TAKEN: &str = "[client.taken]\n\tkey = AgC/ZQxrrdByISAAuUtY5jSCHyOMAbXV6zHFKFs3EQGL6l0ZeJEp9qMbuc4=\n\
+    const TAKEN: &str = "[client.taken]\n\
+        \tkey = AgC/ZQxrrdByISAAuUtY5jSCHyOMAbXV6zHFKFs3EQGL6l0ZeJEp9qMbuc4=\n\
         \tcaps mon = \"allow r\"\n\tcaps osd = \"allow r\"\n";
     if !has("ceph") {
         return;
