@@ -306,12 +306,8 @@ fn images_are_made_listed_resized_and_removed_as_by_rbd() {
     }
 }
 
-#[test]
-fn snapshots_and_clones_share_data_until_they_change() {
-    if !has_tools() {
-        return;
-    }
-    let images = Images::start();
+/// Makes the image `base` with the snapshots `s` and `t`, by us and by `rbd`. Returns what each of the three has.
+fn base_with_snapshots(images: &Images) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     let mut base = vec![0; 24 * MIB];
     fill(&mut base, 0, 10 * MIB, 1);
     fill(&mut base, 13 * MIB, MIB, 2);
@@ -336,7 +332,16 @@ fn snapshots_and_clones_share_data_until_they_change() {
     let refused = qemu_io(&snap.url, &["write -P 9 0 512"]);
     assert!(refused.code != 0 && refused.stderr.contains("Permission denied"), "{}", refused.stderr);
     snap.end();
+    (base, at_s, at_t)
+}
 
+#[test]
+fn snapshots_and_clones_share_data_until_they_change() {
+    if !has_tools() {
+        return;
+    }
+    let images = Images::start();
+    let (base, at_s, at_t) = base_with_snapshots(&images);
     images.block(&["clone", "rbd/base@s", "rbd/child"]);
     images.rbd(&["snap", "create", "--no-progress", "child@before"]);
     images.rbd(&["clone", "--rbd-default-clone-format", "2", "base@t", "sister"]);
