@@ -306,7 +306,7 @@ fn images_are_made_listed_resized_and_removed_as_by_rbd() {
     }
 }
 
-/// Makes the image `base` with the snapshots `s`, by us, and `t`, by `rbd`. Returns what each of the three has.
+/// Makes the image `base` with the snapshots `s`, by us, and `t`, by `rbd`. Returns what each of them has.
 fn base_with_snapshots(images: &Images) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     let mut base = vec![0; 24 * MIB];
     fill(&mut base, 0, 10 * MIB, 1);

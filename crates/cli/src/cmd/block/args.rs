@@ -115,7 +115,7 @@ pub(super) struct CloneArgs {
 
 #[derive(Args)]
 pub(super) struct MapArgs {
-    /// POOL[/NAMESPACE]/IMAGE[@SNAPSHOT].
+    /// `POOL[/NAMESPACE]/IMAGE[@SNAPSHOT]`.
     #[arg(value_parser = ImageSpec::parse)]
     pub(super) image: ImageSpec,
     /// The unix socket [default: a file in the directory of records].
