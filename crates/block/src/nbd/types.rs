@@ -60,7 +60,7 @@ pub enum What {
 pub enum Event {
     /// Bytes for the client.
     Send(Bufs),
-    /// A request, to be answered with [`Connection::answer`] or [`Form::answer`].
+    /// A request, to be answered with [`Form::answer`](super::Form::answer).
     Command(Command),
     /// The client has left: once its requests are answered the connection ends.
     Left,
