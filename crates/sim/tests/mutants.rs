@@ -123,7 +123,8 @@ mutants! {
     client_forgets_promises in Files within 400 from 400
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
     mds_makes_snapshots_at_once in Files within 60
-        by "snapshots_constant" | "files_linearizable" | "namespace_linearizable" | "scrub_finds_nothing";
+        by "snapshots_constant" | "files_linearizable" | "namespace_linearizable" | "scrub_finds_nothing"
+            | "answers_everything";
     mds_copies_no_entries in Files within 20 by "snapshots_constant" | "namespace_linearizable";
     mds_trims_what_others_need in Files within 20 by "snapshots_constant" | "namespace_linearizable";
     mds_tells_nobody_of_snapshots in Files within 100 by "snapshots_constant" | "files_linearizable";
