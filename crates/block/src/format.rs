@@ -3,34 +3,13 @@
 
 use crate::call::Place;
 use maps::SnapId;
-use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer, wire_structs};
+pub use msgs::class::rbd::SnapNamespace;
+pub(crate) use msgs::class::rbd::snap_kind;
+use wire::{Utime, wire_structs};
 
 /// Features of an image (`RBD_FEATURE_*`).
 pub mod feature {
-    /// It can be a clone.
-    pub const LAYERING: u64 = 1 << 0;
-    /// Its data are striped in a way of their own.
-    pub const STRIPING: u64 = 1 << 1;
-    /// One client writes at a time.
-    pub const EXCLUSIVE_LOCK: u64 = 1 << 2;
-    /// It is recorded which objects exist.
-    pub const OBJECT_MAP: u64 = 1 << 3;
-    /// It is recorded too which of them have changed since the last snapshot.
-    pub const FAST_DIFF: u64 = 1 << 4;
-    /// Snapshots are flattened with it.
-    pub const DEEP_FLATTEN: u64 = 1 << 5;
-    /// Writes go through a journal.
-    pub const JOURNALING: u64 = 1 << 6;
-    /// Data are in another pool than the header.
-    pub const DATA_POOL: u64 = 1 << 7;
-    /// It has operation features.
-    pub const OPERATIONS: u64 = 1 << 8;
-    /// It is being moved.
-    pub const MIGRATING: u64 = 1 << 9;
-    /// It is a copy of an image of another cluster.
-    pub const NON_PRIMARY: u64 = 1 << 10;
-    /// A client's cache has newer data.
-    pub const DIRTY_CACHE: u64 = 1 << 11;
+    pub use msgs::class::rbd::feature::*;
 
     /// Names of the features, by number.
     pub const NAMES: [&str; 12] = [
@@ -95,45 +74,6 @@ pub(crate) fn map_object(id: &str, snap: SnapId) -> Vec<u8> {
     match snap {
         SnapId::HEAD => format!("rbd_object_map.{id}").into_bytes(),
         SnapId(snap) => format!("rbd_object_map.{id}.{snap:016x}").into_bytes(),
-    }
-}
-
-/// Kinds of snapshots.
-pub(crate) mod snap_kind {
-    /// A snapshot that a user made.
-    pub(crate) const USER: u32 = 0;
-    /// A removed snapshot that has clones.
-    pub(crate) const TRASH: u32 = 2;
-}
-
-/// Why there is a snapshot (`cls::rbd::SnapshotNamespace`); what follows the kind is kept as it is.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SnapNamespace {
-    version: u8,
-    /// 0 for a snapshot that a user made, 1 of a group, 2 in the trash, 3 of mirroring.
-    pub kind: u32,
-    body: Vec<u8>,
-}
-
-impl Encode for SnapNamespace {
-    fn encode(&self, w: &mut Writer) {
-        w.versioned(self.version.max(1), 1, |w| {
-            w.put(&self.kind);
-            w.raw(&self.body);
-        });
-    }
-}
-
-impl Decode for SnapNamespace {
-    const MIN_SIZE: usize = 10;
-    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        r.versioned(1, |version, r| Ok(Self { version, kind: r.get()?, body: r.rest().to_vec() }))
-    }
-}
-
-impl Sample for SnapNamespace {
-    fn sample(_: &mut stdx::Rng) -> Self {
-        Self { version: 1, kind: snap_kind::USER, body: Vec::new() }
     }
 }
 

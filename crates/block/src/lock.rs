@@ -12,10 +12,13 @@ use crate::notify::{ClientId, Message, response_of};
 use crate::script::{Cx, Flow, decode};
 use maps::SnapId;
 use msgs::Op;
+use msgs::class::lock::kind::EXCLUSIVE;
+use msgs::class::lock::{
+    AssertOp, BreakOp, GetInfoOp, LockInfo, LockOp, Locker, LockerId, SetCookieOp, UnlockOp,
+};
 use msgs::op::input::ListWatchersReply;
-use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::{EntityAddr, EntityId, Errno, Utime, Writer, wire_structs};
+use wire::{EntityId, Errno, Writer};
 
 /// The name of the lock.
 const NAME: &[u8] = b"rbd_lock";
@@ -23,61 +26,8 @@ const NAME: &[u8] = b"rbd_lock";
 const TAG: &[u8] = b"internal";
 /// Such locks' cookies begin with it; the number of the watch follows.
 const COOKIE: &str = "auto ";
-const EXCLUSIVE: u8 = 1;
 /// The time that the owner has for an answer.
 pub(crate) const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
-
-wire_structs! {
-    #[derive(Eq, PartialOrd, Ord)]
-    struct LockerId[v 1/1] {
-        pub client: EntityId,
-        pub cookie: Vec<u8>,
-    }
-
-    struct Locker[v 1/1] {
-        pub expiration: Utime,
-        pub addr: EntityAddr,
-        pub description: Vec<u8>,
-    }
-
-    struct LockInfo[v 1/1] {
-        pub lockers: BTreeMap<LockerId, Locker>,
-        pub kind: u8,
-        pub tag: Vec<u8>,
-    }
-
-    struct LockOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub kind: u8,
-        pub cookie: Vec<u8>,
-        pub tag: Vec<u8>,
-        pub description: Vec<u8>,
-        pub duration: Utime,
-        pub flags: u8,
-    }
-
-    struct UnlockOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub cookie: Vec<u8>,
-    }
-
-    struct BreakOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub locker: EntityId,
-        pub cookie: Vec<u8>,
-    }
-
-    struct AssertOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub kind: u8,
-        pub cookie: Vec<u8>,
-        pub tag: Vec<u8>,
-    }
-
-    struct GetInfoOp[v 1/1] {
-        pub name: Vec<u8>,
-    }
-}
 
 fn name() -> Vec<u8> {
     NAME.to_vec()
@@ -236,15 +186,6 @@ pub(crate) fn give_back(cx: &mut Cx<'_>, header: &Header, watch: u64) -> Flow<()
 
 /// After the watch was lost and begun again under another number, the lock gets that number.
 pub(crate) fn rename(cx: &mut Cx<'_>, header: &Header, old: u64, new: u64) -> Flow<()> {
-    wire_structs! {
-        struct SetCookieOp[v 1/1] {
-            pub name: Vec<u8>,
-            pub kind: u8,
-            pub cookie: Vec<u8>,
-            pub tag: Vec<u8>,
-            pub new_cookie: Vec<u8>,
-        }
-    }
     let (cookie, new_cookie) = (cookie(old), cookie(new));
     let op = SetCookieOp { name: name(), kind: EXCLUSIVE, cookie, tag: TAG.to_vec(), new_cookie };
     let set = || header.on(vec![method_of("lock", "set_cookie", Writer::encode(&op))]);

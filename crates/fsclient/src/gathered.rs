@@ -52,7 +52,7 @@ impl Gathered {
                 && !caps.iter().any(is_told)
             {
                 earlier.caps.append(&mut caps);
-                return self.due.is_none_or(|due| due <= now);
+                return self.due.is_some_and(|due| due <= now);
             }
         }
         self.releases = Some(self.messages.len());

@@ -6,6 +6,7 @@
 //! Linux from 5.11 on send; encoding is Pacific's (16.2), whatever the peer.
 
 pub mod basic;
+pub mod class;
 pub mod mds;
 pub mod mgr;
 pub mod mon;

@@ -1,12 +1,13 @@
 //! An open image with a cluster's client: inputs come from any thread, and are taken one after another.
 
+use super::lock;
 use super::world::carry_out;
 use anyhow::{Context, Result, anyhow};
 use block::{Call, Cx, Error, Flow, Image, Input, Opened, Output, Progress, Reply, Request, Script, Spec};
 use client::{Cluster, Requests};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// The longest time that a timer of an image is late.
@@ -49,10 +50,6 @@ enum Given {
 /// An open image.
 #[derive(Clone)]
 pub(crate) struct Driver(Arc<Shared>);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Driver {
     /// Opens an image. The news begin with [`News::Opened`], and say everything that befalls it.

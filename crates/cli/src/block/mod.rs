@@ -13,3 +13,9 @@ pub(crate) use mapped::{Mapped, Registration, list as list_mapped, run_dir};
 pub(crate) use nbd_server::{Endpoint, Server};
 pub(crate) use pools::Pools;
 pub(crate) use spec::ImageSpec;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks what is whole at any time, also after a panic of another thread.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

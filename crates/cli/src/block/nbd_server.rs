@@ -1,6 +1,6 @@
 //! NBD on sockets: each connection has a thread that reads requests, and one that writes answers.
 
-use super::Driver;
+use super::{Driver, lock};
 use anyhow::{Context, Result, bail};
 use block::nbd::{Answer, Command, Connection, Event, Export, What};
 use block::{Reply, Request};
@@ -88,10 +88,6 @@ struct State {
 pub(crate) struct Server {
     state: Arc<State>,
     endpoint: Endpoint,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Server {

@@ -2,8 +2,11 @@
 
 use super::class::{Class, Method, MethodResult, done, fail, input, output, reader, updater};
 use super::object::{MethodStop, Object};
-use std::collections::BTreeMap;
-use wire::{AddrType, EntityAddr, EntityId, Errno, Reader, Utime, Writer, wire_structs};
+use msgs::class::lock::{
+    AssertOp, BreakOp, GetInfoOp, ListLocksReply, LockInfo, LockOp, Locker, LockerId, SetCookieOp, UnlockOp,
+    kind,
+};
+use wire::{AddrType, Errno, Reader, Utime, Writer};
 
 pub struct Lock;
 
@@ -30,97 +33,10 @@ impl Class for Lock {
 /// Prefix of the locks' xattrs.
 const PREFIX: &[u8] = b"lock.";
 
-/// Kinds of locks.
-mod kind {
-    pub const EXCLUSIVE: u8 = 1;
-    pub const SHARED: u8 = 2;
-    /// Exclusive; the object is deleted with the lock.
-    pub const EPHEMERAL: u8 = 3;
-
-    pub fn is_known(kind: u8) -> bool {
-        matches!(kind, EXCLUSIVE | SHARED | EPHEMERAL)
-    }
-}
-
 /// The holder may take the lock again.
 const MAY_RENEW: u8 = 1;
 /// Only the holder may take the lock again.
 const MUST_RENEW: u8 = 2;
-
-wire_structs! {
-    /// Holder of a lock.
-    #[derive(Eq, PartialOrd, Ord)]
-    pub struct LockerId[v 1/1] {
-        /// The client that holds it.
-        pub client: EntityId,
-        /// The client's name for the lock.
-        pub cookie: Vec<u8>,
-    }
-
-    /// What a lock records about a holder.
-    pub struct Locker[v 1/1] {
-        /// Time at which it expires; zero for never.
-        pub expiration: Utime,
-        /// Address of the client.
-        pub addr: EntityAddr,
-        /// Description given by the client.
-        pub description: Vec<u8>,
-    }
-
-    /// A lock; also what `get_info` gives.
-    pub struct LockInfo[v 1/1] {
-        /// The holders of the lock.
-        pub lockers: BTreeMap<LockerId, Locker>,
-        /// One of [`kind`].
-        pub kind: u8,
-        /// A shared lock is shared only by those who give this tag.
-        pub tag: Vec<u8>,
-    }
-
-    struct LockOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub kind: u8,
-        pub cookie: Vec<u8>,
-        pub tag: Vec<u8>,
-        pub description: Vec<u8>,
-        pub duration: Utime,
-        pub flags: u8,
-    }
-
-    struct UnlockOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub cookie: Vec<u8>,
-    }
-
-    struct BreakOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub locker: EntityId,
-        pub cookie: Vec<u8>,
-    }
-
-    struct GetInfoOp[v 1/1] {
-        pub name: Vec<u8>,
-    }
-
-    struct ListLocksReply[v 1/1] {
-        pub locks: Vec<Vec<u8>>,
-    }
-
-    struct AssertOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub kind: u8,
-        pub cookie: Vec<u8>,
-        pub tag: Vec<u8>,
-    }
-
-    struct SetCookieOp[v 1/1] {
-        pub name: Vec<u8>,
-        pub kind: u8,
-        pub cookie: Vec<u8>,
-        pub tag: Vec<u8>,
-        pub new_cookie: Vec<u8>,
-    }
-}
 
 fn attr_of(name: &[u8]) -> Vec<u8> {
     [PREFIX, name].concat()

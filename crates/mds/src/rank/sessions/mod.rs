@@ -164,16 +164,7 @@ impl Sessions {
 
     /// Queues a message that shows events up to `lsn`. A client without a session gets it at once.
     pub fn send(&mut self, env: &mut Env, client: ClientId, lsn: Lsn, tid: u64, body: impl Into<Body>) {
-        match self.map.get_mut(&client) {
-            // An absent client is told everything again when it reconnects.
-            Some(s) if s.state == SessionState::Absent => {}
-            Some(s) => {
-                env.want_durable(lsn);
-                s.outbox.push(lsn, tid, body.into());
-                self.waiting.insert(client);
-            }
-            None => env.effect(Effect::Send(client, tid, body.into())),
-        }
+        self.queue(env, client, lsn, (tid, None), body.into());
     }
 
     /// Queues the answer to a request, which shows events up to `lsn`.
@@ -185,13 +176,26 @@ impl Sessions {
         (tid, asked): (u64, Asked),
         answer: ClientReply,
     ) {
+        self.queue(env, client, lsn, (tid, Some(asked)), answer.into());
+    }
+
+    fn queue(
+        &mut self,
+        env: &mut Env,
+        client: ClientId,
+        lsn: Lsn,
+        (tid, asked): (u64, Option<Asked>),
+        body: Body,
+    ) {
         match self.map.get_mut(&client) {
-            Some(s) if s.state != SessionState::Absent => {
+            // An absent client is told everything again when it reconnects.
+            Some(s) if s.state == SessionState::Absent => {}
+            Some(s) => {
                 env.want_durable(lsn);
-                s.outbox.push_reply(lsn, (tid, asked), answer.into());
+                s.outbox.push(lsn, (tid, asked), body);
                 self.waiting.insert(client);
             }
-            _ => self.send(env, client, lsn, tid, answer),
+            None => env.effect(Effect::Send(client, tid, body)),
         }
     }
 

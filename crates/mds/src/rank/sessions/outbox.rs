@@ -38,14 +38,9 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Queues a message that shows events up to `after`.
-    pub fn push(&mut self, after: Lsn, tid: u64, body: Body) {
-        self.ordered.push_back(Message { after, tid, what: What::Body(body), asked: None });
-    }
-
-    /// Queues the answer to a request, which shows events up to `after`.
-    pub fn push_reply(&mut self, after: Lsn, (tid, asked): (u64, Asked), body: Body) {
-        self.ordered.push_back(Message { after, tid, what: What::Body(body), asked: Some(asked) });
+    /// Queues a message that shows events up to `after`; the answer to a request says so (`asked`).
+    pub fn push(&mut self, after: Lsn, (tid, asked): (u64, Option<Asked>), body: Body) {
+        self.ordered.push_back(Message { after, tid, what: What::Body(body), asked });
     }
 
     /// Queues an answer that shows events of others up to `after`, and the client's event `own`.

@@ -7,22 +7,14 @@ use super::snap::{self, NOSNAP};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
 use crate::cls::stored::{Input, find, load, prefetch, remove, save};
+pub(super) use msgs::class::rbd::feature::{
+    DATA_POOL, DEEP_FLATTEN, LAYERING, MIGRATING, OPERATIONS, STRIPING,
+};
+use msgs::class::rbd::feature::{
+    DIRTY_CACHE, EXCLUSIVE_LOCK, FAST_DIFF, JOURNALING, NON_PRIMARY, OBJECT_MAP,
+};
 use wire::Errno;
 
-pub(super) const LAYERING: u64 = 1 << 0;
-pub(super) const STRIPING: u64 = 1 << 1;
-const EXCLUSIVE_LOCK: u64 = 1 << 2;
-const OBJECT_MAP: u64 = 1 << 3;
-const FAST_DIFF: u64 = 1 << 4;
-pub(super) const DEEP_FLATTEN: u64 = 1 << 5;
-const JOURNALING: u64 = 1 << 6;
-pub(super) const DATA_POOL: u64 = 1 << 7;
-pub(super) const OPERATIONS: u64 = 1 << 8;
-pub(super) const MIGRATING: u64 = 1 << 9;
-/// The image is a copy of another cluster's.
-const NON_PRIMARY: u64 = 1 << 10;
-/// A client's cache on its own disk has newer data.
-const DIRTY_CACHE: u64 = 1 << 11;
 /// All known ones.
 pub(super) const ALL: u64 = (1 << 12) - 1;
 

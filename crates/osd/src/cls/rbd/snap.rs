@@ -3,7 +3,9 @@
 use crate::cls::object::{MethodStop, Object};
 use crate::cls::stored;
 use maps::SnapId;
-use wire::{Decode, DecodeError, Encode, Errno, Reader, Sample, Utime, Writer, wire_structs};
+use msgs::class::rbd::SnapNamespace;
+pub(super) use msgs::class::rbd::snap_kind as kind;
+use wire::{Errno, Reader, Utime, Writer, wire_structs};
 
 /// Where a method takes a snapshot: the image itself.
 pub(super) const NOSNAP: u64 = SnapId::HEAD.0;
@@ -28,74 +30,20 @@ pub(super) mod protection {
     }
 }
 
-/// Kinds of namespaces of snapshots.
-pub(super) mod kind {
-    /// A snapshot that a user made.
-    pub const USER: u32 = 0;
-    /// Part of a snapshot of a group.
-    pub const GROUP: u32 = 1;
-    /// A removed snapshot that has clones.
-    pub const TRASH: u32 = 2;
-    /// A snapshot by which an image is mirrored.
-    pub const MIRROR: u32 = 3;
+/// The namespace of a removed snapshot (`TrashSnapshotNamespace`).
+pub(super) fn trash(name: &[u8], kind: u32) -> SnapNamespace {
+    SnapNamespace::new(kind::TRASH, Writer::encode(&(name.to_vec(), kind)))
 }
 
-/// A snapshot's namespace: why there is the snapshot (`cls::rbd::SnapshotNamespace`).
-///
-/// What follows the kind depends on it, and grows with the version: it is kept as the client gave it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SnapNamespace {
-    version: u8,
-    pub(super) kind: u32,
-    /// What the kind needs.
-    pub(super) body: Vec<u8>,
-}
-
-impl SnapNamespace {
-    /// The namespace of a removed snapshot (`TrashSnapshotNamespace`).
-    pub(super) fn trash(name: &[u8], kind: u32) -> Self {
-        let body = Writer::encode(&(name.to_vec(), kind));
-        Self { version: 1, kind: kind::TRASH, body }
-    }
-
-    /// True for a kind that is known, with a body of that kind.
-    pub(super) fn is_valid(&self) -> bool {
-        let mut r = Reader::new(&self.body);
-        match self.kind {
-            kind::USER => true,
-            kind::GROUP => r.get::<(i64, (Vec<u8>, Vec<u8>))>().is_ok(),
-            kind::TRASH => r.get::<(Vec<u8>, u32)>().is_ok(),
-            kind::MIRROR => r.get::<MirrorBody>().is_ok(),
-            _ => false,
-        }
-    }
-}
-
-impl PartialEq for SnapNamespace {
-    fn eq(&self, other: &Self) -> bool {
-        (self.kind, &self.body) == (other.kind, &other.body)
-    }
-}
-
-impl Encode for SnapNamespace {
-    fn encode(&self, w: &mut Writer) {
-        w.versioned(self.version.max(1), 1, |w| {
-            w.put(&self.kind);
-            w.raw(&self.body);
-        });
-    }
-}
-
-impl Decode for SnapNamespace {
-    const MIN_SIZE: usize = 10;
-    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        r.versioned(1, |version, r| Ok(Self { version, kind: r.get()?, body: r.rest().to_vec() }))
-    }
-}
-
-impl Sample for SnapNamespace {
-    fn sample(rng: &mut stdx::Rng) -> Self {
-        Self { version: 1, kind: kind::USER, body: Sample::sample(rng) }
+/// True for a kind that is known, with a body of that kind.
+pub(super) fn is_valid(namespace: &SnapNamespace) -> bool {
+    let mut r = Reader::new(&namespace.body);
+    match namespace.kind {
+        kind::USER => true,
+        kind::GROUP => r.get::<(i64, (Vec<u8>, Vec<u8>))>().is_ok(),
+        kind::TRASH => r.get::<(Vec<u8>, u32)>().is_ok(),
+        kind::MIRROR => r.get::<MirrorBody>().is_ok(),
+        _ => false,
     }
 }
 

@@ -1,14 +1,13 @@
 //! Snapshots of an image: methods on its header.
 
 use super::features::{self, CLONE_CHILD, LAYERING, SNAP_TRASH};
-use super::snap::{
-    self, NOSNAP, SIZE, SNAP_LIMIT, SNAP_SEQ, Snap, SnapInfo, SnapNamespace, kind, protection,
-};
+use super::snap::{self, NOSNAP, SIZE, SNAP_LIMIT, SNAP_SEQ, Snap, SnapInfo, kind, protection};
 use super::{old_format, parent};
 use crate::cls::class::{MethodResult, done, fail, output};
 use crate::cls::object::{MethodStop, Object};
 use crate::cls::stored::{self, Input, find, must_exist, prefetch};
 use maps::SnapId;
+use msgs::class::rbd::SnapNamespace;
 use wire::Errno;
 
 /// Gives the newest snapshot that ever was, and those that are, newest first: what clients need to write.
@@ -49,7 +48,7 @@ pub(super) fn snapshot_add(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult
     let mut input = Input::new(bytes);
     let (name, id): (Vec<u8>, u64) = (input.get()?, input.get()?);
     let namespace = input.get_or(SnapNamespace::default())?;
-    if !namespace.is_valid() || id > SnapId::MAX.0 {
+    if !snap::is_valid(&namespace) || id > SnapId::MAX.0 {
         return fail(Errno::EINVAL);
     }
     prefetch(o, &[SNAP_SEQ, SIZE, SNAP_LIMIT, parent::PARENT])?;
@@ -130,7 +129,7 @@ pub(super) fn snapshot_trash_add(o: &mut Object<'_, '_>, bytes: &[u8]) -> Method
         return fail(Errno::EEXIST);
     }
     features::set_operations(o, SNAP_TRASH, SNAP_TRASH)?;
-    gone.namespace = SnapNamespace::trash(&gone.name, gone.namespace.kind);
+    gone.namespace = snap::trash(&gone.name, gone.namespace.kind);
     gone.name = stored::unique_name(o, gone.id);
     snap::save(o, &gone)?;
     done()
