@@ -262,6 +262,16 @@ impl OsdMap {
         self.osd(osd).is_some_and(OsdEntry::is_up)
     }
 
+    /// The OSDs that are up next after an OSD and next before it, counting round from the last id to the first:
+    /// none if no other is up, one twice if only one is.
+    pub fn neighbours(&self, osd: OsdId) -> impl Iterator<Item = OsdId> + '_ {
+        let count = self.max_osd();
+        let is_up = |other: &OsdId| self.is_up(*other);
+        let after = (1..count).map(|step| OsdId((osd.0 + step) % count)).find(is_up);
+        let before = (1..count).map(|step| OsdId((osd.0 + count - step) % count)).find(is_up);
+        after.into_iter().chain(before)
+    }
+
     /// True if it is down, or does not exist.
     pub fn is_down(&self, osd: OsdId) -> bool {
         !self.is_up(osd)

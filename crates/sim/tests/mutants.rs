@@ -43,8 +43,8 @@ mutants! {
         by "replicas_identical" | "objects_linearizable" | "files_linearizable";
     osd_shows_what_is_not_durable in Primary within 100 by "objects_linearizable";
     osd_keeps_divergent_objects in Primary within 100 by "replicas_identical" | "objects_linearizable";
-    osd_reads_without_lease in Primary within 200 by "objects_linearizable";
-    osd_balances_what_is_not_sure in Primary within 200 by "objects_linearizable";
+    osd_reads_without_lease in Primary within 200 from 340 by "objects_linearizable";
+    osd_balances_what_is_not_sure in Primary within 400 from 2600 by "objects_linearizable";
     osd_loses_parts in Objects within 50 by "replicas_identical" | "objects_linearizable";
     osd_removes_copies_too_early in Objects within 400
         by "converges" | "objects_linearizable" | "replicas_identical";

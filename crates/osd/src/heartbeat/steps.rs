@@ -3,7 +3,7 @@
 use super::Beat;
 use crate::core::Lease;
 use crate::osd::Osd;
-use maps::{Epoch, OsdId, OsdMap};
+use maps::{Epoch, OsdId};
 use node::{CloseReason, ConnId, Level};
 use peer::ping_op;
 use std::time::Duration;
@@ -11,15 +11,6 @@ use stdx::Instant;
 
 /// Clocks of two hosts may differ in speed; a lease is used for this share of its length.
 const DRIFT: (u64, u64) = (19, 20);
-
-/// The OSDs that are up before and after one in the map, in a circle.
-fn neighbours(map: &OsdMap, osd: OsdId) -> impl Iterator<Item = OsdId> {
-    let count = map.max_osd();
-    let is_up = |other: &OsdId| map.is_up(*other);
-    let after = (1..count).map(|step| OsdId((osd.0 + step) % count)).find(is_up);
-    let before = (1..count).map(|step| OsdId((osd.0 + count - step) % count)).find(is_up);
-    after.into_iter().chain(before)
-}
 
 impl Osd {
     /// Recomputes whom we exchange heartbeats with, after a map or a change of PGs: OSDs that share PGs with
@@ -31,7 +22,7 @@ impl Osd {
             .values()
             .flat_map(|pg| pg.members().acting().osds().iter().chain(pg.members().up().osds()));
         let mut wanted: Vec<OsdId> =
-            shared.copied().filter(|o| *o != us && map.is_up(*o)).chain(neighbours(&map, us)).collect();
+            shared.copied().filter(|o| *o != us && map.is_up(*o)).chain(map.neighbours(us)).collect();
         wanted.sort();
         wanted.dedup();
         if !self.core.is_up() {

@@ -15,8 +15,11 @@ pub struct Reports {
     next_at: Instant,
     /// PGs in the last report of this session that we lead.
     reported: BTreeSet<PgId>,
-    /// The highest epoch in which the monitor was asked to record us as up, since the last report.
+    /// The highest epoch in which the monitor was asked to record us as up, and has had no whole interval of
+    /// reports to do so.
     asked_up_thru: Epoch,
+    /// It was asked since the last report.
+    asked_lately: bool,
 }
 
 impl Reports {
@@ -45,12 +48,15 @@ impl Reports {
     pub fn ask_up_thru(&mut self, want: Epoch) -> bool {
         let news = want > self.asked_up_thru;
         self.asked_up_thru = self.asked_up_thru.max(want);
+        self.asked_lately |= news;
         news
     }
 
-    /// Requests that were not granted may be repeated.
+    /// A report is due: requests that were made before the last one, and not granted since, may be repeated.
     pub fn ask_again(&mut self) {
-        self.asked_up_thru = Epoch(0);
+        if !std::mem::take(&mut self.asked_lately) {
+            self.asked_up_thru = Epoch(0);
+        }
     }
 
     /// True if the monitor has not been told of a PG.
@@ -81,10 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn up_thru_is_asked_for_once_between_two_reports() {
+    fn up_thru_is_asked_for_again_after_an_interval_of_reports() {
         let mut reports = Reports::default();
         let asked = [3, 3, 2, 4].map(|epoch| reports.ask_up_thru(Epoch(epoch)));
         assert_eq!(asked, [true, false, false, true]);
+        reports.ask_again();
+        assert!(!reports.ask_up_thru(Epoch(4)), "it was asked a moment ago");
         reports.ask_again();
         assert!(reports.ask_up_thru(Epoch(2)));
     }

@@ -2,9 +2,9 @@
 //!
 //! The session to the monitors is the real one (`monc`), and so are the messages. A stand-in sends them when
 //! an OSD would: it boots once it has the newest map, follows every epoch, asks for `up_thru` if it is the
-//! primary of a PG whose interval began, reports statistics, pings every OSD with which it shares a PG, and
-//! reports those that are silent or refuse connections. It has no store, peering or recovery, whose messages
-//! go between OSDs. Tests check that its counts match those of a real OSD.
+//! primary of a PG whose interval began, reports statistics, pings every OSD with which it shares a PG and its
+//! neighbours in the map, and reports those that are silent or refuse connections. It has no store, peering
+//! or recovery, whose messages go between OSDs. Tests check that its counts match those of a real OSD.
 
 use super::atlas::{Atlas, Era, Row};
 use auth::ServerKeys;
@@ -72,6 +72,7 @@ pub(super) struct StandIn {
     beat_at: Instant,
     report_at: Instant,
     asked_up_thru: Epoch,
+    asked_lately: bool,
     /// PGs that it was primary of in the last report.
     reported: BTreeSet<PgId>,
     changed: BTreeSet<PgId>,
@@ -116,6 +117,7 @@ impl StandIn {
             beat_at: Instant(0),
             report_at: Instant(0),
             asked_up_thru: Epoch(0),
+            asked_lately: false,
             reported: BTreeSet::new(),
             changed: BTreeSet::new(),
             seq: 0,
@@ -282,7 +284,7 @@ impl StandIn {
         if want <= have || want <= self.asked_up_thru {
             return;
         }
-        self.asked_up_thru = want;
+        (self.asked_up_thru, self.asked_lately) = (want, true);
         let body = peer::OsdAlive { osd: us, want, epoch: self.epoch() };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }
@@ -304,7 +306,9 @@ impl StandIn {
         if !self.monc.is_open() {
             return;
         }
-        self.asked_up_thru = Epoch(0);
+        if !std::mem::take(&mut self.asked_lately) {
+            self.asked_up_thru = Epoch(0);
+        }
         let Some(era) = self.era.clone() else { return };
         let us = self.config.id;
         let (changed, mut seen, mut pgs) = (std::mem::take(&mut self.changed), BTreeSet::new(), Vec::new());
@@ -366,9 +370,9 @@ impl StandIn {
         let mut wanted = BTreeMap::new();
         if self.is_up {
             let members = era.placement.of(us).flat_map(|row| row.acting.iter().chain(&row.up));
-            for osd in members.filter(|osd| **osd != us) {
-                let up = era.map.osd(*osd).filter(|o| o.is_up());
-                wanted.extend(up.map(|o| (*osd, o.info.up_from)));
+            for osd in members.copied().filter(|osd| *osd != us).chain(era.map.neighbours(us)) {
+                let up = era.map.osd(osd).filter(|o| o.is_up());
+                wanted.extend(up.map(|o| (osd, o.info.up_from)));
             }
         }
         let (out, by_conn) = (&mut self.out, &mut self.by_conn);
