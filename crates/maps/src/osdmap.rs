@@ -262,8 +262,8 @@ impl OsdMap {
         self.osd(osd).is_some_and(OsdEntry::is_up)
     }
 
-    /// The OSDs that are up next after an OSD and next before it, counting round from the last id to the first:
-    /// none if no other is up, one twice if only one is.
+    /// The OSDs that are up next after an OSD and next before it, counting round from the last id to the
+    /// first: none if no other is up, one twice if only one is.
     pub fn neighbours(&self, osd: OsdId) -> impl Iterator<Item = OsdId> + '_ {
         let count = self.max_osd();
         let is_up = |other: &OsdId| self.is_up(*other);
