@@ -26,10 +26,10 @@ pub fn write(root: &Path, job: &Job) -> Result<PathBuf> {
     let (stage, layout) = (scratch.0.join("stage"), scratch.0.join("layout"));
     let blobs = layout.join("blobs/sha256");
     std::fs::create_dir_all(&blobs).with_context(|| format!("cannot make {}", blobs.display()))?;
-    files::stage(&stage, &entries(root, job)?)?;
     for dir in DIRECTORIES {
         std::fs::create_dir_all(stage.join(dir)).with_context(|| format!("cannot make {dir}"))?;
     }
+    files::stage(&stage, &entries(root, job)?)?;
     let (diff_id, layer) = layer(&stage, &blobs, job)?;
     let config = blob(&blobs, CONFIG, &config(job, &diff_id)?)?;
     let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
