@@ -57,7 +57,7 @@ pub fn build(root: &Path, target: &Target, any_glibc: bool) -> Result<PathBuf> {
     if any_glibc {
         command.args(["build", "--target", &target.triple]);
     } else {
-        let zig = cargo(&["zigbuild", "--version"]).output();
+        let zig = cargo(&["zigbuild", "--help"]).output();
         if !zig.is_ok_and(|ran| ran.status.success()) {
             bail!("cargo-zigbuild is not installed (pip install cargo-zigbuild ziglang)");
         }

@@ -32,6 +32,7 @@ pub fn write(root: &Path, job: &Job) -> Result<PathBuf> {
         "usr/share/doc/nacre/changelog.Debian.gz",
         files::gzip(changelog(job)?.as_bytes())?,
     ));
+    std::fs::create_dir_all(stage.join("DEBIAN")).context("cannot make DEBIAN")?;
     files::stage(stage, &entries)?;
     describe(root, stage, job, &entries)?;
     let path = job.out.join(format!("nacre_{}-{REVISION}_{}.deb", job.version.0, job.target.deb));
@@ -56,7 +57,6 @@ fn changelog(job: &Job) -> Result<String> {
 /// Writes what is about the package.
 fn describe(root: &Path, stage: &Path, job: &Job, entries: &[Entry]) -> Result<()> {
     let dir = stage.join("DEBIAN");
-    std::fs::create_dir_all(&dir).context("cannot make DEBIAN")?;
     let mut sums = Command::new("md5sum");
     sums.args(entries.iter().filter_map(Entry::regular)).current_dir(stage);
     let put = |name: &str, text: &[u8], mode: u32| {
@@ -66,7 +66,7 @@ fn describe(root: &Path, stage: &Path, job: &Job, entries: &[Entry]) -> Result<(
             .with_context(|| format!("cannot write {}", path.display()))
     };
     put("md5sums", output(&mut sums, "coreutils")?.as_bytes(), 0o644)?;
-    put("control", control(stage, job)?.as_bytes(), 0o644)?;
+    put("control", control(job, entries)?.as_bytes(), 0o644)?;
     let conf = entries.iter().filter(|entry| entry.path.starts_with("etc/"));
     let conf: String = conf.map(|entry| format!("/{}\n", entry.path)).collect();
     put("conffiles", conf.as_bytes(), 0o644)?;
@@ -78,9 +78,8 @@ fn describe(root: &Path, stage: &Path, job: &Job, entries: &[Entry]) -> Result<(
     Ok(())
 }
 
-fn control(stage: &Path, job: &Job) -> Result<String> {
-    let used = output(Command::new("du").args(["-sk", "--apparent-size"]).arg(stage), "coreutils")?;
-    let size = used.split_whitespace().next().unwrap_or("0");
+fn control(job: &Job, entries: &[Entry]) -> Result<String> {
+    let size = entries.iter().map(Entry::kib).sum::<Result<u64>>()?;
     let mut depends: Vec<String> =
         job.needs.glibc().map(|glibc| format!("libc6 (>= {glibc})")).into_iter().collect();
     let packaged = LIBRARIES.iter().filter(|(library, _)| job.needs.libraries.iter().any(|l| l == library));
@@ -88,7 +87,7 @@ fn control(stage: &Path, job: &Job) -> Result<String> {
     depends.push("mount".into());
     Ok(format!(
         "Package: nacre\nVersion: {}-{REVISION}\nArchitecture: {}\nMaintainer: {}\nInstalled-Size: {size}\n\
-         Depends: {}\nRecommends: fuse3, systemd\nSuggests: ceph-common\nSection: admin\nPriority: optional\n\
+         Depends: {}\nRecommends: fuse3\nSuggests: ceph-common\nSection: admin\nPriority: optional\n\
          Description: {}\n{}",
         job.version.0,
         job.target.deb,

@@ -99,6 +99,18 @@ impl Entry {
         Self { path: "usr/bin/nacre".into(), content: Content::Copy { mode: 0o755, of: binary.to_owned() } }
     }
 
+    /// What it takes on a disk, in KiB.
+    pub fn kib(&self) -> Result<u64> {
+        let bytes = match &self.content {
+            Content::Link(_) => 0,
+            Content::File { bytes, .. } => bytes.len() as u64,
+            Content::Copy { of, .. } => {
+                std::fs::metadata(of).with_context(|| format!("cannot look at {}", of.display()))?.len()
+            }
+        };
+        Ok(bytes.div_ceil(1024).max(1))
+    }
+
     /// Its path, unless it is a link.
     pub fn regular(&self) -> Option<&str> {
         (!matches!(self.content, Content::Link(_))).then_some(self.path.as_str())
