@@ -49,8 +49,8 @@ impl Target {
     }
 }
 
-/// Builds the program, optimised, with the names of its functions for backtraces and without other debugging
-/// data. Returns its path.
+/// Builds the program, optimised and without data for debuggers, and returns its path. Zig drops the names
+/// of functions too; the message of a panic still has its file and line.
 pub fn build(root: &Path, target: &Target, any_glibc: bool) -> Result<PathBuf> {
     let mut command = cargo(&[]);
     command.current_dir(root).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
