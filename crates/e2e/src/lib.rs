@@ -31,7 +31,7 @@ pub use hosts::Hosts;
 pub use member::{ClientHost, Member};
 pub use mount::{Mount, Program, names};
 pub use prometheus::{Beside, Prometheus, free_port};
-pub use run::{Ran, has, nacre, nacre_bin, run};
+pub use run::{Ran, has, nacre, nacre_bin, run, xtask_bin};
 pub use small_host::SmallHost;
 pub use thrash::{Done, Plan, thrash};
 pub use thrash_files::{FilesDone, FilesPlan, thrash_files};

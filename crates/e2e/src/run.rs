@@ -53,22 +53,37 @@ pub fn run(command: &mut Command) -> Ran {
 /// The `nacre` program: `$NACRE_BIN`, or that of this tree, built once.
 pub fn nacre_bin() -> &'static Path {
     static BIN: OnceLock<PathBuf> = OnceLock::new();
-    BIN.get_or_init(|| {
-        if let Some(bin) = std::env::var_os("NACRE_BIN") {
-            return bin.into();
-        }
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet", "-p", "nacre"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-        let built = cargo.output().expect("cargo runs");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let test = std::env::current_exe().expect("the test's own path");
-        // `target/debug/deps/TEST`, or `target/debug/PROGRAM`.
-        let dir = test.parent().expect("in a directory");
-        let dir = if dir.ends_with("deps") { dir.parent().expect("of a target") } else { dir };
-        let bin = dir.join("nacre");
-        assert!(bin.is_file(), "{} is missing", bin.display());
-        bin
+    BIN.get_or_init(|| match std::env::var_os("NACRE_BIN") {
+        Some(bin) => bin.into(),
+        None => build("nacre"),
     })
+}
+
+/// The program of developers' commands of this tree. Who gives `$NACRE_BIN` has built it too.
+pub fn xtask_bin() -> PathBuf {
+    match std::env::var_os("NACRE_BIN") {
+        Some(_) => beside_test("xtask"),
+        None => build("xtask"),
+    }
+}
+
+fn build(package: &str) -> PathBuf {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "-p", package]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let built = cargo.output().expect("cargo runs");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    beside_test(package)
+}
+
+/// A program that was built with this one.
+fn beside_test(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    // `target/debug/deps/TEST`, or `target/debug/PROGRAM`.
+    let dir = test.parent().expect("in a directory");
+    let dir = if dir.ends_with("deps") { dir.parent().expect("of a target") } else { dir };
+    let bin = dir.join(name);
+    assert!(bin.is_file(), "{} is missing", bin.display());
+    bin
 }
 
 /// `nacre` with arguments.

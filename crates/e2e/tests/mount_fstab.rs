@@ -75,9 +75,9 @@ const BOOT: &str = r#"
 mkdir kept sbin
 mount --bind "$(realpath /sbin)" kept
 ln -s "$PWD"/kept/* sbin/
-ln -s "$1" sbin/mount.nacre
-ln -s "$1" sbin/mount.fuse.nacre
-ln -s "$1" sbin/umount.fuse.nacre
+ln -sf "$1" sbin/mount.nacre
+ln -sf "$1" sbin/mount.fuse.nacre
+ln -sf "$1" sbin/umount.fuse.nacre
 mount --bind sbin "$(realpath /sbin)"
 mount -T fstab -a
 mount -T fstab -a

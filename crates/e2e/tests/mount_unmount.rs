@@ -74,7 +74,7 @@ const WITH_HELPER: &str = r#"
 mkdir kept sbin
 mount --bind "$(realpath /sbin)" kept
 ln -s "$PWD"/kept/* sbin/
-ln -s "$1" sbin/umount.fuse.nacre
+ln -sf "$1" sbin/umount.fuse.nacre
 mount --bind sbin "$(realpath /sbin)"
 "$1" mount --fork -c "$3" "$2"
 dd if=/dev/zero of="$2/large" bs=64k count=100 status=none

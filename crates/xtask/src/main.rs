@@ -5,11 +5,14 @@
     reason = "a tool beside the system: it says how long its steps take"
 )]
 
+mod commands;
 mod guards;
+mod package;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
+use commands::{cargo, root};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -49,6 +52,8 @@ enum Task {
         #[arg(long)]
         root: Option<PathBuf>,
     },
+    /// Make packages of the program in target/packages: docs/packages.md.
+    Package(package::PackageArgs),
     /// Format and apply the lints' machine-made suggestions.
     Fix,
     /// Run simulated clusters: one SEED with its trace, or many.
@@ -96,6 +101,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         Task::Guards { root: tree } => guards::check(&tree.unwrap_or_else(root)),
+        Task::Package(args) => package::run(&root(), &args),
         Task::Fix => fix(),
         Task::Sim { args } => sim(&args),
         Task::Flood { args } => flood(&args),
@@ -105,7 +111,7 @@ fn main() -> Result<()> {
 }
 
 /// Programs that some tests run, and Debian's packages of them.
-const TOOLS: [(&str, &str); 15] = [
+const TOOLS: [(&str, &str); 21] = [
     ("ceph", "ceph-common"),
     ("rados", "ceph-common"),
     ("python3", "python3"),
@@ -121,6 +127,12 @@ const TOOLS: [(&str, &str); 15] = [
     ("cryptsetup", "cryptsetup-bin"),
     ("sgdisk", "gdisk"),
     ("losetup", "mount"),
+    ("rpmbuild", "rpm"),
+    ("skopeo", "skopeo"),
+    ("zsh", "zsh"),
+    ("fish", "fish"),
+    ("man", "man-db"),
+    ("systemd-analyze", "systemd"),
 ];
 
 /// Says in one line which tests will skip themselves; where `CI=true` none may.
@@ -275,15 +287,4 @@ fn built(program: &str) -> Result<PathBuf> {
 
 fn has_nextest() -> bool {
     cargo(&["nextest", "--version"]).output().is_ok_and(|out| out.status.success())
-}
-
-fn cargo(args: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(args).current_dir(root());
-    command
-}
-
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_owned()
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each; this file only chooses one. What they share is in files of its own.
 
 mod block;
+mod completions;
 mod crush;
 mod daemon;
 mod dev;
@@ -13,6 +14,7 @@ mod init;
 mod inspect;
 mod join;
 mod leave;
+mod manual;
 pub(crate) mod mount;
 mod osd;
 mod pg_file;
@@ -34,7 +36,7 @@ mod token;
 mod version;
 
 use crate::host::MemberArgs;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A Ceph-compatible storage system in one binary.
 #[derive(Parser)]
@@ -90,6 +92,11 @@ pub(crate) enum Command {
     Inspect(inspect::InspectArgs),
     /// Show the state of a cluster.
     Status(status::StatusArgs),
+    /// Print what makes a shell complete this command.
+    Completions(completions::CompletionsArgs),
+    /// Write the pages of man(1) to a directory.
+    #[command(hide = true)]
+    Manual(manual::ManualArgs),
     /// Print the version.
     Version(version::VersionArgs),
 }
@@ -119,6 +126,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Store(args) => store::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Completions(args) => completions::run(&args, Args::command()),
+        Command::Manual(args) => manual::run(&args, Args::command()),
         Command::Version(args) => version::run(&args),
     }
 }
