@@ -7,6 +7,7 @@ mod snaps;
 mod work;
 
 pub use pool::{Listed, NewImage, clone, create, info, list};
+pub use remove::remove_remains;
 pub(crate) use work::Work;
 
 use crate::operation::{Operation, Reply};
