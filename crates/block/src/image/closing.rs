@@ -17,12 +17,13 @@ use wire::Errno;
 impl Image {
     pub(super) fn close_if_done(&mut self, now: Instant, out: &mut Vec<Output>) {
         let Stage::Closing(id) = self.stage else { return };
-        let busy = !self.requests.is_empty() || !self.queue.is_quiet() || self.needs_lock() || self.stale;
-        if busy || self.lock.is_moving() || self.tasks.is_running(&Purpose::Close(id)) {
+        let busy = !self.requests.is_empty() || !self.queue.is_quiet() || self.needs_lock() || !self.is_fresh();
+        if busy || self.lock.is_moving() || self.rewatching.is_some() {
             return;
         }
         let (header, me) = (self.header(), self.me);
         let (held, watching) = (self.lock.is_held() && !self.removed, self.is_watching() && !self.removed);
+        self.stage = Stage::Leaving;
         self.start(now, Purpose::Close(id), move |cx| leave(cx, &header, me, held, watching), out);
     }
 }

@@ -83,7 +83,15 @@ impl Image {
         for object in self.queue.ready() {
             while let Some(first) = self.queue.first(object) {
                 let change = self.describe(object, first.what.clone());
+                let is_inside = change.is_inside();
                 let Some(waiting) = self.queue.begin(object, !change.is_simple()) else { break };
+                if !is_inside {
+                    // The image has become smaller while the change waited.
+                    self.queue.end(object);
+                    let error = Error::new(Errno::EINVAL, "this is beyond the image's end by now");
+                    self.requests.end(waiting.request, Some(error), out);
+                    continue;
+                }
                 let purpose = Purpose::Change { object, request: waiting.request };
                 let run = move |cx: &mut Cx<'_>| change::run(cx, &change).map(Done::Changed);
                 self.start(now, purpose, run, out);

@@ -19,4 +19,12 @@ pub(super) enum Whose {
 pub(super) struct Job {
     pub(super) operation: Operation,
     pub(super) whose: Whose,
+    /// Objects before this one have the parent's data, as far as the operation needs it.
+    pub(super) copied: u64,
+}
+
+impl Job {
+    pub(super) fn new(operation: Operation, whose: Whose) -> Self {
+        Self { operation, whose, copied: 0 }
+    }
 }

@@ -36,6 +36,8 @@ enum Stage {
     Open,
     /// No more requests are taken; this one is answered at the end.
     Closing(u64),
+    /// The lock and the watch are given back. Nothing else is begun: others may have the lock already.
+    Leaving,
     Closed,
     /// It can not be used any more.
     Lost(Error),
@@ -61,6 +63,8 @@ pub struct Image {
     lock: lock_state::Lock,
     /// The header is to be read again before anything is changed.
     stale: bool,
+    /// It is being read. What is heard meanwhile makes it stale again.
+    loading: bool,
     tasks: Tasks,
     requests: requests::Requests,
     queue: queue::Queue,
@@ -84,6 +88,7 @@ impl Image {
             rewatching: None,
             lock: lock_state::Lock::default(),
             stale: false,
+            loading: false,
             tasks: Tasks::default(),
             requests: requests::Requests::default(),
             queue: queue::Queue::default(),
@@ -172,7 +177,7 @@ impl Image {
             }
             (Stage::Lost(error), _) => Some(error.clone()),
             (Stage::Opening, _) => Some(Error::new(Errno::EAGAIN, "the image is not open yet")),
-            (Stage::Closing(_) | Stage::Closed, _) => {
+            (Stage::Closing(_) | Stage::Leaving | Stage::Closed, _) => {
                 Some(Error::new(Errno::ESHUTDOWN, "the image is being closed"))
             }
         };
@@ -214,15 +219,23 @@ impl Image {
         }
         self.watch_again(now, out);
         self.load_again(now, out);
-        self.follow_lock(now, out);
         self.start_job(now, out);
         self.start_changes(now, out);
+        if self.is_fresh() && self.upkeep.is_empty() {
+            self.lock.end_turn();
+        }
+        self.follow_lock(now, out);
         self.close_if_done(now, out);
     }
 
     /// True if changes may be made.
     fn may_change(&self) -> bool {
-        self.lock.is_usable() && !self.stale && self.upkeep.is_empty()
+        self.lock.is_usable() && self.is_fresh() && self.upkeep.is_empty()
+    }
+
+    /// True if the header, and the object map with it, are as they were when the lock was taken or later.
+    fn is_fresh(&self) -> bool {
+        !self.stale && !self.loading
     }
 
     /// True if there is something for which the lock is needed.

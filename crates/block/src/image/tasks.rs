@@ -47,6 +47,8 @@ pub(super) enum Done {
     Loaded(Box<Loaded>),
     Attempted(Attempt),
     Maintained(Reply),
+    /// These objects have the parent's data.
+    CopiedUp(std::ops::Range<u64>),
 }
 
 /// What was read of an image.

@@ -6,6 +6,7 @@ use super::jobs::{Job, Whose};
 use super::tasks::{Done, Purpose};
 use crate::error::Error;
 use crate::maintain;
+use crate::map::state;
 use crate::notify::{Message, response};
 use crate::script::Cx;
 use stdx::Instant;
@@ -17,7 +18,7 @@ impl Image {
             let error = Error::new(Errno::EROFS, "the image is open for reading only");
             return out.push(Output::Reply { id, reply: Err(error) });
         }
-        self.upkeep.push_back(Job { operation, whose: Whose::Caller(id) });
+        self.upkeep.push_back(Job::new(operation, Whose::Caller(id)));
     }
 
     pub(super) fn is_maintaining(&self) -> bool {
@@ -26,11 +27,8 @@ impl Image {
 
     /// Starts the first operation, if it may run.
     pub(super) fn start_job(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let ready = self.lock.is_usable() && !self.stale && self.queue.is_quiet() && !self.unwatched;
+        let ready = self.lock.is_usable() && self.is_fresh() && self.queue.is_quiet() && !self.unwatched;
         let Some(job) = self.upkeep.front().filter(|_| ready && !self.is_maintaining()) else { return };
-        if self.tasks.is_running(&Purpose::Load) {
-            return;
-        }
         let work = maintain::Work {
             layer: self.layer.clone().expect("the image is open"),
             name: self.spec.name.clone(),
@@ -39,11 +37,27 @@ impl Image {
             locked: self.lock.is_held(),
         };
         let operation = job.operation.clone();
+        let wanted = maintain::copy_up::wanted(&work, &operation);
+        let wanted = wanted.start.max(job.copied)..wanted.end;
+        // It is not given away before the operation has ended.
+        self.lock.begin_turn();
+        if !wanted.is_empty() {
+            let run = move |cx: &mut Cx<'_>| maintain::copy_up::some(cx, &work, &wanted).map(Done::CopiedUp);
+            return self.start(now, Purpose::Maintain, run, out);
+        }
         let run = move |cx: &mut Cx<'_>| maintain::run(cx, &work, &operation).map(Done::Maintained);
         self.start(now, Purpose::Maintain, run, out);
     }
 
     pub(super) fn maintained(&mut self, result: Result<Done, Error>, out: &mut Vec<Output>) {
+        if let (Ok(Done::CopiedUp(objects)), Some(job)) = (&result, self.upkeep.front_mut()) {
+            job.copied = objects.end;
+            // Those that had nothing to copy do not exist: that is known when the header is read again.
+            if let Some(map) = &mut self.map {
+                objects.clone().for_each(|n| map.set(n, state::EXISTS));
+            }
+            return;
+        }
         let Some(job) = self.upkeep.pop_front() else { return };
         let reply = result.map(|done| match done {
             Done::Maintained(reply) => reply,

@@ -1,5 +1,7 @@
 //! Operations on whole images.
 
+pub(crate) mod copy_up;
+mod flatten;
 mod pool;
 mod remove;
 mod resize;
@@ -21,6 +23,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, work: &Work, operation: &Operation) -> Flow<R
         Operation::SnapRemoveTrashed { id } => snaps::remove_trashed(cx, work, *id),
         Operation::Rollback { name } => snaps::rollback(cx, work, name),
         Operation::Resize { size, allow_shrink } => resize::resize(cx, work, *size, *allow_shrink),
+        Operation::Flatten => flatten::detach(cx, work),
         Operation::Remove => remove::remove(cx, work),
     }
 }

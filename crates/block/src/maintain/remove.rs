@@ -99,7 +99,7 @@ fn check_unused(cx: &mut Cx<'_>, work: &Work) -> Flow<()> {
 /// The parent's snapshot has one clone less.
 ///
 /// Returns the parent if its snapshot is in the trash and this was the last clone.
-fn leave_parent(cx: &mut Cx<'_>, work: &Work) -> Flow<Option<ParentSpec>> {
+pub(super) fn leave_parent(cx: &mut Cx<'_>, work: &Work) -> Flow<Option<ParentSpec>> {
     let header = work.header();
     let Some(parent) = &header.parent else { return Ok(None) };
     let child = ChildSpec {

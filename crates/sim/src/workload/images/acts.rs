@@ -108,6 +108,10 @@ impl ImageLoad {
                 let size = (*units * UNIT) as u64;
                 return (Operation::Resize { size, allow_shrink: true }, Some(written));
             }
+            Act::Flatten => {
+                self.subjects[image].flattening = true;
+                Operation::Flatten
+            }
             _ => Operation::Remove,
         };
         (operation, None)
@@ -134,6 +138,9 @@ impl ImageLoad {
                 if let (Some(i), Errno::ENOENT) = (snap, error.errno) {
                     self.subjects[image].snaps[i].phase = SnapPhase::Gone;
                 }
+                if matches!(waiting.act, Act::Flatten) && error.errno == Errno::EINVAL {
+                    self.flattened(image);
+                }
                 let what = format!("{:?} of {}", waiting.act, self.subjects[image].new.name);
                 let known = self.known_errors(key, &waiting.act);
                 self.excuse(world, seat, what, &error, known);
@@ -157,6 +164,8 @@ impl ImageLoad {
                 _ => &[],
             },
             Act::RemoveSnap(_) | Act::Rollback(_) => &[Errno::ENOENT],
+            // Somebody has done so already.
+            Act::Flatten => &[Errno::EINVAL],
             // The watch of a dead client, or a snapshot that was taken after all.
             Act::Remove => &[Errno::EBUSY, Errno::ENOTEMPTY],
             _ => &[],
@@ -168,6 +177,10 @@ impl ImageLoad {
         let (image, snap, units) = (machine.image, machine.snap, machine.units);
         if let Some(written) = &waiting.written {
             self.history.written(written);
+        }
+        if let Reply::LastClone(parent) = reply {
+            // Its snapshot in the trash can go: that is found when it is looked at.
+            self.subjects.iter_mut().filter(|s| s.new.id == parent.image).for_each(|s| s.seen = false);
         }
         match (&waiting.act, reply) {
             (Act::Read(_) | Act::ReadAll, Reply::Data(data)) => {
@@ -188,12 +201,24 @@ impl ImageLoad {
                 }
             }
             (Act::Snap(i), _) => {
-                self.subjects[image].snaps[*i].phase = SnapPhase::Live;
+                let snap = &mut self.subjects[image].snaps[*i];
+                (snap.phase, snap.is_whole) = (SnapPhase::Live, true);
                 self.history.snapped(self.subjects[image].snaps[*i].number);
             }
             (Act::RemoveSnap(i), _) => self.subjects[image].snaps[*i].phase = SnapPhase::Gone,
+            (Act::Flatten, _) => self.flattened(image),
             (Act::Remove, _) => self.subjects[image].phase = Phase::Gone,
             _ => {}
+        }
+    }
+
+    /// An image is no clone any more, unless its snapshots still are.
+    fn flattened(&mut self, image: usize) {
+        let subject = &mut self.subjects[image];
+        subject.flattening = false;
+        let is_deep = subject.new.features & block::feature::DEEP_FLATTEN != 0;
+        if is_deep || subject.left_snaps().is_empty() {
+            subject.parent = None;
         }
     }
 

@@ -1,7 +1,7 @@
 //! What clients do next.
 
 use super::machine::Act;
-use super::subject::{MOST_UNITS, Phase, Snap, SnapPhase, Subject, has_clones};
+use super::subject::{MOST_UNITS, Phase, Snap, SnapPhase, Subject, has_clones, is_leaving};
 use super::{ClientWorld, ImageLoad, Job};
 use block::Script;
 use std::ops::Range;
@@ -77,6 +77,9 @@ impl ImageLoad {
             .filter(|i| self.history.contents(subject.snaps[*i].number).is_some())
             .collect();
         let (snaps, resizing) = (subject.live_snaps(), subject.resizing);
+        let removable: Vec<usize> =
+            snaps.iter().copied().filter(|snap| !is_leaving(&self.subjects, image, *snap)).collect();
+        let is_clone = subject.parent.is_some();
         let has_room = self.there().len() < MOST_IMAGES;
         let rng = &mut self.rng;
         let act = match rng.below(100) {
@@ -85,7 +88,7 @@ impl ImageLoad {
             52..64 if units > 0 => Act::Zero(range(rng, units)),
             64..66 => Act::Flush,
             66..73 if snaps.len() < MOST_SNAPS => return self.snap(key, image),
-            73..76 if !snaps.is_empty() => Act::RemoveSnap(*rng.pick(&snaps)),
+            73..76 if !removable.is_empty() => Act::RemoveSnap(*rng.pick(&removable)),
             76..84 if !snaps.is_empty() => {
                 let snap = *rng.pick(&snaps);
                 return self.open(world, seat, image, Some(snap), vec![Act::ReadAll, Act::Close]);
@@ -102,6 +105,7 @@ impl ImageLoad {
                 let snap = *self.rng.pick(&known);
                 return self.make(world, seat, Some((image, snap)));
             }
+            93..95 if is_clone => Act::Flatten,
             93..96 => Act::Close,
             96 if image != 0 && !has_clones(&self.subjects, image, None) => {
                 self.subjects[image].phase = Phase::Leaving;
@@ -129,7 +133,7 @@ impl ImageLoad {
         let i = subject.snaps.len();
         let name = format!("s{i}");
         let number = self.history.snap(of, &name, &by);
-        subject.snaps.push(Snap { name, number, phase: SnapPhase::Unknown, seen: false });
+        subject.snaps.push(Snap { name, number, phase: SnapPhase::Unknown, is_whole: false, seen: false });
         self.begin(key, Act::Snap(i));
     }
 

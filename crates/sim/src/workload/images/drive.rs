@@ -10,9 +10,28 @@ use crate::oracle::images::UNIT;
 use crate::workload::Load;
 use block::{Answer, Call, Error, Image, Input, Opened, Output, Progress, Script, Spec};
 use fsclient::{Answer as ClientAnswer, Reply};
+use msgs::Op;
 use node::RequestId;
 use std::collections::{BTreeMap, VecDeque};
 use wire::Errno;
+
+/// Adds a line to the trace.
+fn note(world: &mut ClientWorld, seat: usize, key: u64, text: std::fmt::Arguments<'_>) {
+    let now = world.now();
+    world.trace.note(now, &[30, seat as u64, key], format_args!("client.{seat} machine {key}: {text}"));
+}
+
+/// A call in a few words.
+fn name_of(call: &Call) -> String {
+    let Call::Object(call) = call else { return format!("calls {call:.200?}") };
+    let op = |op: &Op| match op {
+        Op::Call { method, .. } => method.clone(),
+        op => format!("{:?}", op.code()),
+    };
+    let ops: Vec<String> = call.ops.iter().map(op).collect();
+    let snaps = &call.snapc.snaps;
+    format!("calls {}@{} {ops:?} under {snaps:?}", String::from_utf8_lossy(&call.object), call.snap)
+}
 
 impl ImageLoad {
     /// Opens an image, or a snapshot of it. Without a plan it stays open.
@@ -80,6 +99,7 @@ impl ImageLoad {
         if let Some(what) = wrong {
             Self::violation(world, "image_lock_excludes", what);
         }
+        note(world, seat, key, format_args!("{}", name_of(&call)));
         let (request, kind) = request_of(call, self.watch_timeout);
         let id = world.request(self.seats[seat].host, request);
         self.pending.insert(id, Pending { whose, kind, gist });
@@ -138,6 +158,9 @@ impl ImageLoad {
         while let Some((key, input)) = self.inbox.pop_front() {
             let Some(machine) = self.machines.get_mut(&key) else { continue };
             let seat = machine.seat;
+            if let Input::Request { id, request } = &input {
+                note(world, seat, key, format_args!("request {id}: {request:?}"));
+            }
             let mut out = Vec::new();
             machine.block.handle(world.now(), input, &mut out);
             for output in out {
@@ -146,7 +169,11 @@ impl ImageLoad {
                         self.send(world, seat, key, Whose::Machine(key, token), call);
                     }
                     Output::Opened(opened) => self.opened(world, key, *opened),
-                    Output::Reply { id, reply } => self.replied(world, key, id, reply),
+                    Output::Reply { id, reply } => {
+                        let result = reply.as_ref().map(|_| ()).map_err(|error| error.errno);
+                        note(world, seat, key, format_args!("request {id} ends: {result:?}"));
+                        self.replied(world, key, id, reply);
+                    }
                     Output::Resized(size) => {
                         if let Some(machine) = self.machines.get_mut(&key) {
                             machine.units = size as usize / UNIT;
@@ -155,7 +182,7 @@ impl ImageLoad {
                     Output::Lost(error) => {
                         self.excuse(world, seat, "the image is lost".to_owned(), &error, &[]);
                     }
-                    Output::Event(_) => {}
+                    Output::Event(text) => note(world, seat, key, format_args!("{text}")),
                 }
             }
             self.go_on(key);

@@ -66,7 +66,9 @@ impl ImageLoad {
         }
         let live = |i: &usize| self.subjects[*i].phase == Phase::Live;
         if let Some(image) = all.clone().find(|i| live(i) && !self.subjects[*i].seen) {
-            self.open(world, seat, image, None, vec![Act::ReadAll, Act::Close]);
+            let again = self.subjects[image].flattening.then_some(Act::Flatten);
+            let plan = again.into_iter().chain([Act::Write(0..1), Act::ReadAll, Act::Close]).collect();
+            self.open(world, seat, image, None, plan);
             return true;
         }
         for image in all.clone().filter(live).collect::<Vec<_>>() {

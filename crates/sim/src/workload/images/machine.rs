@@ -21,6 +21,7 @@ pub(super) enum Act {
     RemoveTrashed(u64),
     Rollback(usize),
     Resize(usize),
+    Flatten,
     Remove,
     Close,
 }

@@ -38,6 +38,8 @@ pub(super) struct Snap {
     /// Its number in the history.
     pub(super) number: usize,
     pub(super) phase: SnapPhase,
+    /// Its creation was answered.
+    pub(super) is_whole: bool,
     /// It is looked at for the last time.
     pub(super) seen: bool,
 }
@@ -52,6 +54,8 @@ pub(super) struct Subject {
     /// Image and snapshot that it is a clone of.
     pub(super) parent: Option<(usize, usize)>,
     pub(super) snaps: Vec<Snap>,
+    /// Somebody flattens it, or has died while it did.
+    pub(super) flattening: bool,
     /// Somebody changes its size.
     pub(super) resizing: bool,
     /// It is looked at for the last time.
@@ -86,6 +90,7 @@ impl Subject {
             phase: Phase::Making,
             parent,
             snaps: Vec::new(),
+            flattening: false,
             resizing: false,
             seen: false,
         }
@@ -100,6 +105,11 @@ impl Subject {
     pub(super) fn left_snaps(&self) -> Vec<usize> {
         (0..self.snaps.len()).filter(|i| self.snaps[*i].phase != SnapPhase::Gone).collect()
     }
+}
+
+/// True if a clone of a snapshot is being flattened: the snapshot may not know of it any more.
+pub(super) fn is_leaving(all: &[Subject], image: usize, snap: usize) -> bool {
+    all.iter().any(|s| s.flattening && s.phase != Phase::Gone && s.parent == Some((image, snap)))
 }
 
 /// True if an image that may exist is a clone of this one, or of this snapshot of it.
