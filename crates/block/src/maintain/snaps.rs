@@ -100,8 +100,9 @@ pub(super) fn remove_trashed(cx: &mut Cx<'_>, work: &Work, id: u64) -> Flow<Repl
 }
 
 /// Removes a snapshot that has no clones. First the next object map says what changed in the snapshot:
-/// without that, nobody would find it. The header follows, whose class refuses if there is a clone after all;
-/// the data are last: interrupted, this wastes room, but loses nothing.
+/// without that, nobody would find it. The snapshot's own map goes then: if there is none, this was done
+/// before. The header follows, whose class refuses if there is a clone after all; the data are last:
+/// interrupted, this wastes room, but loses nothing.
 ///
 /// If the image was flattened, and this was the last of its snapshots that is a clone, its parent forgets it.
 /// Returns the parent as [`leave_parent`] does.
@@ -113,12 +114,12 @@ fn remove_now(cx: &mut Cx<'_>, work: &Work, header: &Header, snap: &Snap) -> Flo
     if header.has(feature::OBJECT_MAP | feature::FAST_DIFF) && !forgotten {
         merge_map(cx, header, snap)?;
     }
-    let what = "cannot remove the snapshot from the header";
-    cx.object_ok(what, || work.on_header(vec![rbd("snapshot_remove", &snap.info.id)]))?;
     if header.has(feature::OBJECT_MAP) {
         let map = || ObjectCall::new(&header.place, map_object(&header.id, snap.id()), vec![Op::Delete]);
         cx.object(map)?;
     }
+    let what = "cannot remove the snapshot from the header";
+    cx.object_ok(what, || work.on_header(vec![rbd("snapshot_remove", &snap.info.id)]))?;
     let pool = header.data.pool;
     match cx.call(|| Call::PoolSnap { pool, remove: Some(snap.id()) })?.result() {
         Ok(()) | Err(Errno::ENOENT) => Ok(unused),
@@ -130,6 +131,9 @@ fn remove_now(cx: &mut Cx<'_>, work: &Work, header: &Header, snap: &Snap) -> Flo
 fn merge_map(cx: &mut Cx<'_>, header: &Header, snap: &Snap) -> Flow<()> {
     let next = header.snaps.iter().map(Snap::id).find(|id| *id > snap.id()).unwrap_or(SnapId::HEAD);
     let loaded = cx.object(|| map::on(header, snap.id(), vec![rbd("object_map_load", &NOTHING)]))?;
+    if loaded.result() == Err(Errno::ENOENT) {
+        return Ok(());
+    }
     let old = loaded.result().ok().and_then(|()| decode::<ObjectMap>("the map", &loaded.output(0)).ok());
     let Some(old) = old else { return map::invalidate(cx, header, next) };
     let answer = cx.object(|| {

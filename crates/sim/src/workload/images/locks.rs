@@ -104,7 +104,8 @@ impl Locks {
     pub(super) fn answered(&mut self, writer: Writer, machine: u64, gist: Gist, answer: &Answer) {
         let is_taken = answer.result().is_ok() || answer.result() == Err(wire::Errno::EEXIST);
         match gist {
-            Gist::Take(id) if is_taken => {
+            // That of one who is excluded may come late: the lock has been broken since.
+            Gist::Take(id) if is_taken && !self.is_excluded(writer) => {
                 let others = self.of_image.get(&id).cloned().unwrap_or_default();
                 self.learn(writer, others);
                 self.holders.insert(id, machine);
