@@ -54,7 +54,7 @@ impl ImageLoad {
         let count = self.machines.values().filter(|m| m.seat == seat).count();
         if open.is_empty() || count < live.len() && self.rng.chance(1, 12) {
             // The first is everybody's.
-            let image = if self.rng.chance(2, 3) { live[0] } else { *self.rng.pick(&live) };
+            let image = if self.rng.chance(1, 2) { live[0] } else { *self.rng.pick(&live) };
             if count < 6 && !self.machines.values().any(|m| m.seat == seat && m.image == image && m.snap.is_none())
             {
                 self.open(world, seat, image, None, Vec::new());
@@ -83,31 +83,31 @@ impl ImageLoad {
         let has_room = self.there().len() < MOST_IMAGES;
         let rng = &mut self.rng;
         let act = match rng.below(100) {
-            0..25 if units > 0 => Act::Read(range(rng, units)),
-            25..52 if units > 0 => Act::Write(range(rng, units)),
-            52..64 if units > 0 => Act::Zero(range(rng, units)),
-            64..66 => Act::Flush,
-            66..73 if snaps.len() < MOST_SNAPS => return self.snap(key, image),
-            73..76 if !removable.is_empty() => Act::RemoveSnap(*rng.pick(&removable)),
-            76..84 if !snaps.is_empty() => {
+            0..23 if units > 0 => Act::Read(range(rng, units)),
+            23..48 if units > 0 => Act::Write(range(rng, units)),
+            48..59 if units > 0 => Act::Zero(range(rng, units)),
+            59..61 => Act::Flush,
+            61..68 if snaps.len() < MOST_SNAPS => return self.snap(key, image),
+            68..72 if !removable.is_empty() => Act::RemoveSnap(*rng.pick(&removable)),
+            72..80 if !snaps.is_empty() => {
                 let snap = *rng.pick(&snaps);
                 return self.open(world, seat, image, Some(snap), vec![Act::ReadAll, Act::Close]);
             }
-            84..86 if !known.is_empty() && !resizing => {
+            80..83 if !known.is_empty() && !resizing => {
                 self.subjects[image].resizing = true;
                 Act::Rollback(*rng.pick(&known))
             }
-            86..89 if !resizing => {
+            83..87 if !resizing => {
                 self.subjects[image].resizing = true;
                 Act::Resize(rng.range(1, MOST_UNITS as u64 + 1) as usize)
             }
-            89..93 if !known.is_empty() && has_room => {
+            87..92 if !known.is_empty() && has_room => {
                 let snap = *self.rng.pick(&known);
                 return self.make(world, seat, Some((image, snap)));
             }
-            93..95 if is_clone => Act::Flatten,
-            93..96 => Act::Close,
-            96 if image != 0 && !has_clones(&self.subjects, image, None) => {
+            92..96 if is_clone => Act::Flatten,
+            92..98 => Act::Close,
+            98 if image != 0 && !has_clones(&self.subjects, image, None) => {
                 self.subjects[image].phase = Phase::Leaving;
                 return;
             }
