@@ -217,18 +217,16 @@ pub(crate) fn copied_states(
         false => state::EXISTS,
     };
     let snaps = header.snaps.iter().filter(|s| in_snaps && object < header.objects(s.info.image_size));
-    let of_snaps = snaps
-        .enumerate()
-        .map(|(i, snap)| (snap.id(), object, if i == 0 { state::EXISTS } else { later }));
+    let of_snaps =
+        snaps.enumerate().map(|(i, snap)| (snap.id(), object, if i == 0 { state::EXISTS } else { later }));
     of_snaps.chain(in_head.then_some((SnapId::HEAD, object, state::EXISTS))).collect()
 }
 
 /// Sets states of objects in maps.
 pub(crate) fn update_maps(cx: &mut Cx<'_>, header: &Header, updates: &[(SnapId, u64, u8)]) -> Flow<()> {
     let answers = cx.all(|| {
-        let call = |(snap, object, new): &(SnapId, u64, u8)| {
-            map::update_call(header, *snap, *object, *new, None)
-        };
+        let call =
+            |(snap, object, new): &(SnapId, u64, u8)| map::update_call(header, *snap, *object, *new, None);
         updates.iter().map(call).collect()
     })?;
     for ((snap, ..), answer) in updates.iter().zip(answers) {

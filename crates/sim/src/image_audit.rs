@@ -45,8 +45,7 @@ pub fn check(cluster: &mut Cluster, pool: i64, expected: &[Expected]) -> Result<
     let mut audit = Audit { cluster, place };
     let here = audit.place.clone();
     let listed = audit.run(move |cx| block::list(cx, &here))?;
-    let wanted: BTreeMap<String, String> =
-        expected.iter().map(|e| (e.name.clone(), e.id.clone())).collect();
+    let wanted: BTreeMap<String, String> = expected.iter().map(|e| (e.name.clone(), e.id.clone())).collect();
     if listed != wanted {
         return Err(format!("the directory has {listed:?}, there are {wanted:?}"));
     }
@@ -64,9 +63,8 @@ pub fn check(cluster: &mut Cluster, pool: i64, expected: &[Expected]) -> Result<
 fn check_clones(headers: &BTreeMap<String, Header>) -> Result<(), String> {
     for (id, header) in headers {
         for snap in &header.snaps {
-            let is_clone = |h: &&Header| {
-                h.parent.as_ref().is_some_and(|p| p.image == *id && p.snap == snap.info.id)
-            };
+            let is_clone =
+                |h: &&Header| h.parent.as_ref().is_some_and(|p| p.image == *id && p.snap == snap.info.id);
             let count = headers.values().filter(is_clone).count();
             if count != snap.info.child_count as usize || count == 0 && snap.is_trash() {
                 return Err(format!("{id} has {:?}, and there are {count} clones of it", snap.info));
@@ -216,11 +214,8 @@ impl Audit<'_> {
                 SnapId::HEAD => format!("rbd_object_map.{}", header.id),
                 SnapId(snap) => format!("rbd_object_map.{}.{snap:016x}", header.id),
             };
-            let load = Op::Call {
-                class: "rbd".into(),
-                method: "object_map_load".into(),
-                input: Default::default(),
-            };
+            let load =
+                Op::Call { class: "rbd".into(), method: "object_map_load".into(), input: Default::default() };
             let Some(map) = self.object(name.as_bytes(), SnapId::HEAD, load)? else {
                 if !is_whole {
                     before = None;

@@ -12,7 +12,9 @@ use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::oracle::late::{self, Late, Told};
 use crate::trace::Trace;
-use crate::workload::{CommandLoad, FileLoad, FillLoad, ImageLoad, Load, LockLoad, ObjectLoad, SnapshotLoad, WatchLoad};
+use crate::workload::{
+    CommandLoad, FileLoad, FillLoad, ImageLoad, Load, LockLoad, ObjectLoad, SnapshotLoad, WatchLoad,
+};
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;

@@ -24,7 +24,17 @@ impl Image {
         inside
     }
 
-    pub(super) fn read(&mut self, now: Instant, id: u64, offset: u64, len: u64, out: &mut Vec<Output>) {
+    /// Begins the reads that wait. By an old header they could show what is no more: behind the end of an image
+    /// that became smaller, its parent's data.
+    pub(super) fn start_reads(&mut self, now: Instant, out: &mut Vec<Output>) {
+        while (self.is_fresh() || self.removed)
+            && let Some((id, offset, len)) = self.reads.pop_front()
+        {
+            self.read(now, id, offset, len, out);
+        }
+    }
+
+    fn read(&mut self, now: Instant, id: u64, offset: u64, len: u64, out: &mut Vec<Output>) {
         if !self.is_inside(id, offset, len, out) {
             return;
         }

@@ -107,7 +107,7 @@ impl Image {
 
     /// Reads the header again, if it has changed and nothing is in the way.
     pub(super) fn load_again(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let busy = self.lock.is_moving() || self.is_maintaining() || self.loading;
+        let busy = self.is_maintaining() || self.loading;
         if !self.stale || busy || self.spec.snap.is_some() || self.removed {
             return;
         }

@@ -69,6 +69,10 @@ pub struct Image {
     requests: requests::Requests,
     queue: queue::Queue,
     upkeep: VecDeque<jobs::Job>,
+    /// Operations that have ended, and are answered when others know of it.
+    announcing: jobs::Announcing,
+    /// Reads that wait for the header: number, offset, length.
+    reads: VecDeque<(u64, u64, u64)>,
     /// Recent requests of other clients, which may come twice.
     seen: VecDeque<crate::notify::AsyncId>,
     removed: bool,
@@ -93,6 +97,8 @@ impl Image {
             requests: requests::Requests::default(),
             queue: queue::Queue::default(),
             upkeep: VecDeque::new(),
+            announcing: jobs::Announcing::default(),
+            reads: VecDeque::new(),
             seen: VecDeque::new(),
             removed: false,
         }
@@ -102,7 +108,7 @@ impl Image {
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut Vec<Output>) {
         match input {
             Input::Start => self.start_open(now, out),
-            Input::Request { id, request } => self.request(now, id, request, out),
+            Input::Request { id, request } => self.request(id, request, out),
             Input::Answer { token, answer } => {
                 if let Some(ended) = self.tasks.answer(token, answer, out) {
                     self.ended(now, ended, out);
@@ -159,7 +165,8 @@ impl Image {
             (Purpose::Load, result) => self.loaded(result, out),
             (Purpose::GiveBack, result) => self.given_back(now, result, out),
             (Purpose::Rewatch { cookie }, result) => self.rewatched(cookie, result, out),
-            (Purpose::Maintain, result) => self.maintained(result, out),
+            (Purpose::Maintain, result) => self.maintained(now, result, out),
+            (Purpose::Announce(number), _) => self.announced(number, out),
             (Purpose::Close(id), result) => {
                 self.stage = Stage::Closed;
                 out.push(Output::Reply { id, reply: result.map(|_| Reply::Done) });
@@ -168,7 +175,7 @@ impl Image {
         }
     }
 
-    fn request(&mut self, now: Instant, id: u64, request: Request, out: &mut Vec<Output>) {
+    fn request(&mut self, id: u64, request: Request, out: &mut Vec<Output>) {
         let error = match (&self.stage, &request) {
             (Stage::Open, _) => None,
             (Stage::Lost(_), Request::Close) => {
@@ -185,7 +192,7 @@ impl Image {
             return out.push(Output::Reply { id, reply: Err(error) });
         }
         match request {
-            Request::Read { offset, len } => self.read(now, id, offset, len, out),
+            Request::Read { offset, len } => self.reads.push_back((id, offset, len)),
             Request::Write { offset, data } => self.change(id, offset, data.len() as u64, Some(&data), out),
             Request::Zero { offset, len } => self.change(id, offset, len, None, out),
             Request::Flush => self.requests.add_flush(id, out),
@@ -205,6 +212,9 @@ impl Image {
             self.requests.end(request, Some(error.clone()), out);
         }
         self.fail_jobs(&error, out);
+        for (id, ..) in std::mem::take(&mut self.reads) {
+            out.push(Output::Reply { id, reply: Err(error.clone()) });
+        }
         if let Some(id) = closing {
             out.push(Output::Reply { id, reply: Err(error.clone()) });
         }
@@ -219,6 +229,7 @@ impl Image {
         }
         self.watch_again(now, out);
         self.load_again(now, out);
+        self.start_reads(now, out);
         self.start_job(now, out);
         self.start_changes(now, out);
         if self.is_fresh() && self.upkeep.is_empty() {

@@ -31,6 +31,8 @@ pub(super) enum Purpose {
     Rewatch { cookie: u64 },
     /// Carries out an operation.
     Maintain,
+    /// Tells the header's watchers of an operation that has ended.
+    Announce(u64),
     /// Ends the watch and the lock, for this request.
     Close(u64),
     /// Nobody waits for it.

@@ -3,6 +3,7 @@
 use super::Image;
 use super::api::{Operation, Output, Reply};
 use super::jobs::{Job, Whose};
+use super::locking::notify;
 use super::tasks::{Done, Purpose};
 use crate::error::Error;
 use crate::maintain;
@@ -49,7 +50,9 @@ impl Image {
         self.start(now, Purpose::Maintain, run, out);
     }
 
-    pub(super) fn maintained(&mut self, result: Result<Done, Error>, out: &mut Vec<Output>) {
+    /// An operation has ended, or a part of one. Its answer waits until the other clients that have the image
+    /// open know of it: what they read afterwards is read by the new header.
+    pub(super) fn maintained(&mut self, now: Instant, result: Result<Done, Error>, out: &mut Vec<Output>) {
         if let (Ok(Done::CopiedUp(objects)), Some(job)) = (&result, self.upkeep.front_mut()) {
             job.copied = objects.end;
             // Those that had nothing to copy do not exist: that is known when the header is read again.
@@ -66,11 +69,22 @@ impl Image {
         if job.operation == Operation::Remove && reply.is_ok() {
             self.removed = true;
             self.upkeep.clear();
-        } else {
-            self.stale = true;
-            self.tell(Message::HeaderUpdate, out);
+            return self.report(job.whose, reply, out);
         }
-        self.report(job.whose, reply, out);
+        self.stale = true;
+        let number = self.announcing.add(job.whose, reply);
+        let header = self.header();
+        let tell = move |cx: &mut Cx<'_>| {
+            cx.call(|| notify(&header, &Message::HeaderUpdate))?;
+            Ok(Done::Nothing)
+        };
+        self.start(now, Purpose::Announce(number), tell, out);
+    }
+
+    pub(super) fn announced(&mut self, number: u64, out: &mut Vec<Output>) {
+        if let Some((whose, reply)) = self.announcing.end(number) {
+            self.report(whose, reply, out);
+        }
     }
 
     fn report(&mut self, whose: Whose, reply: Result<Reply, Error>, out: &mut Vec<Output>) {

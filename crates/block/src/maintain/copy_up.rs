@@ -24,7 +24,9 @@ pub(crate) fn wanted(work: &Work, operation: &Operation) -> Range<u64> {
     let shared = if work.layer.parent.is_some() { header.objects(work.layer.overlap) } else { 0 };
     match operation {
         Operation::Flatten => 0..shared,
-        Operation::Resize { size, allow_shrink: true } if *size < work.layer.overlap && !header.snaps.is_empty() => {
+        Operation::Resize { size, allow_shrink: true }
+            if *size < work.layer.overlap && !header.snaps.is_empty() =>
+        {
             super::resize::first_cut(header, *size)..shared
         }
         _ => 0..0,

@@ -108,7 +108,8 @@ pub(super) fn remove_trashed(cx: &mut Cx<'_>, work: &Work, id: u64) -> Flow<Repl
 /// Returns the parent as [`leave_parent`] does.
 fn remove_now(cx: &mut Cx<'_>, work: &Work, header: &Header, snap: &Snap) -> Flow<Option<ParentSpec>> {
     let other = |s: &&Snap| s.info.id != snap.info.id && s.overlap.is_some();
-    let is_last = snap.overlap.is_some() && header.overlap.is_none() && !header.snaps.iter().any(|s| other(&s));
+    let is_last =
+        snap.overlap.is_some() && header.overlap.is_none() && !header.snaps.iter().any(|s| other(&s));
     let unused = if is_last { leave_parent(cx, work)? } else { None };
     let forgotten = stdx::mutants::is_active("block_forgets_what_changed_in_snapshots");
     if header.has(feature::OBJECT_MAP | feature::FAST_DIFF) && !forgotten {

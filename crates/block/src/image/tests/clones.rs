@@ -124,3 +124,20 @@ fn what_an_interrupted_removal_has_left_can_be_removed() {
     assert_eq!(run(&mut fake), Ok(()));
     assert!(fake.maps.is_empty());
 }
+
+#[test]
+fn after_an_image_has_become_smaller_nobody_reads_its_parent_behind_the_end() {
+    for seed in 0..100 {
+        let (fake, _) = clone(feature::DEFAULT);
+        let mut rig = Rig::new(seed, fake);
+        let clients = [rig.open(None), rig.open(None)];
+        let id = rig.request(clients[0], maintain(Operation::Resize { size: OBJECT, allow_shrink: true }));
+        while !rig.replies.contains_key(&(clients[0], id)) {
+            assert!(rig.step(), "it is answered");
+        }
+        for client in clients {
+            let read = rig.call(client, Request::Read { offset: 4 * OBJECT, len: 10 });
+            assert_eq!(read.map_err(|error| error.errno), Err(Errno::EINVAL), "seed {seed}");
+        }
+    }
+}

@@ -49,13 +49,15 @@ impl ImageLoad {
             return;
         }
         let mine = |m: &&super::Machine| m.seat == seat && m.is_resident() && m.waiting.len() < DEPTH;
-        let open = self.machines.iter().filter(|(_, m)| mine(m) && self.subjects[m.image].phase == Phase::Live);
+        let open =
+            self.machines.iter().filter(|(_, m)| mine(m) && self.subjects[m.image].phase == Phase::Live);
         let open: Vec<u64> = open.map(|(key, _)| *key).collect();
         let count = self.machines.values().filter(|m| m.seat == seat).count();
         if open.is_empty() || count < live.len() && self.rng.chance(1, 12) {
             // The first is everybody's.
             let image = if self.rng.chance(1, 2) { live[0] } else { *self.rng.pick(&live) };
-            if count < 6 && !self.machines.values().any(|m| m.seat == seat && m.image == image && m.snap.is_none())
+            if count < 6
+                && !self.machines.values().any(|m| m.seat == seat && m.image == image && m.snap.is_none())
             {
                 self.open(world, seat, image, None, Vec::new());
             }

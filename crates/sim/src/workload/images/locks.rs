@@ -79,9 +79,9 @@ impl Locks {
         let name = String::from_utf8_lossy(&call.object).into_owned();
         if let Some(id) = name.strip_prefix("rbd_header.") {
             let called = |wanted: &str| {
-                call.ops.iter().any(|op| {
-                    matches!(op, Op::Call { class, method, .. } if class == "lock" && method == wanted)
-                })
+                call.ops.iter().any(
+                    |op| matches!(op, Op::Call { class, method, .. } if class == "lock" && method == wanted),
+                )
             };
             if called("unlock") && self.holders.get(id) == Some(&machine) {
                 self.holders.remove(id);

@@ -269,7 +269,11 @@ impl Load for ImageLoad {
         let expected = |s: &Subject| Expected {
             name: s.new.name.clone(),
             id: s.new.id.clone(),
-            snaps: s.live_snaps().into_iter().map(|i| (s.snaps[i].name.clone(), s.snaps[i].is_whole)).collect(),
+            snaps: s
+                .live_snaps()
+                .into_iter()
+                .map(|i| (s.snaps[i].name.clone(), s.snaps[i].is_whole))
+                .collect(),
         };
         Some(self.subjects.iter().filter(there).map(expected).collect())
     }

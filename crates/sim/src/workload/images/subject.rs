@@ -114,7 +114,8 @@ pub(super) fn is_leaving(all: &[Subject], image: usize, snap: usize) -> bool {
 
 /// True if an image that may exist is a clone of this one, or of this snapshot of it.
 pub(super) fn has_clones(all: &[Subject], image: usize, snap: Option<usize>) -> bool {
-    all.iter().filter(|s| s.phase != Phase::Gone).filter_map(|s| s.parent).any(|(parent, of)| {
-        parent == image && snap.is_none_or(|snap| snap == of)
-    })
+    all.iter()
+        .filter(|s| s.phase != Phase::Gone)
+        .filter_map(|s| s.parent)
+        .any(|(parent, of)| parent == image && snap.is_none_or(|snap| snap == of))
 }
