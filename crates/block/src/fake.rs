@@ -85,6 +85,48 @@ fn gives(value: &impl Encode) -> Output {
     Ok(Writer::encode(value))
 }
 
+/// Methods that change a header.
+fn change_header(header: &mut FakeHeader, method: &str, bytes: &Bufs) -> Output {
+    match method {
+        "parent_detach" => {
+            let is_deep = header.features & crate::format::feature::DEEP_FLATTEN != 0;
+            header.flattened = true;
+            if is_deep || header.overlaps.is_empty() {
+                header.parent = None;
+                header.overlaps.clear();
+            }
+            Ok(Vec::new())
+        }
+        "snapshot_remove" => {
+            let id: u64 = input(bytes);
+            header.snaps.remove(&id).ok_or(Errno::ENOENT)?;
+            header.overlaps.remove(&id);
+            Ok(Vec::new())
+        }
+        "set_flags" => {
+            let ((flags, mask), _): ((u64, u64), u64) = input(bytes);
+            header.flags = header.flags & !mask | flags & mask;
+            Ok(Vec::new())
+        }
+        "set_size" => {
+            header.size = input(bytes);
+            if let Some((_, overlap)) = &mut header.parent {
+                *overlap = header.size.min(*overlap);
+            }
+            Ok(Vec::new())
+        }
+        "snapshot_add" => {
+            let ((name, id), _): ((String, u64), SnapNamespace) = input(bytes);
+            header.snap_seq = id;
+            let overlap = header.parent.as_ref().map(|p| (id, p.1)).filter(|_| !header.flattened);
+            header.overlaps.extend(overlap);
+            header.snaps.insert(id, (name, header.size));
+            Ok(Vec::new())
+        }
+        other => panic!("{other}"),
+    }
+}
+
 impl Fake {
     /// Carries out a call of a client. `None` for a notification, whose answer takes its watchers.
     pub(crate) fn carry_out(&mut self, client: u64, call: &Call) -> Option<Answer> {
@@ -340,21 +382,6 @@ impl Fake {
                 NOSNAP => gives(&header.parent.as_ref().map(|p| p.1).filter(|_| !header.flattened)),
                 snap => gives(&header.overlaps.get(&snap).copied()),
             },
-            "parent_detach" => {
-                let is_deep = header.features & crate::format::feature::DEEP_FLATTEN != 0;
-                header.flattened = true;
-                if is_deep || header.overlaps.is_empty() {
-                    header.parent = None;
-                    header.overlaps.clear();
-                }
-                Ok(Vec::new())
-            }
-            "snapshot_remove" => {
-                let id: u64 = input(bytes);
-                header.snaps.remove(&id).ok_or(Errno::ENOENT)?;
-                header.overlaps.remove(&id);
-                Ok(Vec::new())
-            }
             "get_data_pool" => gives(&-1i64),
             "snapshot_get" => {
                 let (id, name, image_size) = snap(header).ok_or(Errno::ENOENT)?;
@@ -369,27 +396,7 @@ impl Fake {
                 })
             }
             "get_protection_status" => gives(&0u8),
-            "set_flags" => {
-                let ((flags, mask), _): ((u64, u64), u64) = input(bytes);
-                header.flags = header.flags & !mask | flags & mask;
-                Ok(Vec::new())
-            }
-            "set_size" => {
-                header.size = input(bytes);
-                if let Some((_, overlap)) = &mut header.parent {
-                    *overlap = header.size.min(*overlap);
-                }
-                Ok(Vec::new())
-            }
-            "snapshot_add" => {
-                let ((name, id), _): ((String, u64), SnapNamespace) = input(bytes);
-                header.snap_seq = id;
-                let overlap = header.parent.as_ref().map(|p| (id, p.1)).filter(|_| !header.flattened);
-                header.overlaps.extend(overlap);
-                header.snaps.insert(id, (name, header.size));
-                Ok(Vec::new())
-            }
-            other => panic!("{other}"),
+            _ => change_header(header, method, bytes),
         }
     }
 

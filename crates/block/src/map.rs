@@ -114,8 +114,8 @@ pub(crate) fn open(cx: &mut Cx<'_>, header: &Header) -> Flow<Option<ObjectMap>> 
     Ok(None)
 }
 
-/// A map without what is behind the image's end: who changed the size has died before the map was cut. Nothing
-/// exists there, since a map grows before the image, and data go before it shrinks.
+/// A map without what is behind the image's end: who changed the size has died before the map was cut.
+/// Nothing exists there, since a map grows before the image, and data go before it shrinks.
 fn shortened(cx: &mut Cx<'_>, header: &Header, mut map: ObjectMap, objects: u64) -> Flow<Option<ObjectMap>> {
     if map.len() == objects {
         return Ok(Some(map));

@@ -1,4 +1,5 @@
-//! Calls of the machines of crate `block` as requests to a simulated client, and its replies as their answers.
+//! Calls of the machines of crate `block` as requests to a simulated client, and its replies as their
+//! answers.
 
 use block::{Answer, Call};
 use fsclient::{Answer as ClientAnswer, Errno, ObjectRequest, PoolRef, Reply, Request};

@@ -206,6 +206,16 @@ fn locks(seed: u64, profile: Profile) -> bool {
     }
 }
 
+/// Draws the number of clients.
+fn clients(rng: &mut Rng, profile: Profile) -> u32 {
+    match profile {
+        Profile::Primary => 3,
+        Profile::Rados => rng.range(1, 9) as u32,
+        Profile::Images => rng.range(2, 5) as u32,
+        _ => rng.range(1, 5) as u32,
+    }
+}
+
 /// Draws the kinds of the clients. They have a random stream of their own too.
 fn kinds(seed: u64, profile: Profile, clients: u32) -> Vec<Kind> {
     let mut rng = Rng::from_seed(seed ^ 0x006b_696e_6473_0000);
@@ -299,12 +309,7 @@ impl Scenario {
         let spec = Spec {
             mons: monitors(seed, profile),
             osds,
-            clients: match profile {
-                Profile::Primary => 3,
-                Profile::Rados => rng.range(1, 9) as u32,
-                Profile::Images => rng.range(2, 5) as u32,
-                _ => rng.range(1, 5) as u32,
-            },
+            clients: clients(&mut rng, profile),
             fs: profile.has_files().unwrap_or_else(|| rng.chance(1, 2)),
             snapshots: snapshots(seed, profile),
             images: profile == Profile::Images,

@@ -24,8 +24,8 @@ impl Image {
         inside
     }
 
-    /// Begins the reads that wait. By an old header they could show what is no more: behind the end of an image
-    /// that became smaller, its parent's data.
+    /// Begins the reads that wait. By an old header they could show what is no more: behind the end of an
+    /// image that became smaller, its parent's data.
     pub(super) fn start_reads(&mut self, now: Instant, out: &mut Vec<Output>) {
         while (self.is_fresh() || self.removed)
             && let Some((id, offset, len)) = self.reads.pop_front()

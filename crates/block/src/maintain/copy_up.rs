@@ -1,5 +1,5 @@
 //! Objects that get the data which they share with the parent: all of a clone that is flattened; and those
-//! behind the new end of one that shrinks, for the snapshots, because the image shares no more with its parent
+//! behind the new end of one that shrinks, for the snapshots. The image shares less with its parent
 //! afterwards, and whoever flattens it would not find what its snapshots need.
 
 use super::work::Work;

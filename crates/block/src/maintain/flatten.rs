@@ -9,8 +9,8 @@ use crate::operation::Reply;
 use crate::script::{Cx, Flow};
 use wire::Errno;
 
-/// Ends that the image is a clone. The parent forgets it first, as it does for `rbd`: interrupted, this can be
-/// repeated, but the parent's snapshot must not be removed in between.
+/// Ends that the image is a clone. The parent forgets it first, as it does for `rbd`: interrupted, this can
+/// be repeated, but the parent's snapshot must not be removed in between.
 pub(super) fn detach(cx: &mut Cx<'_>, work: &Work) -> Flow<Reply> {
     let header = work.header();
     if header.overlap.is_none() {

@@ -9,11 +9,6 @@ use std::ops::Range;
 use stdx::{Buf, Bufs};
 use wire::Errno;
 
-/// True if it changes the size of the image.
-pub(super) fn is_resizing(act: &Act) -> bool {
-    matches!(act, Act::Resize(_) | Act::Rollback(_))
-}
-
 fn bytes(range: &Range<usize>) -> (u64, u64) {
     ((range.start * UNIT) as u64, (range.len() * UNIT) as u64)
 }
@@ -128,7 +123,7 @@ impl ImageLoad {
         let Some(machine) = self.machines.get_mut(&key) else { return };
         let (seat, image) = (machine.seat, machine.image);
         let Some(waiting) = machine.waiting.remove(&id) else { return };
-        if is_resizing(&waiting.act) {
+        if waiting.act.is_resizing() {
             self.subjects[image].resizing = false;
         }
         match reply {

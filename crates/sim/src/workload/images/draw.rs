@@ -5,21 +5,14 @@ use super::subject::{MOST_UNITS, Phase, Snap, SnapPhase, Subject, has_clones, is
 use super::{ClientWorld, ImageLoad, Job};
 use block::Script;
 use std::ops::Range;
-use std::time::Duration;
 use stdx::Rng;
 
-/// The longest time between two calls of one client.
-const THINK: Duration = Duration::from_millis(400);
 /// The most images that exist at once.
 const MOST_IMAGES: usize = 4;
 /// The most snapshots of an image.
 const MOST_SNAPS: usize = 4;
 /// The most unanswered requests of a machine.
 const DEPTH: usize = 6;
-
-pub(super) fn pause(rng: &mut Rng) -> Duration {
-    Duration::from_nanos(rng.below(THINK.as_nanos() as u64) + 1)
-}
 
 /// A range of an image's units: some units, an object or two, or a long one.
 fn range(rng: &mut Rng, units: usize) -> Range<usize> {

@@ -6,29 +6,9 @@ use super::subject::{Phase, SnapPhase, has_clones};
 use super::{ClientWorld, ImageLoad, Job};
 use block::Script;
 use std::time::Duration;
-use stdx::Instant;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
-
-/// How far the ending is.
-#[derive(Debug)]
-pub(super) struct Ending {
-    next_at: Option<Instant>,
-    /// Who does the next thing.
-    seat: usize,
-}
-
-impl Ending {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { next_at: Some(now), seat: 0 }
-    }
-
-    /// When it goes on; `None` after its end.
-    pub(super) fn next_at(&self) -> Option<Instant> {
-        self.next_at
-    }
-}
 
 impl ImageLoad {
     /// Does the next thing, unless something is under way.

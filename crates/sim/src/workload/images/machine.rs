@@ -26,6 +26,13 @@ pub(super) enum Act {
     Close,
 }
 
+impl Act {
+    /// True if it changes the size of the image.
+    pub(super) fn is_resizing(&self) -> bool {
+        matches!(self, Self::Resize(_) | Self::Rollback(_))
+    }
+}
+
 /// A request that has not been answered.
 #[derive(Debug)]
 pub(super) struct Waiting {

@@ -6,8 +6,8 @@
 //! program does, and is started again.
 //!
 //! - `subject.rs`, `machine.rs`: images and snapshots; an image that a client has open.
-//! - `drive.rs` feeds machines and scripts; `image_calls.rs` translates; `acts.rs` makes requests of them and takes
-//!   the answers.
+//! - `drive.rs` feeds machines and scripts; `image_calls.rs` translates; `acts.rs` makes requests of them and
+//!   takes the answers.
 //! - `draw.rs` says what clients do next, `ending.rs` what they do at the end.
 //! - `locks.rs` is a checker.
 
@@ -17,6 +17,7 @@ mod drive;
 mod ending;
 mod locks;
 mod machine;
+mod progress;
 mod subject;
 
 use super::{ClientWorld, Load};
@@ -30,9 +31,18 @@ use fsclient::Reply;
 use locks::{Gist, Locks};
 use machine::{Machine, Stage};
 use node::RequestId;
+use progress::Ending;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 use stdx::{Instant, Rng};
 use subject::{Phase, SnapPhase, Subject};
+
+/// The longest time between two calls of one client.
+const THINK: Duration = Duration::from_millis(400);
+
+fn pause(rng: &mut Rng) -> Duration {
+    Duration::from_nanos(rng.below(THINK.as_nanos() as u64) + 1)
+}
 
 /// A client.
 struct Seat {
@@ -98,7 +108,7 @@ pub struct ImageLoad {
     next_value: u32,
     /// Removes everything at the end.
     wipes: bool,
-    ending: Option<ending::Ending>,
+    ending: Option<Ending>,
 }
 
 impl ImageLoad {
@@ -180,7 +190,7 @@ impl Load for ImageLoad {
         let machines = self.machines.values().filter_map(|m| m.block.deadline());
         let busy = self.left > 0;
         let seats = self.seats.iter().filter(|_| busy).map(|seat| seat.next_at);
-        let ending = self.ending.as_ref().and_then(ending::Ending::next_at);
+        let ending = self.ending.as_ref().and_then(|e| e.next_at);
         machines.chain(seats).chain(ending).min()
     }
 
@@ -195,13 +205,13 @@ impl Load for ImageLoad {
             if self.left == 0 || self.seats[seat].next_at > now {
                 continue;
             }
-            self.seats[seat].next_at = now + draw::pause(&mut self.rng);
+            self.seats[seat].next_at = now + pause(&mut self.rng);
             if world.is_up(self.seats[seat].host) {
                 self.left -= 1;
                 self.draw(world, seat);
             }
         }
-        if self.ending.as_ref().and_then(ending::Ending::next_at).is_some_and(|at| at <= now) {
+        if self.ending.as_ref().and_then(|e| e.next_at).is_some_and(|at| at <= now) {
             self.go_on_ending(world);
         }
     }
@@ -235,7 +245,7 @@ impl Load for ImageLoad {
 
     fn finish(&mut self, world: &ClientWorld) {
         self.left = 0;
-        self.ending = Some(ending::Ending::new(world.now()));
+        self.ending = Some(Ending::new(world.now()));
     }
 
     fn in_flight(&self) -> Vec<String> {
@@ -245,7 +255,7 @@ impl Load for ImageLoad {
             format!("client.{} with {image} {:?}: {waiting:?}, then {:?}", m.seat, m.stage, m.plan)
         });
         let scripts = self.scripts.values().map(|s| format!("client.{} {:?} {:?}", s.seat, s.job, s.script));
-        let ending = self.ending.as_ref().filter(|e| e.next_at().is_some()).map(|_| "the ending".to_owned());
+        let ending = self.ending.as_ref().filter(|e| e.next_at.is_some()).map(|_| "the ending".to_owned());
         machines.chain(scripts).chain(ending).collect()
     }
 
@@ -283,7 +293,7 @@ impl ImageLoad {
     /// Forgets a machine, whose requests get no answer.
     fn drop_machine(&mut self, key: u64) {
         let Some(machine) = self.machines.remove(&key) else { return };
-        if machine.waiting.values().any(|w| acts::is_resizing(&w.act)) {
+        if machine.waiting.values().any(|w| w.act.is_resizing()) {
             self.subjects[machine.image].resizing = false;
         }
         self.inbox.retain(|(of, _)| *of != key);
