@@ -73,10 +73,20 @@ impl Change {
         self.header().striper.object_len(self.object, self.layer.size)
     }
 
+    /// True if it lies in the image.
+    pub(crate) fn is_inside(&self) -> bool {
+        let end = match &self.what {
+            What::Write { offset, data } => offset + data.len() as u64,
+            What::Zero { offset, len } => offset + len,
+        };
+        end <= self.object_len()
+    }
+
     fn kind(&self) -> Kind {
         let What::Zero { offset, len } = self.what else { return Kind::Write };
+        let hides = self.shares() && !stdx::mutants::is_active("block_shows_the_parent_again");
         match (offset, offset + len >= self.object_len()) {
-            (0, true) if self.shares() => Kind::Empty,
+            (0, true) if hides => Kind::Empty,
             (0, true) => Kind::Remove,
             (_, true) => Kind::Truncate,
             _ => Kind::Zero,
@@ -123,6 +133,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, change: &Change) -> Flow<u8> {
     let snapc = header.snapc();
     // A whole object needs the parent's data only for the snapshots.
     let needs_parent = change.shares() && !(change.is_whole() && snapc.snaps.is_empty());
+    let needs_parent = needs_parent && !stdx::mutants::is_active("block_copies_nothing_up");
     let is_absent = change.state == Some(state::NONEXISTENT);
     if is_absent && !change.shares() && kind != Kind::Write {
         return Ok(state::NONEXISTENT);
@@ -131,7 +142,8 @@ pub(crate) fn run(cx: &mut Cx<'_>, change: &Change) -> Flow<u8> {
         return copy_up(cx, change, &snapc);
     }
     let during = if kind == Kind::Remove { state::PENDING } else { state::EXISTS };
-    if change.mapped && change.state != Some(during) {
+    let forgotten = stdx::mutants::is_active("block_maps_no_writes");
+    if change.mapped && change.state != Some(during) && !forgotten {
         map::update(cx, header, SnapId::HEAD, change.object, during, None)?;
     }
     let must_exist = needs_parent || matches!(kind, Kind::Truncate | Kind::Zero);
@@ -171,17 +183,9 @@ fn copy_up(cx: &mut Cx<'_>, change: &Change, snapc: &SnapContext) -> Flow<u8> {
         },
     );
     let is_zero = data.parts().iter().all(|part| part.iter().all(|byte| *byte == 0));
-    let snaps: Vec<SnapId> = match is_zero {
-        true => Vec::new(),
-        false => header
-            .snaps
-            .iter()
-            .filter(|s| object < header.objects(s.info.image_size))
-            .map(|s| s.id())
-            .collect(),
-    };
     if change.mapped {
-        update_maps(cx, change, &snaps)?;
+        let head = change.state != Some(state::EXISTS);
+        update_maps(cx, header, &copied_states(header, object, head, !is_zero))?;
     }
     let copy = |is_zero: bool| method_of("rbd", "copyup", if is_zero { Vec::new() } else { data.to_vec() });
     let with_change = |first: Option<Op>| first.into_iter().chain(change.ops()).collect();
@@ -200,22 +204,32 @@ fn copy_up(cx: &mut Cx<'_>, change: &Change, snapc: &SnapContext) -> Flow<u8> {
     Ok(state::EXISTS)
 }
 
-/// The object will exist, in the snapshots too: in the first as something new.
-fn update_maps(cx: &mut Cx<'_>, change: &Change, snaps: &[SnapId]) -> Flow<()> {
-    let header = change.header();
-    let head = (change.state != Some(state::EXISTS)).then_some((SnapId::HEAD, state::EXISTS));
+/// The states of an object in maps before it is copied up: it will exist, in the snapshots too if
+/// `in_snaps`; in the first as something new.
+pub(crate) fn copied_states(
+    header: &Header,
+    object: u64,
+    in_head: bool,
+    in_snaps: bool,
+) -> Vec<(SnapId, u64, u8)> {
     let later = match header.has(crate::format::feature::FAST_DIFF) {
         true => state::EXISTS_CLEAN,
         false => state::EXISTS,
     };
+    let snaps = header.snaps.iter().filter(|s| in_snaps && object < header.objects(s.info.image_size));
     let of_snaps =
-        snaps.iter().enumerate().map(|(i, snap)| (*snap, if i == 0 { state::EXISTS } else { later }));
-    let updates: Vec<(SnapId, u8)> = of_snaps.chain(head).collect();
+        snaps.enumerate().map(|(i, snap)| (snap.id(), object, if i == 0 { state::EXISTS } else { later }));
+    of_snaps.chain(in_head.then_some((SnapId::HEAD, object, state::EXISTS))).collect()
+}
+
+/// Sets states of objects in maps.
+pub(crate) fn update_maps(cx: &mut Cx<'_>, header: &Header, updates: &[(SnapId, u64, u8)]) -> Flow<()> {
     let answers = cx.all(|| {
-        let call = |(snap, new): &(SnapId, u8)| map::update_call(header, *snap, change.object, *new, None);
+        let call =
+            |(snap, object, new): &(SnapId, u64, u8)| map::update_call(header, *snap, *object, *new, None);
         updates.iter().map(call).collect()
     })?;
-    for ((snap, _), answer) in updates.iter().zip(answers) {
+    for ((snap, ..), answer) in updates.iter().zip(answers) {
         map::check(cx, header, *snap, answer)?;
     }
     Ok(())

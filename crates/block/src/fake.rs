@@ -47,6 +47,10 @@ pub(crate) struct FakeHeader {
     /// Name and size of each snapshot.
     pub(crate) snaps: BTreeMap<u64, (String, u64)>,
     pub(crate) parent: Option<(crate::format::ParentSpec, u64)>,
+    /// Only its snapshots share with the parent any more.
+    pub(crate) flattened: bool,
+    /// Bytes that snapshots share with the parent.
+    pub(crate) overlaps: BTreeMap<u64, u64>,
     /// Client and cookie.
     pub(crate) lock: Option<(u64, Vec<u8>)>,
 }
@@ -65,6 +69,8 @@ pub(crate) struct Fake {
     pub(crate) watches: BTreeMap<u64, (u64, String)>,
     pub(crate) blocklist: Vec<String>,
     pub(crate) last_snap: u64,
+    /// Clones that their parents were told to forget.
+    pub(crate) detached: u32,
     /// Fails changes of object maps.
     pub(crate) breaks_maps: bool,
 }
@@ -77,6 +83,48 @@ fn input<T: Decode>(bytes: &Bufs) -> T {
 
 fn gives(value: &impl Encode) -> Output {
     Ok(Writer::encode(value))
+}
+
+/// Methods that change a header.
+fn change_header(header: &mut FakeHeader, method: &str, bytes: &Bufs) -> Output {
+    match method {
+        "parent_detach" => {
+            let is_deep = header.features & crate::format::feature::DEEP_FLATTEN != 0;
+            header.flattened = true;
+            if is_deep || header.overlaps.is_empty() {
+                header.parent = None;
+                header.overlaps.clear();
+            }
+            Ok(Vec::new())
+        }
+        "snapshot_remove" => {
+            let id: u64 = input(bytes);
+            header.snaps.remove(&id).ok_or(Errno::ENOENT)?;
+            header.overlaps.remove(&id);
+            Ok(Vec::new())
+        }
+        "set_flags" => {
+            let ((flags, mask), _): ((u64, u64), u64) = input(bytes);
+            header.flags = header.flags & !mask | flags & mask;
+            Ok(Vec::new())
+        }
+        "set_size" => {
+            header.size = input(bytes);
+            if let Some((_, overlap)) = &mut header.parent {
+                *overlap = header.size.min(*overlap);
+            }
+            Ok(Vec::new())
+        }
+        "snapshot_add" => {
+            let ((name, id), _): ((String, u64), SnapNamespace) = input(bytes);
+            header.snap_seq = id;
+            let overlap = header.parent.as_ref().map(|p| (id, p.1)).filter(|_| !header.flattened);
+            header.overlaps.extend(overlap);
+            header.snaps.insert(id, (name, header.size));
+            Ok(Vec::new())
+        }
+        other => panic!("{other}"),
+    }
 }
 
 impl Fake {
@@ -189,6 +237,9 @@ impl Fake {
                     head[(e.off as usize).min(end)..end].fill(0);
                 }
             }
+            Op::Delete if name.starts_with("rbd_object_map.") => {
+                self.maps.remove(name).ok_or(Errno::ENOENT)?;
+            }
             Op::Delete => drop(data.head.take().ok_or(Errno::ENOENT)?),
             Op::Rollback { snap } => data.head = data.at(*snap).cloned(),
             other => panic!("{name}: {other:?}"),
@@ -275,6 +326,12 @@ impl Fake {
         match method {
             "object_map_load" => return gives(map),
             "object_map_resize" => map.resize(input::<(u64, u8)>(bytes).0),
+            "object_map_snap_remove" => {
+                let old: ObjectMap = input(bytes);
+                let changed = |n: &u64| old.get(*n) == 1 && map.get(*n) == 3;
+                let changed: Vec<u64> = (0..map.len()).filter(changed).collect();
+                changed.into_iter().for_each(|n| map.set(n, 1));
+            }
             "object_map_snap_add" => {
                 let there: Vec<u64> = (0..map.len()).filter(|n| map.get(*n) == 1).collect();
                 there.into_iter().for_each(|n| map.set(n, 3));
@@ -294,8 +351,14 @@ impl Fake {
     }
 
     fn header(&mut self, name: &str, method: &str, bytes: &Bufs) -> Output {
-        if method == "get_id" {
-            return gives(&"1".to_owned());
+        match method {
+            "get_id" => return gives(&"1".to_owned()),
+            "dir_remove_image" => return Err(Errno::ENOENT),
+            "child_detach" => {
+                self.detached += 1;
+                return Ok(Vec::new());
+            }
+            _ => {}
         }
         let id = name.strip_prefix("rbd_header.").expect("a header").to_owned();
         let header = self.headers.get_mut(&id).ok_or(Errno::ENOENT)?;
@@ -315,7 +378,10 @@ impl Fake {
                 let none = crate::format::ParentSpec { pool: -1, snap: NOSNAP, ..Default::default() };
                 gives(&header.parent.as_ref().map_or(none, |(spec, _)| spec.clone()))
             }
-            "parent_overlap_get" => gives(&header.parent.as_ref().map(|(_, overlap)| *overlap)),
+            "parent_overlap_get" => match input(bytes) {
+                NOSNAP => gives(&header.parent.as_ref().map(|p| p.1).filter(|_| !header.flattened)),
+                snap => gives(&header.overlaps.get(&snap).copied()),
+            },
             "get_data_pool" => gives(&-1i64),
             "snapshot_get" => {
                 let (id, name, image_size) = snap(header).ok_or(Errno::ENOENT)?;
@@ -330,22 +396,7 @@ impl Fake {
                 })
             }
             "get_protection_status" => gives(&0u8),
-            "set_flags" => {
-                let ((flags, mask), _): ((u64, u64), u64) = input(bytes);
-                header.flags = header.flags & !mask | flags & mask;
-                Ok(Vec::new())
-            }
-            "set_size" => {
-                header.size = input(bytes);
-                Ok(Vec::new())
-            }
-            "snapshot_add" => {
-                let ((name, id), _): ((String, u64), SnapNamespace) = input(bytes);
-                header.snap_seq = id;
-                header.snaps.insert(id, (name, header.size));
-                Ok(Vec::new())
-            }
-            other => panic!("{other}"),
+            _ => change_header(header, method, bytes),
         }
     }
 

@@ -17,8 +17,8 @@ use wire::Errno;
 pub struct Snap {
     /// Name, time, size.
     pub info: SnapInfo,
-    /// Bytes that it shares with the image's parent.
-    pub overlap: u64,
+    /// Bytes that it shares with the image's parent; none if it is no clone.
+    pub overlap: Option<u64>,
     /// `RBD_FLAG_*`.
     pub flags: u64,
     /// It must not be removed.
@@ -69,8 +69,8 @@ pub struct Header {
     pub snaps: Vec<Snap>,
     /// The snapshot that the image is a clone of.
     pub parent: Option<ParentSpec>,
-    /// Bytes that it shares with the parent.
-    pub overlap: u64,
+    /// Bytes that it shares with the parent; none if only snapshots are still clones.
+    pub overlap: Option<u64>,
 }
 
 impl Header {
@@ -91,7 +91,10 @@ impl Header {
 
     /// The snapshots that a write preserves.
     pub(crate) fn snapc(&self) -> SnapContext {
-        SnapContext { seq: self.snap_seq, snaps: self.snaps.iter().rev().map(Snap::id).collect() }
+        let missed = usize::from(stdx::mutants::is_active("block_misses_the_newest_snapshot"));
+        let snaps: Vec<SnapId> = self.snaps.iter().rev().map(Snap::id).skip(missed).collect();
+        let seq = if missed > 0 { snaps.first().copied().unwrap_or(SnapId(0)) } else { self.snap_seq };
+        SnapContext { seq, snaps }
     }
 
     /// The number of data objects of an image of this size.
@@ -204,7 +207,7 @@ fn load_once(cx: &mut Cx<'_>, place: &Place, id: &str) -> Flow<Option<Header>> {
         snap_seq: SnapId(seq),
         snaps,
         parent: parent.exists().then_some(parent),
-        overlap: overlap.unwrap_or(0),
+        overlap,
     }))
 }
 
@@ -254,7 +257,7 @@ fn load_snaps(cx: &mut Cx<'_>, place: &Place, object: &[u8], ids: &[u64]) -> Flo
         let protection: u8 = decode(WHAT, &get(3))?;
         snaps.push(Snap {
             info: decode(WHAT, &get(0))?,
-            overlap: overlap.unwrap_or(0),
+            overlap,
             flags: decode(WHAT, &get(2))?,
             protected: protection != 0,
         });

@@ -36,6 +36,7 @@ impl Layer {
             let found = header.snaps.iter().find(|s| s.id() == snap).ok_or_else(gone)?;
             (found.info.image_size, found.overlap)
         };
+        let overlap = overlap.unwrap_or(0);
         let parent = parent.filter(|_| overlap > 0);
         Ok(Self { header, snap, size, overlap: if parent.is_some() { overlap } else { 0 }, parent })
     }

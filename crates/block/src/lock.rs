@@ -137,6 +137,21 @@ fn break_dead(
     by: &Locker,
     owner: &str,
 ) -> Flow<()> {
+    if !stdx::mutants::is_active("block_breaks_locks_of_the_living") {
+        exclude(cx, by, owner)?;
+    }
+    let op = BreakOp { name: name(), locker: locker.client, cookie: locker.cookie.clone() };
+    let broken = cx.object(|| {
+        ObjectCall::new(place, object, vec![method_of("lock", "break_lock", Writer::encode(&op))])
+    })?;
+    match broken.result() {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(Error::of(errno, &format!("cannot break the lock of {owner}, who is dead")).into()),
+    }
+}
+
+/// Puts an owner on the blocklist, and waits until what follows is sent with the map that says so.
+fn exclude(cx: &mut Cx<'_>, by: &Locker, owner: &str) -> Flow<()> {
     let answer = cx.call(|| {
         let addr = by.addr.legacy_string();
         let command = serde_json::json!({ "prefix": "osd blocklist", "blocklistop": "add", "addr": addr });
@@ -151,14 +166,7 @@ fn break_dead(
         return Err(Error::new(errno, text).into());
     }
     cx.call(|| Call::NewestMap)?.result().map_err(|errno| Error::of(errno, "no newer map"))?;
-    let op = BreakOp { name: name(), locker: locker.client, cookie: locker.cookie.clone() };
-    let broken = cx.object(|| {
-        ObjectCall::new(place, object, vec![method_of("lock", "break_lock", Writer::encode(&op))])
-    })?;
-    match broken.result() {
-        Ok(()) | Err(Errno::ENOENT) => Ok(()),
-        Err(errno) => Err(Error::of(errno, &format!("cannot break the lock of {owner}, who is dead")).into()),
-    }
+    Ok(())
 }
 
 fn shown(client: EntityId) -> String {

@@ -108,10 +108,31 @@ pub(crate) fn open(cx: &mut Cx<'_>, header: &Header) -> Flow<Option<ObjectMap>> 
         && let Ok(map) = decode::<ObjectMap>("the object map", &answer.output(0))
         && map.len() >= objects
     {
-        return Ok(Some(map));
+        return shortened(cx, header, map, objects);
     }
     invalidate(cx, header, SnapId::HEAD)?;
     Ok(None)
+}
+
+/// A map without what is behind the image's end: who changed the size has died before the map was cut.
+/// Nothing exists there, since a map grows before the image, and data go before it shrinks.
+fn shortened(cx: &mut Cx<'_>, header: &Header, mut map: ObjectMap, objects: u64) -> Flow<Option<ObjectMap>> {
+    if map.len() == objects {
+        return Ok(Some(map));
+    }
+    let none: Option<u8> = None;
+    let cleared = rbd("object_map_update", &((objects, map.len()), (state::NONEXISTENT, none)));
+    let cut = rbd("object_map_resize", &(objects, state::NONEXISTENT));
+    for op in [cleared, cut] {
+        let held = method_of("lock", "assert_locked", lock::map_assert());
+        let answer = cx.object(|| on(header, SnapId::HEAD, vec![held, op]))?;
+        check(cx, header, SnapId::HEAD, answer)?;
+        if answer.result().is_err() {
+            return Ok(None);
+        }
+    }
+    map.resize(objects);
+    Ok(Some(map))
 }
 
 /// A vector on a map.

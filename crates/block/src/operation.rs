@@ -33,6 +33,8 @@ pub enum Operation {
         /// It may become smaller, and lose data.
         allow_shrink: bool,
     },
+    /// Makes a clone independent of its parent. Nothing else is changed meanwhile.
+    Flatten,
     /// Removes the image. Afterwards it can only be closed.
     Remove,
 }
@@ -46,7 +48,7 @@ pub enum Reply {
     Done,
     /// Of [`Operation::SnapRemove`]: the snapshot has clones, and will go with the last of them.
     KeptForClones(u32),
-    /// Of [`Operation::Remove`]: the image was the last clone of this snapshot, which is in the trash and can
-    /// go by [`Operation::SnapRemoveTrashed`].
+    /// Of [`Operation::Remove`], [`Operation::Flatten`] and [`Operation::SnapRemove`]: the image was the last
+    /// clone of this snapshot, which is in the trash and can go by [`Operation::SnapRemoveTrashed`].
     LastClone(ParentSpec),
 }

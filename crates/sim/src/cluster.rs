@@ -37,6 +37,8 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType, Errno, Uuid};
 
 /// The pool whose snapshots clients manage.
 pub const SNAPSHOTS: &str = "snaps";
+/// The pool of block-device images.
+pub const IMAGES: &str = "images";
 /// The pools of the file system: for metadata, and for data.
 const FS_POOLS: [&str; 2] = ["meta", "data"];
 /// The command that sets the number of ranks, or `auto`.
@@ -68,6 +70,8 @@ pub struct Spec {
     pub ranks: u32,
     /// True if there is the pool [`SNAPSHOTS`].
     pub snapshots: bool,
+    /// True if there is the pool [`IMAGES`].
+    pub images: bool,
     /// PGs of the pool [`OBJECTS`].
     pub pgs: u32,
     /// PGs of each of the file system's pools.
@@ -96,6 +100,7 @@ impl Default for Spec {
             standbys: 0,
             ranks: 1,
             snapshots: false,
+            images: false,
             pgs: 4,
             fs_pgs: 4,
             osd_disk: 256 << 20,
@@ -287,6 +292,12 @@ impl Cluster {
             let enable = json!({ "prefix": "osd pool application enable", "pool": SNAPSHOTS, "app": "sim" });
             self.command(&enable)?;
         }
+        if self.spec.images {
+            let pool = json!({ "prefix": "osd pool create", "pool": IMAGES, "pg_num": self.spec.pgs });
+            self.command(&pool)?;
+            let enable = json!({ "prefix": "osd pool application enable", "pool": IMAGES, "app": "rbd" });
+            self.command(&enable)?;
+        }
         for host in [&self.mdss()[..], &self.clients].concat() {
             self.world.start(host);
         }
@@ -473,6 +484,9 @@ impl Cluster {
         }
         if self.spec.snapshots {
             pools.push((SNAPSHOTS, self.spec.pgs));
+        }
+        if self.spec.images {
+            pools.push((IMAGES, self.spec.pgs));
         }
         pools
     }

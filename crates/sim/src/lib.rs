@@ -11,6 +11,8 @@ mod disk;
 mod faults;
 mod handshake;
 mod host;
+mod image_audit;
+mod image_calls;
 mod kind;
 mod link;
 mod linux_like;

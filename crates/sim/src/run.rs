@@ -6,12 +6,15 @@ use crate::cluster::{Cluster, Spec, max_mds};
 use crate::disk::Crash;
 use crate::faults::Faults;
 use crate::host::HostId;
+use crate::image_audit;
 use crate::kind::Kind;
 use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::oracle::late::{self, Late, Told};
 use crate::trace::Trace;
-use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, LockLoad, ObjectLoad, SnapshotLoad, WatchLoad};
+use crate::workload::{
+    CommandLoad, FileLoad, FillLoad, ImageLoad, Load, LockLoad, ObjectLoad, SnapshotLoad, WatchLoad,
+};
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -28,6 +31,8 @@ const ANSWERS: Duration = Duration::from_secs(120);
 const LEAVING: Duration = Duration::from_secs(60);
 /// Size of disks that one load alone can fill, in bytes.
 const SMALL_DISK: u64 = 48 << 20;
+/// The pool of images, where there is no file system.
+const IMAGE_POOL: i64 = 2;
 /// Pools in the order in which [`Cluster::bring_up`] makes them.
 const METADATA: i64 = 2;
 const DATA: i64 = 3;
@@ -119,6 +124,7 @@ fn monitors(seed: u64, profile: Profile) -> u32 {
     match profile {
         Profile::Monitors => *rng.pick(&[3, 3, 3, 5]),
         Profile::Rados => *rng.pick(&[1, 2, 3]),
+        Profile::Images => *rng.pick(&[1, 1, 3]),
         Profile::Any => *rng.pick(&[1, 1, 1, 1, 3, 3, 3, 5]),
         _ => 1,
     }
@@ -197,6 +203,16 @@ fn locks(seed: u64, profile: Profile) -> bool {
         Profile::Files | Profile::Ranks => rng.chance(1, 2),
         Profile::Any => rng.chance(1, 4),
         _ => false,
+    }
+}
+
+/// Draws the number of clients.
+fn clients(rng: &mut Rng, profile: Profile) -> u32 {
+    match profile {
+        Profile::Primary => 3,
+        Profile::Rados => rng.range(1, 9) as u32,
+        Profile::Images => rng.range(2, 5) as u32,
+        _ => rng.range(1, 5) as u32,
     }
 }
 
@@ -293,13 +309,10 @@ impl Scenario {
         let spec = Spec {
             mons: monitors(seed, profile),
             osds,
-            clients: match profile {
-                Profile::Primary => 3,
-                Profile::Rados => rng.range(1, 9) as u32,
-                _ => rng.range(1, 5) as u32,
-            },
+            clients: clients(&mut rng, profile),
             fs: profile.has_files().unwrap_or_else(|| rng.chance(1, 2)),
             snapshots: snapshots(seed, profile),
+            images: profile == Profile::Images,
             pgs: match profile {
                 Profile::Primary => 1,
                 Profile::Rados => rng.range(1, 13) as u32,
@@ -383,6 +396,10 @@ impl Scenario {
             audit::check(&mut self.cluster, &mut rng, &linked, self.trees.1)
                 .map_err(|(checker, what)| Found(checker, what))?;
         }
+        for images in self.loads.iter().filter_map(|load| load.expected_images()) {
+            image_audit::check(&mut self.cluster, IMAGE_POOL, &images)
+                .map_err(|what| Found("images_consistent", what))?;
+        }
         self.settle("stays_healthy")?;
         self.judge()
     }
@@ -391,6 +408,11 @@ impl Scenario {
         let now = self.cluster.world.now();
         let clients = self.cluster.clients.clone();
         let fs = self.cluster.mds.is_some();
+        if self.profile == Profile::Images {
+            let rng = self.rng.fork();
+            let load = ImageLoad::new(rng, &clients, IMAGE_POOL, 3 * self.calls, now);
+            return self.loads.push(Box::new(load));
+        }
         if self.profile != Profile::Snapshots && (!fs || self.rng.chance(1, 3)) {
             let load = ObjectLoad::new(self.rng.fork(), &clients, self.calls, now);
             let primary = self.profile == Profile::Primary;

@@ -1,7 +1,7 @@
 //! Scenarios of a whole cluster of the real roles.
 
 use sim::cluster::{Cluster, Spec};
-use sim::{Crash, Faults, Profile, run_seed, run_traced};
+use sim::{Crash, Faults, Profile, run_profile, run_seed, run_traced};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -72,8 +72,20 @@ fn one_seed_twice_is_one_run() {
             (a, b) => panic!("seed {seed}: {a:?} and {b:?}"),
         }
     }
+    let images = |seed| run_profile(seed, Profile::Images).map(|stats| stats.hash).map_err(|f| f.what);
+    (0..4).for_each(|seed| assert_eq!(images(seed), images(seed), "seed {seed} of images"));
     let hash = |seed| run_seed(seed).map(|s| s.hash).unwrap_or_default();
     assert_ne!(hash(1), hash(2));
+}
+
+/// A sample for every build, as the next one.
+#[test]
+fn a_sample_of_images_passes() {
+    for seed in 0..20 {
+        if let Err(failure) = run_profile(seed, Profile::Images) {
+            panic!("{failure}");
+        }
+    }
 }
 
 /// A sample for every build; `cargo xtask sim` runs thousands of others.

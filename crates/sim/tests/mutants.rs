@@ -138,5 +138,15 @@ mutants! {
     mds_grants_before_data_are_stored in Files within 200 by "files_linearizable" | "snapshots_constant";
     mds_forgets_data_of_the_journal in Files within 60 by "files_linearizable" | "snapshots_constant";
     client_reads_past_the_journal in Files within 200 by "files_linearizable" | "snapshots_constant";
+    block_writes_without_lock in Images within 5 by "image_lock_excludes";
+    block_breaks_locks_of_the_living in Images within 100
+        by "image_lock_excludes" | "images_answer" | "images_linearizable";
+    block_copies_nothing_up in Images within 20 by "images_linearizable" | "image_snapshots_constant";
+    block_shows_the_parent_again in Images within 20 by "images_linearizable" | "image_snapshots_constant";
+    block_maps_no_writes in Images within 5 by "images_consistent";
+    block_misses_the_newest_snapshot in Images within 10
+        by "image_snapshots_constant" | "images_linearizable" | "images_consistent";
+    block_forgets_what_changed_in_snapshots in Images within 100 by "images_consistent";
+    osd_locks_for_everybody in Images within 10 by "image_lock_excludes";
     client_believes_old_names in Any within 400 by "namespace_linearizable" | "files_linearizable";
 }

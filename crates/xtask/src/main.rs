@@ -173,7 +173,7 @@ fn verify(seeds: u64) -> Result<()> {
     step("links in the documentation", links())?;
     // Clusters of `rados` have faults enough to leave histories undecided, of which one in a thousand may be.
     // Some 20 clusters are too few to judge that: one of them may have two such histories.
-    for (profile, seeds) in [("any", seeds), ("ranks", seeds), ("rados", seeds * 36 / 5)] {
+    for (profile, seeds) in [("any", seeds), ("ranks", seeds), ("rados", seeds * 36 / 5), ("images", seeds)] {
         let mut simulation = Command::new(built("sim")?);
         simulation.args(["--profile", profile, "--seeds", &seeds.to_string()]).current_dir(root());
         step(&format!("simulation, {profile}"), simulation)?;

@@ -17,12 +17,15 @@ use wire::Errno;
 impl Image {
     pub(super) fn close_if_done(&mut self, now: Instant, out: &mut Vec<Output>) {
         let Stage::Closing(id) = self.stage else { return };
-        let busy = !self.requests.is_empty() || !self.queue.is_quiet() || self.needs_lock() || self.stale;
-        if busy || self.lock.is_moving() || self.tasks.is_running(&Purpose::Close(id)) {
+        let waits = !self.reads.is_empty() || !self.announcing.is_empty();
+        let changes = !self.requests.is_empty() || !self.queue.is_quiet() || self.needs_lock();
+        let busy = waits || changes || !self.is_fresh() && !self.removed;
+        if busy || self.lock.is_moving() || self.rewatching.is_some() {
             return;
         }
         let (header, me) = (self.header(), self.me);
         let (held, watching) = (self.lock.is_held() && !self.removed, self.is_watching() && !self.removed);
+        self.stage = Stage::Leaving;
         self.start(now, Purpose::Close(id), move |cx| leave(cx, &header, me, held, watching), out);
     }
 }

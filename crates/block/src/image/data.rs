@@ -24,7 +24,17 @@ impl Image {
         inside
     }
 
-    pub(super) fn read(&mut self, now: Instant, id: u64, offset: u64, len: u64, out: &mut Vec<Output>) {
+    /// Begins the reads that wait. By an old header they could show what is no more: behind the end of an
+    /// image that became smaller, its parent's data.
+    pub(super) fn start_reads(&mut self, now: Instant, out: &mut Vec<Output>) {
+        while (self.is_fresh() || self.removed)
+            && let Some((id, offset, len)) = self.reads.pop_front()
+        {
+            self.read(now, id, offset, len, out);
+        }
+    }
+
+    fn read(&mut self, now: Instant, id: u64, offset: u64, len: u64, out: &mut Vec<Output>) {
         if !self.is_inside(id, offset, len, out) {
             return;
         }
@@ -83,7 +93,15 @@ impl Image {
         for object in self.queue.ready() {
             while let Some(first) = self.queue.first(object) {
                 let change = self.describe(object, first.what.clone());
+                let is_inside = change.is_inside();
                 let Some(waiting) = self.queue.begin(object, !change.is_simple()) else { break };
+                if !is_inside {
+                    // The image has become smaller while the change waited.
+                    self.queue.end(object);
+                    let error = Error::new(Errno::EINVAL, "this is beyond the image's end by now");
+                    self.requests.end(waiting.request, Some(error), out);
+                    continue;
+                }
                 let purpose = Purpose::Change { object, request: waiting.request };
                 let run = move |cx: &mut Cx<'_>| change::run(cx, &change).map(Done::Changed);
                 self.start(now, purpose, run, out);

@@ -107,7 +107,7 @@ impl Image {
 
     /// Reads the header again, if it has changed and nothing is in the way.
     pub(super) fn load_again(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let busy = self.lock.is_moving() || self.is_maintaining() || self.tasks.is_running(&Purpose::Load);
+        let busy = self.is_maintaining() || self.loading;
         if !self.stale || busy || self.spec.snap.is_some() || self.removed {
             return;
         }
@@ -117,6 +117,7 @@ impl Image {
         }
         let (old, with_map) = (self.layer.clone().expect("it is open"), self.lock.is_held());
         let read_only = self.is_read_only();
+        (self.stale, self.loading) = (false, true);
         self.start(now, Purpose::Load, move |cx| load(cx, &old, with_map, read_only), out);
     }
 
@@ -126,7 +127,7 @@ impl Image {
             Done::Loaded(loaded) => self.take(*loaded),
             _ => unreachable!("an image is loaded"),
         });
-        self.stale = false;
+        self.loading = false;
         match taken {
             Ok(()) => {
                 let size = self.layer.as_ref().map_or(0, |layer| layer.size);

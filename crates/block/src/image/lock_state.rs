@@ -27,6 +27,9 @@ pub(super) struct Lock {
     pub(super) wanted: bool,
     /// The owner that was last asked.
     pub(super) owner: Option<String>,
+    /// It has been taken for something that has not begun: until then it is not given away. Otherwise three
+    /// clients could pass it on for ever without doing anything.
+    turn: bool,
 }
 
 impl Lock {
@@ -37,7 +40,35 @@ impl Lock {
 
     /// True if it is ours, or there is none.
     pub(super) fn is_usable(&self) -> bool {
-        matches!(self.state, State::NotNeeded) || self.is_held() && !self.wanted
+        let ignored = stdx::mutants::is_active("block_writes_without_lock");
+        ignored || matches!(self.state, State::NotNeeded) || self.is_held() && (!self.wanted || self.turn)
+    }
+
+    /// It is ours.
+    pub(super) fn taken(&mut self) {
+        *self = Self { state: State::Held, wanted: false, owner: None, turn: true };
+    }
+
+    /// Something begins that must not be interrupted.
+    pub(super) fn begin_turn(&mut self) {
+        self.turn = true;
+    }
+
+    /// What it was taken for has begun.
+    pub(super) fn end_turn(&mut self) {
+        self.turn = false;
+    }
+
+    /// True if it is to be given away once nothing is under way.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_held() && self.wanted && !self.turn
+    }
+
+    /// It is being given back.
+    pub(super) fn leave(&mut self) {
+        if self.is_held() {
+            self.state = State::Leaving;
+        }
     }
 
     pub(super) fn is_held(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use super::Image;
 use super::api::Output;
-use super::lock_state::{Lock, State};
+use super::lock_state::State;
 use super::tasks::{Done, Purpose};
 use crate::call::Call;
 use crate::error::Error;
@@ -33,12 +33,12 @@ impl Image {
                 self.start(now, Purpose::TryLock, attempt, out);
             }
             State::Free { not_before } if due(not_before) => self.lock.try_now(),
-            State::Held if self.lock.wanted && self.queue.is_quiet() && !self.is_maintaining() => {
-                if self.tasks.is_running(&Purpose::Load) {
+            State::Held if self.lock.is_due() && self.queue.is_quiet() && !self.is_maintaining() => {
+                if self.loading {
                     return;
                 }
                 let (header, handle) = (self.header(), self.me.handle);
-                self.lock.state = State::Leaving;
+                self.lock.leave();
                 self.map = None;
                 let leave = move |cx: &mut Cx<'_>| -> Flow<Done> {
                     lock::give_back(cx, &header, handle)?;
@@ -53,7 +53,7 @@ impl Image {
     pub(super) fn attempted(&mut self, now: Instant, result: Result<Done, Error>, out: &mut Vec<Output>) {
         match result {
             Ok(Done::Attempted(Attempt::Taken)) => {
-                self.lock = Lock { state: State::Held, wanted: false, owner: None };
+                self.lock.taken();
                 // Its last owner may have changed anything.
                 self.stale = true;
                 out.push(Output::Event("the lock of the image has been taken".into()));

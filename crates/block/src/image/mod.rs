@@ -36,6 +36,8 @@ enum Stage {
     Open,
     /// No more requests are taken; this one is answered at the end.
     Closing(u64),
+    /// The lock and the watch are given back. Nothing else is begun: others may have the lock already.
+    Leaving,
     Closed,
     /// It can not be used any more.
     Lost(Error),
@@ -61,10 +63,16 @@ pub struct Image {
     lock: lock_state::Lock,
     /// The header is to be read again before anything is changed.
     stale: bool,
+    /// It is being read. What is heard meanwhile makes it stale again.
+    loading: bool,
     tasks: Tasks,
     requests: requests::Requests,
     queue: queue::Queue,
     upkeep: VecDeque<jobs::Job>,
+    /// Operations that have ended, and are answered when others know of it.
+    announcing: jobs::Announcing,
+    /// Reads that wait for the header: number, offset, length.
+    reads: VecDeque<(u64, u64, u64)>,
     /// Recent requests of other clients, which may come twice.
     seen: VecDeque<crate::notify::AsyncId>,
     removed: bool,
@@ -84,10 +92,13 @@ impl Image {
             rewatching: None,
             lock: lock_state::Lock::default(),
             stale: false,
+            loading: false,
             tasks: Tasks::default(),
             requests: requests::Requests::default(),
             queue: queue::Queue::default(),
             upkeep: VecDeque::new(),
+            announcing: jobs::Announcing::default(),
+            reads: VecDeque::new(),
             seen: VecDeque::new(),
             removed: false,
         }
@@ -97,7 +108,7 @@ impl Image {
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut Vec<Output>) {
         match input {
             Input::Start => self.start_open(now, out),
-            Input::Request { id, request } => self.request(now, id, request, out),
+            Input::Request { id, request } => self.request(id, request, out),
             Input::Answer { token, answer } => {
                 if let Some(ended) = self.tasks.answer(token, answer, out) {
                     self.ended(now, ended, out);
@@ -154,7 +165,8 @@ impl Image {
             (Purpose::Load, result) => self.loaded(result, out),
             (Purpose::GiveBack, result) => self.given_back(now, result, out),
             (Purpose::Rewatch { cookie }, result) => self.rewatched(cookie, result, out),
-            (Purpose::Maintain, result) => self.maintained(result, out),
+            (Purpose::Maintain, result) => self.maintained(now, result, out),
+            (Purpose::Announce(number), _) => self.announced(number, out),
             (Purpose::Close(id), result) => {
                 self.stage = Stage::Closed;
                 out.push(Output::Reply { id, reply: result.map(|_| Reply::Done) });
@@ -163,7 +175,7 @@ impl Image {
         }
     }
 
-    fn request(&mut self, now: Instant, id: u64, request: Request, out: &mut Vec<Output>) {
+    fn request(&mut self, id: u64, request: Request, out: &mut Vec<Output>) {
         let error = match (&self.stage, &request) {
             (Stage::Open, _) => None,
             (Stage::Lost(_), Request::Close) => {
@@ -172,7 +184,7 @@ impl Image {
             }
             (Stage::Lost(error), _) => Some(error.clone()),
             (Stage::Opening, _) => Some(Error::new(Errno::EAGAIN, "the image is not open yet")),
-            (Stage::Closing(_) | Stage::Closed, _) => {
+            (Stage::Closing(_) | Stage::Leaving | Stage::Closed, _) => {
                 Some(Error::new(Errno::ESHUTDOWN, "the image is being closed"))
             }
         };
@@ -180,7 +192,7 @@ impl Image {
             return out.push(Output::Reply { id, reply: Err(error) });
         }
         match request {
-            Request::Read { offset, len } => self.read(now, id, offset, len, out),
+            Request::Read { offset, len } => self.reads.push_back((id, offset, len)),
             Request::Write { offset, data } => self.change(id, offset, data.len() as u64, Some(&data), out),
             Request::Zero { offset, len } => self.change(id, offset, len, None, out),
             Request::Flush => self.requests.add_flush(id, out),
@@ -200,6 +212,9 @@ impl Image {
             self.requests.end(request, Some(error.clone()), out);
         }
         self.fail_jobs(&error, out);
+        for (id, ..) in std::mem::take(&mut self.reads) {
+            out.push(Output::Reply { id, reply: Err(error.clone()) });
+        }
         if let Some(id) = closing {
             out.push(Output::Reply { id, reply: Err(error.clone()) });
         }
@@ -214,15 +229,24 @@ impl Image {
         }
         self.watch_again(now, out);
         self.load_again(now, out);
-        self.follow_lock(now, out);
+        self.start_reads(now, out);
         self.start_job(now, out);
         self.start_changes(now, out);
+        if self.is_fresh() && self.upkeep.is_empty() {
+            self.lock.end_turn();
+        }
+        self.follow_lock(now, out);
         self.close_if_done(now, out);
     }
 
     /// True if changes may be made.
     fn may_change(&self) -> bool {
-        self.lock.is_usable() && !self.stale && self.upkeep.is_empty()
+        self.lock.is_usable() && self.is_fresh() && self.upkeep.is_empty()
+    }
+
+    /// True if the header, and the object map with it, are as they were when the lock was taken or later.
+    fn is_fresh(&self) -> bool {
+        !self.stale && !self.loading
     }
 
     /// True if there is something for which the lock is needed.

@@ -31,6 +31,8 @@ pub(super) enum Purpose {
     Rewatch { cookie: u64 },
     /// Carries out an operation.
     Maintain,
+    /// Tells the header's watchers of an operation that has ended.
+    Announce(u64),
     /// Ends the watch and the lock, for this request.
     Close(u64),
     /// Nobody waits for it.
@@ -47,6 +49,8 @@ pub(super) enum Done {
     Loaded(Box<Loaded>),
     Attempted(Attempt),
     Maintained(Reply),
+    /// These objects have the parent's data.
+    CopiedUp(std::ops::Range<u64>),
 }
 
 /// What was read of an image.

@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Buf, Bufs};
 
+mod clones;
+mod races;
+
 const OBJECT: u64 = 1 << ORDER;
 const OBJECTS: u64 = 8;
 const SIZE: u64 = OBJECTS * OBJECT - 700;

@@ -31,7 +31,7 @@ impl Image {
             return;
         }
         let reply = match Message::decode(payload) {
-            Some(message) if matches!(self.stage, Stage::Open | Stage::Closing(_)) => {
+            Some(message) if matches!(self.stage, Stage::Open | Stage::Closing(_) | Stage::Leaving) => {
                 self.hear(now, notify_id, message)
             }
             _ => Some(Vec::new()),
@@ -44,7 +44,7 @@ impl Image {
     /// Takes a message. Returns the answer, which is empty for one that we have nothing to say to; `None` if
     /// the answer comes later.
     fn hear(&mut self, now: Instant, notify_id: u64, message: Message) -> Option<Vec<u8>> {
-        let owner = self.lock.is_held();
+        let owner = self.lock.is_held() && self.stage != Stage::Leaving;
         match message {
             Message::RequestLock(client) if client != self.me => {
                 // An answer says that it is given back.
@@ -62,7 +62,7 @@ impl Image {
             }
             Message::SnapRemove { name, namespace } if owner && namespace.kind == snap_kind::USER => {
                 let whose = Whose::Notifier(notify_id);
-                self.upkeep.push_back(Job { operation: Operation::SnapRemove { name }, whose });
+                self.upkeep.push_back(Job::new(Operation::SnapRemove { name }, whose));
                 return None;
             }
             Message::SnapCreate { .. } | Message::SnapRemove { .. } | Message::Unsupported if owner => {
@@ -82,7 +82,7 @@ impl Image {
             if self.seen.len() > SEEN {
                 self.seen.pop_front();
             }
-            self.upkeep.push_back(Job { operation, whose: Whose::Peer(id) });
+            self.upkeep.push_back(Job::new(operation, Whose::Peer(id)));
         }
         response(0)
     }

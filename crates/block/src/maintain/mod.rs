@@ -1,5 +1,7 @@
 //! Operations on whole images.
 
+pub(crate) mod copy_up;
+mod flatten;
 mod pool;
 mod remove;
 mod resize;
@@ -7,6 +9,7 @@ mod snaps;
 mod work;
 
 pub use pool::{Listed, NewImage, clone, create, info, list};
+pub use remove::remove_remains;
 pub(crate) use work::Work;
 
 use crate::operation::{Operation, Reply};
@@ -20,6 +23,7 @@ pub(crate) fn run(cx: &mut Cx<'_>, work: &Work, operation: &Operation) -> Flow<R
         Operation::SnapRemoveTrashed { id } => snaps::remove_trashed(cx, work, *id),
         Operation::Rollback { name } => snaps::rollback(cx, work, name),
         Operation::Resize { size, allow_shrink } => resize::resize(cx, work, *size, *allow_shrink),
+        Operation::Flatten => flatten::detach(cx, work),
         Operation::Remove => remove::remove(cx, work),
     }
 }

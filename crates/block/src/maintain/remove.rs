@@ -2,7 +2,7 @@
 
 use super::resize;
 use super::work::Work;
-use crate::call::{Call, ObjectCall, rbd};
+use crate::call::{Call, ObjectCall, Place, rbd};
 use crate::error::Error;
 use crate::format::{ChildSpec, DIRECTORY, ParentSpec, feature, header_object, id_object, map_object};
 use crate::header::{self, Snap};
@@ -35,6 +35,29 @@ pub(super) fn remove(cx: &mut Cx<'_>, work: &Work) -> Flow<Reply> {
     ignore_absent(listed.result(), "directory entry")?;
     ignore_absent(cx.object(gone(id_object(&work.name)))?.result(), "name")?;
     Ok(unused.map_or(Reply::Done, Reply::LastClone))
+}
+
+/// Removes what an interrupted removal, or an interrupted creation, has left of an image: its name, without a
+/// header. An image that has one is opened and removed as a whole.
+pub fn remove_remains(cx: &mut Cx<'_>, place: &Place, name: &str) -> Flow<()> {
+    let id = match header::find_id(cx, place, name) {
+        Err(Stop::Fail(error)) if error.errno == Errno::ENOENT => return Ok(()),
+        id => id?,
+    };
+    match header::load(cx, place, &id) {
+        Err(Stop::Fail(error)) if error.errno == Errno::ENOENT => {}
+        Err(stop) => return Err(stop),
+        Ok(_) => {
+            let text = format!("the image `{name}` is whole: remove it with `nacre block rm`");
+            return Err(Error::new(Errno::EBUSY, text).into());
+        }
+    }
+    let gone = |object: Vec<u8>| ObjectCall::new(place, object, vec![Op::Delete]);
+    ignore_absent(cx.object(|| gone(map_object(&id, SnapId::HEAD)))?.result(), "object map")?;
+    let names = (name.to_owned(), id.clone());
+    let listed = cx.object(|| ObjectCall::new(place, DIRECTORY, vec![rbd("dir_remove_image", &names)]))?;
+    ignore_absent(listed.result(), "directory entry")?;
+    ignore_absent(cx.object(|| gone(id_object(name)))?.result(), "name")
 }
 
 fn ignore_absent(result: Result<(), Errno>, what: &str) -> Flow<()> {
@@ -76,7 +99,7 @@ fn check_unused(cx: &mut Cx<'_>, work: &Work) -> Flow<()> {
 /// The parent's snapshot has one clone less.
 ///
 /// Returns the parent if its snapshot is in the trash and this was the last clone.
-fn leave_parent(cx: &mut Cx<'_>, work: &Work) -> Flow<Option<ParentSpec>> {
+pub(super) fn leave_parent(cx: &mut Cx<'_>, work: &Work) -> Flow<Option<ParentSpec>> {
     let header = work.header();
     let Some(parent) = &header.parent else { return Ok(None) };
     let child = ChildSpec {

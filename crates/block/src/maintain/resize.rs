@@ -4,6 +4,7 @@ use super::work::Work;
 use crate::call::{method_of, rbd};
 use crate::error::Error;
 use crate::format::feature;
+use crate::header::Header;
 use crate::lock;
 use crate::map::{self, state};
 use crate::operation::Reply;
@@ -47,7 +48,7 @@ pub(super) fn fit_map(cx: &mut Cx<'_>, work: &Work, size: u64) -> Flow<()> {
     }
     let objects = header.objects(size);
     if header.objects(header.size) > objects {
-        set_states(cx, work, objects..header.objects(header.size), state::NONEXISTENT)?;
+        set_states(cx, work, objects..header.objects(header.size), state::NONEXISTENT, None)?;
     }
     let answer = cx.object(|| {
         let held = method_of("lock", "assert_locked", lock::map_assert());
@@ -57,18 +58,29 @@ pub(super) fn fit_map(cx: &mut Cx<'_>, work: &Work, size: u64) -> Flow<()> {
     map::check(cx, header, SnapId::HEAD, answer)
 }
 
-/// Sets the state of a range of objects.
-pub(super) fn set_states(cx: &mut Cx<'_>, work: &Work, objects: std::ops::Range<u64>, new: u8) -> Flow<()> {
+/// Sets the state of a range of objects; `current` is the only state that is replaced.
+pub(super) fn set_states(
+    cx: &mut Cx<'_>,
+    work: &Work,
+    objects: std::ops::Range<u64>,
+    new: u8,
+    current: Option<u8>,
+) -> Flow<()> {
     if objects.is_empty() {
         return Ok(());
     }
-    let none: Option<u8> = None;
     let answer = cx.object(|| {
         let held = method_of("lock", "assert_locked", lock::map_assert());
-        let update = rbd("object_map_update", &((objects.start, objects.end), (new, none)));
+        let update = rbd("object_map_update", &((objects.start, objects.end), (new, current)));
         map::on(work.header(), SnapId::HEAD, vec![held, update])
     })?;
     map::check(cx, work.header(), SnapId::HEAD, answer)
+}
+
+/// The first object that may lose data if the image gets a smaller size.
+pub(super) fn first_cut(header: &Header, size: u64) -> u64 {
+    let striper = &header.striper;
+    size / striper.set_size() * (striper.set_size() / striper.object_size())
 }
 
 /// Removes what is beyond a size.
@@ -77,11 +89,13 @@ pub(super) fn trim(cx: &mut Cx<'_>, work: &Work, size: u64) -> Flow<()> {
     let striper = header.striper;
     let all = header.objects(header.size);
     // Objects are shared by a stripe: those from the first one on that lose data.
-    let width = striper.set_size() / striper.object_size();
-    let first = size / striper.set_size() * width;
+    let first = first_cut(header, size);
     let what = "cannot remove data beyond the new size";
     if header.has(feature::OBJECT_MAP) {
-        set_states(cx, work, header.objects(size)..all, state::PENDING)?;
+        // Those that become shorter have changed since the last snapshot.
+        let kept = first..header.objects(size).max(first);
+        set_states(cx, work, kept, state::EXISTS, Some(state::EXISTS_CLEAN))?;
+        set_states(cx, work, header.objects(size)..all, state::PENDING, None)?;
     }
     work.each(cx, what, first..all, |n| match striper.object_len(n, size) {
         0 => vec![Op::Delete],

@@ -1,11 +1,12 @@
 //! Snapshots: taken, removed, gone back to.
 
+use super::remove::leave_parent;
 use super::resize;
 use super::work::Work;
 use crate::call::{Answer, Call, NOTHING, ObjectCall, method_of, rbd};
 use crate::error::Error;
-use crate::format::{FLAG_OBJECT_MAP_INVALID, SnapNamespace, feature, map_object};
-use crate::header::{self, Snap};
+use crate::format::{FLAG_OBJECT_MAP_INVALID, ParentSpec, SnapNamespace, feature, map_object};
+use crate::header::{self, Header, Snap};
 use crate::lock;
 use crate::map::{self, ObjectMap};
 use crate::operation::Reply;
@@ -85,57 +86,64 @@ pub(super) fn remove(cx: &mut Cx<'_>, work: &Work, name: &str) -> Flow<Reply> {
         cx.object_ok(what, || work.on_header(vec![rbd("snapshot_trash_add", &snap.info.id)]))?;
         return Ok(Reply::KeptForClones(snap.info.child_count));
     }
-    remove_now(cx, work, snap)?;
-    Ok(Reply::Done)
+    let unused = remove_now(cx, work, &header, snap)?;
+    Ok(unused.map_or(Reply::Done, Reply::LastClone))
 }
 
 /// Removes a snapshot of the trash whose last clone is gone.
 pub(super) fn remove_trashed(cx: &mut Cx<'_>, work: &Work, id: u64) -> Flow<Reply> {
     let header = header::load(cx, &work.header().place, &work.header().id)?;
     let unused = |s: &&Snap| s.info.id == id && s.is_trash() && s.info.child_count == 0;
-    if let Some(snap) = header.snaps.iter().find(unused) {
-        remove_now(cx, work, snap)?;
-    }
-    Ok(Reply::Done)
+    let Some(snap) = header.snaps.iter().find(unused) else { return Ok(Reply::Done) };
+    let unused = remove_now(cx, work, &header, snap)?;
+    Ok(unused.map_or(Reply::Done, Reply::LastClone))
 }
 
-/// Removes a snapshot that has no clones. The header is first, as its class refuses if there is a clone after
-/// all; the data are last: interrupted, this wastes room, but loses nothing.
-fn remove_now(cx: &mut Cx<'_>, work: &Work, snap: &Snap) -> Flow<()> {
+/// Removes a snapshot that has no clones. First the next object map says what changed in the snapshot:
+/// without that, nobody would find it. The snapshot's own map goes then: if there is none, this was done
+/// before. The header follows, whose class refuses if there is a clone after all; the data are last:
+/// interrupted, this wastes room, but loses nothing.
+///
+/// If the image was flattened, and this was the last of its snapshots that is a clone, its parent forgets it.
+/// Returns the parent as [`leave_parent`] does.
+fn remove_now(cx: &mut Cx<'_>, work: &Work, header: &Header, snap: &Snap) -> Flow<Option<ParentSpec>> {
+    let other = |s: &&Snap| s.info.id != snap.info.id && s.overlap.is_some();
+    let is_last =
+        snap.overlap.is_some() && header.overlap.is_none() && !header.snaps.iter().any(|s| other(&s));
+    let unused = if is_last { leave_parent(cx, work)? } else { None };
+    let forgotten = stdx::mutants::is_active("block_forgets_what_changed_in_snapshots");
+    if header.has(feature::OBJECT_MAP | feature::FAST_DIFF) && !forgotten {
+        merge_map(cx, header, snap)?;
+    }
+    if header.has(feature::OBJECT_MAP) {
+        let map = || ObjectCall::new(&header.place, map_object(&header.id, snap.id()), vec![Op::Delete]);
+        cx.object(map)?;
+    }
     let what = "cannot remove the snapshot from the header";
     cx.object_ok(what, || work.on_header(vec![rbd("snapshot_remove", &snap.info.id)]))?;
-    if work.header().has(feature::OBJECT_MAP) {
-        drop_map(cx, work, snap)?;
-    }
-    let pool = work.header().data.pool;
+    let pool = header.data.pool;
     match cx.call(|| Call::PoolSnap { pool, remove: Some(snap.id()) })?.result() {
-        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Ok(()) | Err(Errno::ENOENT) => Ok(unused),
         Err(errno) => Err(Error::of(errno, "cannot give the snapshot id back").into()),
     }
 }
 
 /// What had changed in the snapshot has changed since the one before: so the next newer map says.
-fn drop_map(cx: &mut Cx<'_>, work: &Work, snap: &Snap) -> Flow<()> {
-    let header = work.header();
+fn merge_map(cx: &mut Cx<'_>, header: &Header, snap: &Snap) -> Flow<()> {
     let next = header.snaps.iter().map(Snap::id).find(|id| *id > snap.id()).unwrap_or(SnapId::HEAD);
-    if header.has(feature::FAST_DIFF) {
-        let loaded = cx.object(|| map::on(header, snap.id(), vec![rbd("object_map_load", &NOTHING)]))?;
-        let old = loaded.result().ok().and_then(|()| decode::<ObjectMap>("the map", &loaded.output(0)).ok());
-        match old {
-            Some(old) => {
-                let answer = cx.object(|| {
-                    let held = method_of("lock", "assert_locked", lock::map_assert());
-                    let held = (next == SnapId::HEAD).then_some(held);
-                    let removed = rbd("object_map_snap_remove", &old);
-                    map::on(header, next, held.into_iter().chain([removed]).collect())
-                })?;
-                map::check(cx, header, next, answer)?;
-            }
-            None => map::invalidate(cx, header, next)?,
-        }
+    let loaded = cx.object(|| map::on(header, snap.id(), vec![rbd("object_map_load", &NOTHING)]))?;
+    if loaded.result() == Err(Errno::ENOENT) {
+        return Ok(());
     }
-    cx.object(|| ObjectCall::new(&header.place, map_object(&header.id, snap.id()), vec![Op::Delete]))?;
-    Ok(())
+    let old = loaded.result().ok().and_then(|()| decode::<ObjectMap>("the map", &loaded.output(0)).ok());
+    let Some(old) = old else { return map::invalidate(cx, header, next) };
+    let answer = cx.object(|| {
+        let held = method_of("lock", "assert_locked", lock::map_assert());
+        let held = (next == SnapId::HEAD).then_some(held);
+        let removed = rbd("object_map_snap_remove", &old);
+        map::on(header, next, held.into_iter().chain([removed]).collect())
+    })?;
+    map::check(cx, header, next, answer)
 }
 
 /// Makes the image what it was at a snapshot.

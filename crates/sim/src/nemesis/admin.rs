@@ -3,7 +3,7 @@
 use super::profile::Profile;
 use super::state::{Fault, Nemesis, Repair};
 use crate::cluster::{Cluster, max_mds};
-use Profile::{Any, Objects, Rados, Ranks, Snapshots};
+use Profile::{Any, Images, Objects, Rados, Ranks, Snapshots};
 use fsclient::Request;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const MAX_PGS: u32 = 24;
 pub static OSD_OUT: Fault = Fault {
     name: "osd_out",
     profiles: &[Rados],
-    also_in: &[(Any, 3), (Objects, 3)],
+    also_in: &[(Any, 3), (Objects, 3), (Images, 4)],
     inject: |nemesis, _, cluster| {
         nemesis.may_command(cluster)?;
         let number = nemesis.rng.below(cluster.osds.len() as u64) as usize;
@@ -31,7 +31,7 @@ pub static OSD_OUT: Fault = Fault {
 pub static PG_NUM_RAISED: Fault = Fault {
     name: "pg_num_raised",
     profiles: &[Rados],
-    also_in: &[(Any, 3), (Objects, 3), (Snapshots, 3)],
+    also_in: &[(Any, 3), (Objects, 3), (Snapshots, 3), (Images, 4)],
     inject: |nemesis, _, cluster| {
         nemesis.may_command(cluster)?;
         let pools = cluster.pools();
@@ -48,7 +48,7 @@ pub static PG_NUM_RAISED: Fault = Fault {
 pub static PG_NUM_LOWERED: Fault = Fault {
     name: "pg_num_lowered",
     profiles: &[Rados],
-    also_in: &[(Any, 3), (Objects, 3), (Snapshots, 3)],
+    also_in: &[(Any, 3), (Objects, 3), (Snapshots, 3), (Images, 4)],
     inject: |nemesis, _, cluster| {
         nemesis.may_command(cluster)?;
         let pools = cluster.pools();

@@ -3,14 +3,14 @@
 use super::profile::Profile;
 use super::state::{Fault, Repair};
 use crate::disk::Decay;
-use Profile::{Any, Monitors, Rados};
+use Profile::{Any, Images, Monitors, Rados};
 use std::time::Duration;
 
 /// A disk takes 30 to 2,000 times as long for a while.
 pub static SLOW_DISK: Fault = Fault {
     name: "slow_disk",
     profiles: &[],
-    also_in: &[(Any, 8), (Monitors, 2), (Rados, 6)],
+    also_in: &[(Any, 8), (Monitors, 2), (Rados, 6), (Images, 6)],
     inject: |nemesis, victims, cluster| {
         let host = if nemesis.rng.chance(1, 2) { victims.mon } else { victims.osd };
         let factor = *nemesis.rng.pick(&[30, 300, 2_000]);

@@ -6,7 +6,7 @@ use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
-pub static FAULTS: [&Fault; 35] = [
+pub static FAULTS: [&Fault; 36] = [
     &processes::OSD_KILLED,
     &processes::OSD_POWER_LOST,
     &processes::MON_KILLED,
@@ -42,6 +42,7 @@ pub static FAULTS: [&Fault; 35] = [
     &admin::MAX_MDS_SET,
     &admin::MDS_LOAD_CHANGED,
     &admin::SHARD_EXPORTED,
+    &network::CLIENT_CUT_OFF,
 ];
 
 /// Draws the faults of a run. `decays` says if the first OSD's disk rots.

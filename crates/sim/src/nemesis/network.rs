@@ -4,7 +4,7 @@ use super::profile::Profile;
 use super::state::{Fault, Nemesis, Repair, Victims};
 use crate::cluster::Cluster;
 use crate::host::HostId;
-use Profile::{Any, Monitors, Objects, Primary, Rados, Snapshots};
+use Profile::{Any, Images, Monitors, Objects, Primary, Rados, Snapshots};
 use std::time::Duration;
 
 /// A monitor and the other daemons do not hear each other. Clients still reach it: a deposed leader must not
@@ -19,7 +19,7 @@ pub static MON_ISOLATED: Fault = Fault {
 /// Nothing passes from one node to another.
 pub static CUT_ONE_WAY: Fault = Fault {
     name: "cut_one_way",
-    profiles: &[Any, Monitors, Rados],
+    profiles: &[Any, Monitors, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| nemesis.cut_pair(victims, false, cluster),
 };
@@ -27,7 +27,7 @@ pub static CUT_ONE_WAY: Fault = Fault {
 /// Two nodes do not hear each other.
 pub static CUT_BOTH_WAYS: Fault = Fault {
     name: "cut_both_ways",
-    profiles: &[Any, Rados],
+    profiles: &[Any, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| nemesis.cut_pair(victims, true, cluster),
 };
@@ -36,7 +36,7 @@ pub static CUT_BOTH_WAYS: Fault = Fault {
 /// state.
 pub static OSD_ISOLATED: Fault = Fault {
     name: "osd_isolated",
-    profiles: &[Any, Objects, Snapshots, Rados],
+    profiles: &[Any, Objects, Snapshots, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| nemesis.isolate(victims.osd, cluster),
 };
@@ -45,7 +45,7 @@ pub static OSD_ISOLATED: Fault = Fault {
 /// of it.
 pub static PRIMARY_CUT_OFF: Fault = Fault {
     name: "primary_cut_off",
-    profiles: &[Any, Primary, Rados],
+    profiles: &[Any, Primary, Rados, Images],
     also_in: &[],
     inject: |nemesis, _, cluster| {
         let (client, primary) = nemesis.pick_primary(cluster)?;
@@ -63,7 +63,7 @@ pub static PRIMARY_CUT_OFF: Fault = Fault {
 /// them.
 pub static OSDS_PARTITIONED: Fault = Fault {
     name: "osds_partitioned",
-    profiles: &[Rados],
+    profiles: &[Rados, Images],
     also_in: &[],
     inject: |nemesis, _, cluster| {
         let (some, others): (Vec<HostId>, Vec<HostId>) =
@@ -76,6 +76,22 @@ pub static OSDS_PARTITIONED: Fault = Fault {
             }
         }
         (!some.is_empty() && !others.is_empty()).then_some(())
+    },
+};
+
+/// A client and all daemons do not hear each other for so long that its watches end: who wants the lock that
+/// it has puts it on the blocklist, and it comes back without knowing.
+pub static CLIENT_CUT_OFF: Fault = Fault {
+    name: "client_cut_off",
+    profiles: &[Images],
+    also_in: &[],
+    inject: |nemesis, _, cluster| {
+        let client = *nemesis.rng.pick(&cluster.clients);
+        let ms = nemesis.rng.range(3_000, 40_000);
+        for daemon in cluster.daemons() {
+            nemesis.cut_both_for(client, daemon, ms, cluster);
+        }
+        Some(())
     },
 };
 

@@ -5,13 +5,13 @@ use super::state::{Fault, Nemesis, Repair};
 use crate::cluster::Cluster;
 use crate::disk::Crash;
 use crate::host::HostId;
-use Profile::{Any, Commits, Files, Monitors, Objects, Primary, Rados, Ranks, Snapshots};
+use Profile::{Any, Commits, Files, Images, Monitors, Objects, Primary, Rados, Ranks, Snapshots};
 use std::time::Duration;
 
 /// An OSD's process is killed.
 pub static OSD_KILLED: Fault = Fault {
     name: "osd_killed",
-    profiles: &[Any, Objects, Snapshots, Commits, Rados],
+    profiles: &[Any, Objects, Snapshots, Commits, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| nemesis.crash(victims.osd, Crash::Process, cluster),
 };
@@ -19,7 +19,7 @@ pub static OSD_KILLED: Fault = Fault {
 /// An OSD's machine loses its power.
 pub static OSD_POWER_LOST: Fault = Fault {
     name: "osd_power_lost",
-    profiles: &[Any, Objects, Snapshots, Rados],
+    profiles: &[Any, Objects, Snapshots, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| nemesis.crash(victims.osd, Crash::Power, cluster),
 };
@@ -27,7 +27,7 @@ pub static OSD_POWER_LOST: Fault = Fault {
 /// A monitor's process is killed.
 pub static MON_KILLED: Fault = Fault {
     name: "mon_killed",
-    profiles: &[Any, Objects, Snapshots, Monitors, Rados],
+    profiles: &[Any, Objects, Snapshots, Monitors, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| nemesis.crash(victims.mon, Crash::Process, cluster),
 };
@@ -35,7 +35,7 @@ pub static MON_KILLED: Fault = Fault {
 /// A monitor's machine loses its power.
 pub static MON_POWER_LOST: Fault = Fault {
     name: "mon_power_lost",
-    profiles: &[Any, Objects, Snapshots, Monitors, Rados],
+    profiles: &[Any, Objects, Snapshots, Monitors, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| nemesis.crash(victims.mon, Crash::Power, cluster),
 };
@@ -78,7 +78,7 @@ pub static MDS_KILLED_UPON_FLUSH: Fault = Fault {
 /// A client dies.
 pub static CLIENT_KILLED: Fault = Fault {
     name: "client_killed",
-    profiles: &[Any, Rados],
+    profiles: &[Any, Rados, Images],
     also_in: &[],
     inject: |nemesis, _, cluster| {
         let client = *nemesis.rng.pick(&cluster.clients);
@@ -110,7 +110,7 @@ pub static CLIENT_EVICTED: Fault = Fault {
 /// All daemons' machines lose their power at once.
 pub static ALL_POWER_LOST: Fault = Fault {
     name: "all_power_lost",
-    profiles: &[Any, Objects, Snapshots, Files, Ranks, Monitors, Rados],
+    profiles: &[Any, Objects, Snapshots, Files, Ranks, Monitors, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| {
         for daemon in &victims.daemons {
@@ -123,7 +123,7 @@ pub static ALL_POWER_LOST: Fault = Fault {
 /// A primary's updates reach nobody, then its machine loses its power: log entries remain that only it has.
 pub static PRIMARY_DIED_MID_UPDATE: Fault = Fault {
     name: "primary_died_mid_update",
-    profiles: &[Any, Primary, Rados],
+    profiles: &[Any, Primary, Rados, Images],
     also_in: &[],
     inject: |nemesis, _, cluster| {
         let (_, primary) = nemesis.pick_primary(cluster)?;
@@ -140,7 +140,7 @@ pub static PRIMARY_DIED_MID_UPDATE: Fault = Fault {
 /// A machine loses its power the next time that its disk has writes in flight.
 pub static POWER_LOST_MID_COMMIT: Fault = Fault {
     name: "power_lost_mid_commit",
-    profiles: &[Any, Objects, Snapshots, Commits, Monitors, Rados],
+    profiles: &[Any, Objects, Snapshots, Commits, Monitors, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| {
         let host = if nemesis.rng.chance(1, 2) { victims.mon } else { victims.osd };
@@ -153,7 +153,7 @@ pub static POWER_LOST_MID_COMMIT: Fault = Fault {
 /// arrives at once afterwards.
 pub static PROCESS_PAUSED: Fault = Fault {
     name: "process_paused",
-    profiles: &[Any, Objects, Snapshots, Primary, Monitors, Rados],
+    profiles: &[Any, Objects, Snapshots, Primary, Monitors, Rados, Images],
     also_in: &[],
     inject: |nemesis, victims, cluster| {
         let host = *nemesis.rng.pick(&victims.all);

@@ -25,11 +25,13 @@ pub enum Profile {
     Rados,
     /// The file system with 1 to 4 ranks, whose number changes, and subtrees that move between them.
     Ranks,
+    /// Block-device images that several clients use, which pass the lock on, die and are cut off.
+    Images,
 }
 
 impl Profile {
     /// All profiles, in order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Any,
         Self::Objects,
         Self::Files,
@@ -40,6 +42,7 @@ impl Profile {
         Self::Decay,
         Self::Rados,
         Self::Ranks,
+        Self::Images,
     ];
 
     /// The name on the command line.
@@ -55,6 +58,7 @@ impl Profile {
             Self::Decay => "decay",
             Self::Rados => "rados",
             Self::Ranks => "ranks",
+            Self::Images => "images",
         }
     }
 
@@ -74,7 +78,7 @@ impl Profile {
     /// The chance with which a seed of this profile has each of the profile's faults, as a fraction.
     pub(super) fn fault_chance(self) -> (u64, u64) {
         match self {
-            Self::Any => (1, 3),
+            Self::Any | Self::Images => (1, 3),
             Self::Objects | Self::Snapshots | Self::Monitors => (1, 2),
             Self::Rados => (1, 4),
             Self::Files | Self::Ranks | Self::Primary | Self::Commits | Self::Decay => (1, 1),

@@ -6,6 +6,7 @@
 pub mod backoffs;
 pub mod contents;
 pub mod events;
+pub mod images;
 pub mod late;
 pub mod linear;
 pub mod maps;

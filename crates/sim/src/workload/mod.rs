@@ -6,6 +6,7 @@ mod file_draws;
 mod file_requests;
 mod files;
 mod filling;
+mod images;
 mod locks;
 mod objects;
 mod snap_walk;
@@ -15,12 +16,14 @@ mod watches;
 pub use commands::CommandLoad;
 pub use files::FileLoad;
 pub use filling::FillLoad;
+pub use images::ImageLoad;
 pub use locks::LockLoad;
 pub use objects::ObjectLoad;
 pub use snapshots::SnapshotLoad;
 pub use watches::WatchLoad;
 
 use crate::host::HostId;
+use crate::image_audit::Expected;
 use crate::oracle::late::Told;
 use crate::oracle::linear::Judgement;
 use crate::world::World;
@@ -60,8 +63,12 @@ pub trait Load {
     fn linked_files(&self) -> BTreeSet<u64> {
         BTreeSet::new()
     }
-    /// Removed snapshots of the pool [`crate::cluster::SNAPSHOTS`].
+    /// Removed snapshots of the pool [`crate::cluster::SNAPSHOTS`], or [`crate::cluster::IMAGES`].
     fn removed_snaps(&self) -> Option<&BTreeSet<u64>> {
+        None
+    }
+    /// The images that exist at the end.
+    fn expected_images(&self) -> Option<Vec<Expected>> {
         None
     }
 }

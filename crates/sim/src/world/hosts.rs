@@ -126,6 +126,12 @@ impl<Req, Rep> World<Req, Rep> {
         Some(())
     }
 
+    /// The address and nonce of a host's node.
+    pub fn address(&self, host: HostId) -> EntityAddr {
+        let state = &self.hosts[host.0];
+        EntityAddr::msgr2(state.spec.addr, state.nonce)
+    }
+
     /// Reports whether a host's node was asked to shut down and still runs.
     pub fn is_shutting_down(&self, host: HostId) -> bool {
         self.hosts[host.0].shutting_down
