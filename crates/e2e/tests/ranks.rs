@@ -210,6 +210,78 @@ fn busy_directories_move_to_an_idle_rank_under_ceph_fuse() {
     busy_directories_move(Program::CephFuse);
 }
 
+/// The ranks that answer for a directory, as its authority shows them.
+fn replicas(cluster: &Cluster, path: &str) -> Vec<i64> {
+    let mds = cluster.active_mds().expect("one serves");
+    let loads = cluster.client("ceph", &["tell", &mds, "dump", "loads"]).ok();
+    let loads: serde_json::Value = serde_json::from_str(&loads).expect("JSON");
+    let dirs = loads["dirfrags"].as_array().expect("a list").iter();
+    let ranks = dirs.filter(|one| one["path"] == path).filter_map(|one| one["dir_rep"].as_array());
+    ranks.flatten().filter_map(serde_json::Value::as_i64).collect()
+}
+
+/// Has both ranks answer for a directory, while clients read it.
+fn replicate(cluster: &Cluster, path: &str, read: impl Fn()) {
+    let (began, mds) = (Instant::now(), cluster.active_mds().expect("one serves"));
+    while replicas(cluster, path) != [0, 1] {
+        assert!(began.elapsed() < PATIENCE, "{path} gets a replica");
+        // It may have to wait, or be on its way.
+        cluster.client("ceph", &["tell", &mds, "replicate", "dir", &format!("/{path}")]);
+        read();
+    }
+}
+
+fn both_ranks_answer_for_a_directory(program: Program) {
+    if !Mount::is_possible() || !has("ceph-fuse") {
+        return;
+    }
+    let cluster = Cluster::start(Options { mds: 2, ..Options::default() });
+    set_ranks(&cluster, 2);
+    let (mount, other) = (Mount::by(program, &cluster, "m"), Mount::new(&cluster, "other"));
+    let dir = mount.point().join("include");
+    fs::create_dir(&dir).expect("makes");
+    let files: Vec<String> = (0..30).map(|n| format!("h{n}")).collect();
+    files.iter().for_each(|file| fs::write(dir.join(file), "0").expect("writes"));
+    let at_other = other.point().join("include");
+    let read_all = |dir: &Path, round: usize| {
+        for file in &files {
+            let text = fs::read_to_string(dir.join(file)).expect("reads");
+            assert_eq!(text, round.to_string(), "{file} of {}", dir.display());
+        }
+        assert!(!dir.join("absent").exists());
+    };
+    for round in 0..4 {
+        replicate(&cluster, "include", || [&dir, &at_other].into_iter().for_each(|dir| read_all(dir, round)));
+        [&dir, &at_other].into_iter().for_each(|dir| read_all(dir, round));
+        // One changes them, and both see it at once; so does who has had a file open.
+        let mut open = fs::File::open(at_other.join("h0")).expect("opens");
+        let (writes, reads) = if round % 2 == 0 { (&dir, &at_other) } else { (&at_other, &dir) };
+        let next = (round + 1).to_string();
+        files.iter().for_each(|file| fs::write(writes.join(file), &next).expect("writes"));
+        read_all(reads, round + 1);
+        let mut text = String::new();
+        open.read_to_string(&mut text).expect("reads");
+        assert_eq!(text, next, "as who has had it open sees it");
+        fs::write(writes.join("new"), "new").expect("writes");
+        assert_eq!(fs::read(reads.join("new")).expect("reads"), b"new");
+        fs::remove_file(reads.join("new")).expect("removes");
+        assert!(!writes.join("new").exists());
+    }
+    replicate(&cluster, "include", || read_all(&at_other, 4));
+    fs::remove_dir_all(&dir).expect("removes");
+    assert!(!at_other.exists());
+}
+
+#[test]
+fn both_ranks_answer_for_a_directory_under_nacre_mount() {
+    both_ranks_answer_for_a_directory(Program::Nacre);
+}
+
+#[test]
+fn both_ranks_answer_for_a_directory_under_ceph_fuse() {
+    both_ranks_answer_for_a_directory(Program::CephFuse);
+}
+
 /// Has a part of a directory handed over by the rank that has it.
 fn export(cluster: &Cluster, path: &str, rank: &str, frag: &str) {
     let began = Instant::now();

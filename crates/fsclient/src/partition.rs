@@ -4,7 +4,7 @@
 use crate::key::InodeKey;
 use maps::{MdsRank, ceph_str_hash_rjenkins};
 use msgs::DirStat;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A directory fragment: the names whose hash begins with some bits. Encoded as (number of bits << 24 | first
 /// hash).
@@ -29,13 +29,15 @@ impl Frag {
     }
 }
 
-/// The authority of each directory fragment of which a reply has told one.
+/// The authority of each directory fragment of which a reply has told one, and the ranks that answer what
+/// only reads of directories that many read (section 4.4 of the paper).
 ///
 /// Invariant: fragments of one directory do not overlap. A fragment that is absent belongs to its directory's
 /// authority.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
     authorities: BTreeMap<InodeKey, BTreeMap<Frag, MdsRank>>,
+    replicas: BTreeMap<InodeKey, BTreeSet<i32>>,
 }
 
 impl Partition {
@@ -51,6 +53,19 @@ impl Partition {
         if frags.is_empty() {
             self.authorities.remove(&dir);
         }
+        if stat.dist.is_empty() {
+            self.replicas.remove(&dir);
+        } else if self.replicas.get(&dir) != Some(&stat.dist) {
+            self.replicas.insert(dir, stat.dist.clone());
+        }
+    }
+
+    /// The rank to look a name up at, if several answer for the directory: always the same one, so that the
+    /// capability on the file is that rank's.
+    pub(crate) fn replica_for_name(&self, dir: InodeKey, name: &[u8]) -> Option<MdsRank> {
+        let ranks = self.replicas.get(&dir)?;
+        let choice = ceph_str_hash_rjenkins(name) as usize % ranks.len().max(1);
+        ranks.iter().nth(choice).map(|rank| MdsRank(*rank))
     }
 
     /// The rank that has the fragment of a name, if a reply told one.
@@ -71,6 +86,7 @@ impl Partition {
     /// Forgets a directory.
     pub(crate) fn forget(&mut self, dir: InodeKey) {
         self.authorities.remove(&dir);
+        self.replicas.remove(&dir);
     }
 }
 
@@ -108,6 +124,22 @@ mod tests {
         partition.learn(DIR, &told(0, -1));
         assert_eq!(partition.rank_of_name(DIR, b"a"), None);
         assert!(partition.authorities.is_empty());
+    }
+
+    /// Each name has one of the ranks, and all of them have some.
+    #[test]
+    fn lookups_in_a_directory_with_replicas_are_spread_until_a_reply_names_none() {
+        let mut partition = Partition::default();
+        let all = BTreeSet::from([0, 2, 3]);
+        partition.learn(DIR, &DirStat { dist: all.clone(), ..told(0, -1) });
+        let names: Vec<String> = (0..100).map(|n| format!("header{n}.h")).collect();
+        let of = |name: &String| partition.replica_for_name(DIR, name.as_bytes()).map(|rank| rank.0);
+        let chosen: Vec<Option<i32>> = names.iter().map(of).collect();
+        assert_eq!(chosen.iter().flatten().copied().collect::<BTreeSet<_>>(), all);
+        assert_eq!(names.iter().map(of).collect::<Vec<_>>(), chosen);
+        assert_eq!(partition.rank_of_name(DIR, b"header1.h"), None, "the authority is who it was");
+        partition.learn(DIR, &told(0, -1));
+        assert_eq!(partition.replica_for_name(DIR, b"header1.h"), None);
     }
 
     #[test]

@@ -41,5 +41,8 @@ pub use pending::Pending;
 pub use pending_tables::PendingTables;
 pub use refragment::Refragment;
 pub use snapshot::{OldInode, Realm, SnapInfo, SnapRecord, SnapTable, snap_key, snap_state};
-pub use subtree::{PrefixEntry, SubtreeRecord, border_key, parse_border_key, parse_subtree_key, subtree_key};
+pub use subtree::{
+    PrefixEntry, SubtreeRecord, border_key, parse_border_key, parse_replica_key, parse_subtree_key,
+    replica_key, subtree_key,
+};
 pub use txn::{TxnId, txn_key};

@@ -8,6 +8,8 @@ use maps::{MdsRank, SnapId};
 
 /// What the keys of what is counted of subtrees begin with.
 const BORDER_PREFIX: &str = "border.";
+/// What the keys of directories begin with of which other ranks may have replicas.
+const REPLICA_PREFIX: &str = "replica.";
 
 wire::wire_structs! {
     /// A directory above a subtree: its inode, and its name in the directory above it.
@@ -73,6 +75,17 @@ pub fn border_key(root: Ino) -> Vec<u8> {
 /// The root of the subtree that has such a key.
 pub fn parse_border_key(key: &[u8]) -> Option<Ino> {
     parse_subtree_key(key.strip_prefix(BORDER_PREFIX.as_bytes())?)
+}
+
+/// The omap key under which the partition says that other ranks may have a replica of a directory; the value
+/// is the rank that has the authority.
+pub fn replica_key(dir: Ino) -> Vec<u8> {
+    format!("{REPLICA_PREFIX}{:016x}", dir.0).into_bytes()
+}
+
+/// The directory that has such a key.
+pub fn parse_replica_key(key: &[u8]) -> Option<Ino> {
+    parse_subtree_key(key.strip_prefix(REPLICA_PREFIX.as_bytes())?)
 }
 
 /// The root of the subtree that has an omap key.

@@ -18,6 +18,8 @@ impl OpId {
     /// The fence around changes of the table of snapshots, which revokes bits as operations do: no client's
     /// operation has this number.
     pub const FENCE: Self = Self(0);
+    /// Replicas of directories, which withhold bits as operations do.
+    pub const REPLICA: Self = Self(u64::MAX);
 }
 
 /// Another rank of the file system, as a message of it comes in.
@@ -193,6 +195,8 @@ pub enum Need {
         /// The root of the other.
         there: Ino,
     },
+    /// Other ranks must give their replicas of a directory back.
+    Alone(Ino),
     /// The other ranks must wait for a change of the table of snapshots.
     Fence,
     /// An inode that is not found: other ranks must have stored what they have in their journals.
@@ -202,7 +206,7 @@ pub enum Need {
 impl Need {
     /// True if it may be met by any change of the partition.
     pub fn is_of_ranks(&self) -> bool {
-        matches!(self, Self::Remote(_) | Self::Together { .. } | Self::Thaw(_))
+        matches!(self, Self::Remote(_) | Self::Together { .. } | Self::Thaw(_) | Self::Alone(_))
     }
 }
 

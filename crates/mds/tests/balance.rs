@@ -3,10 +3,10 @@
 mod world;
 
 use mds::MdsOptions;
-use msgs::{ClientRequest, cap};
-use std::collections::BTreeMap;
+use msgs::{ClientRequest, MdsOp, cap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use world::client::{create, getattr, mkdir};
+use world::client::{create, getattr, lookup_in, mkdir, request};
 use world::ranks::{A, Ranks};
 
 /// Requests a second to each directory.
@@ -22,6 +22,8 @@ struct Cluster {
     seconds: u64,
     /// Subtrees that have moved.
     moved: usize,
+    /// The ranks that answer for a directory with replicas, as the last answer says.
+    told: BTreeSet<i32>,
 }
 
 impl Cluster {
@@ -35,7 +37,7 @@ impl Cluster {
             w.rank.set_balanced(true);
         }
         let answered = vec![0; count as usize];
-        Self { ranks, believed: BTreeMap::new(), answered, seconds: 0, moved: 0 }
+        Self { ranks, believed: BTreeMap::new(), answered, seconds: 0, moved: 0, told: BTreeSet::new() }
     }
 
     /// One request, sent to the rank that had the directory last, and on as that says.
@@ -134,6 +136,41 @@ fn what_is_below_a_busy_directory_is_given_away_in_parts() {
     assert!(c.unevenness() < 1.1, "{:?}", c.answered);
     assert_eq!(c.moved, 1, "one subtree is enough");
     assert_eq!(c.believed["home/b"], c.believed["home/b/deep"], "what is together stays together");
+}
+
+/// One directory is only read, more than all others together.
+#[test]
+fn a_directory_that_many_read_is_answered_for_by_all_ranks_until_nobody_does() {
+    for count in [2, 4] {
+        let mut c = Cluster::new(40 + u64::from(count), count, &["include", "src"]);
+        for n in 0..20 {
+            c.ranks.ok(0, request(MdsOp::MKNOD, &format!("include/h{n}")));
+        }
+        let dir = c.ranks.ok(0, getattr("include", 0)).trace.target.expect("it is there").ino;
+        let read = |c: &mut Cluster, seconds: u64| {
+            for _ in 0..seconds {
+                c.answered.fill(0);
+                for n in 0..400_u64 {
+                    let told =
+                        c.told.iter().copied().nth(n as usize % c.told.len().max(1)).unwrap_or_default();
+                    let (rank, reply) =
+                        c.ranks.ask_at(told as usize, lookup_in(dir, &format!("h{}", n % 20)));
+                    c.told = reply.trace.dentry.expect("a name").dir_stat.dist;
+                    c.answered[rank] += 1;
+                }
+                (0..c.ranks.count()).for_each(|rank| {
+                    c.ranks.with(rank, |w| w.advance(Duration::from_secs(1)));
+                });
+                c.ranks.settle();
+            }
+        };
+        read(&mut c, 60);
+        assert_eq!(c.told.len(), count as usize, "all of them answer");
+        assert!(c.unevenness() < 1.1, "{count} ranks: {:?}", c.answered);
+        c.run(&load(&[("src", 20)]), 120);
+        let reply = c.ranks.ok(0, lookup_in(dir, "h1"));
+        assert!(reply.trace.dentry.expect("a name").dir_stat.dist.is_empty(), "nobody reads it any more");
+    }
 }
 
 #[test]

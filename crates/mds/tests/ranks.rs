@@ -7,7 +7,7 @@ use mds::{MdsOptions, Stage};
 use msgs::{ClientCaps, ClientRequest, MdsOp, cap, cap_op};
 use std::collections::{BTreeMap, BTreeSet};
 use world::World;
-use world::client::{asynchronous, create, getattr, lookup, mkdir, request};
+use world::client::{asynchronous, create, getattr, lookup, lookup_in, mkdir, request};
 use world::fragments::flush;
 use world::pair::ino;
 use world::ranks::{A, Ranks};
@@ -426,7 +426,8 @@ fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
         6 if !dir.is_empty() => {
             let to = r.any() as i32;
             // It may have nothing to hand over, or be busy.
-            let _ = match r.rng.below(4) {
+            let _ = match r.rng.below(6) {
+                4.. => r.with(rank, |w| w.rank.replicate_dir(&format!("/{dir}"))),
                 0 => r.with(rank, |w| w.rank.split_fragment(&dir, "0/0", 1)),
                 1 => {
                     let frag = ["0/0", "0/1", "800000/1"][r.rng.below(3) as usize];
@@ -447,6 +448,13 @@ fn operate(r: &mut Ranks, model: &mut Model, name: u64) {
             let gone = below(&dir, 0);
             let enoent = wire::Errno::ENOENT.to_result_code();
             assert_eq!(r.ask(rank, lookup(&gone)), enoent, "lookup {gone}");
+            // As clients ask: a replica may answer.
+            let (above, last) = any.rsplit_once('/').unwrap_or(("", &any));
+            let number = ino(&r.ask_for(rank, getattr(above, 0)));
+            let other = r.any();
+            let found = if last.is_empty() { 0 } else { r.ask(other, lookup_in(number, last)) };
+            let absent = r.ask(other, lookup_in(number, "n0"));
+            assert_eq!((found, absent), (0, enoent), "lookup {any}, and {gone}");
         }
     }
 }

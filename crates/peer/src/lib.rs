@@ -31,6 +31,8 @@ wire::message_bodies! {
         PgReserve,
         MdsHandOver, MdsTaken, MdsRecall, MdsAuthority, MdsHeartbeat, MdsStore,
         MdsFence, MdsFenced, MdsFenceDown, MdsHandAhead, MdsStats, MdsCounted,
+        MdsReplica, MdsReplicaKept, MdsReplicaRecall, MdsReplicaReturned,
+        MdsReplicaTaken,
     }
 }
 

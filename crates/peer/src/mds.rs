@@ -176,6 +176,60 @@ wire::messages! {
         pub load: u64 = since 2,
     }
 
+    /// Gives another rank a replica of a directory, from which it answers what only reads: its entries, and
+    /// the files in it. Nothing of that changes until the replica has been given back. Repeated until
+    /// answered.
+    pub struct MdsReplica = 0xe315 "mds_replica" [v 1/1] {
+        /// Inode number of the directory.
+        pub dir: u64,
+        /// Its place, encoded as the record of a subtree.
+        pub record: Vec<u8>,
+        /// Its encoded inode.
+        pub inode: Vec<u8>,
+        /// All of its entries.
+        pub entries: Vec<HandedEntry>,
+        /// The ranks that answer for it, the sender included.
+        pub ranks: Vec<u32>,
+        /// The version of the table of snapshots that the receiver has to know.
+        pub snap_table: u64,
+    }
+
+    /// Answers [`MdsReplica`]: the sender keeps it.
+    pub struct MdsReplicaKept = 0xe316 "mds_replica_kept" [v 1/1] {
+        /// Inode number of the directory.
+        pub dir: u64,
+    }
+
+    /// Asks for a replica back.
+    pub struct MdsReplicaRecall = 0xe317 "mds_replica_recall" [v 1/1] {
+        /// Inode number of the directory.
+        pub dir: u64,
+        /// Chosen by the sender, never 0: since when it asks.
+        pub asked: u64,
+    }
+
+    /// The sender has no replica of a directory, or answers from it no more, and its clients hold no bits of
+    /// what they had by it. Repeated until answered.
+    pub struct MdsReplicaReturned = 0xe318 "mds_replica_returned" [v 1/1] {
+        /// Inode number of the directory.
+        pub dir: u64,
+        /// That of the [`MdsReplicaRecall`] that this answers; 0 if the sender has refused a replica, or has
+        /// no more use for it.
+        pub asked: u64,
+        /// What clients have open in it, which is the receiver's from now on.
+        pub caps: Vec<HandedCap>,
+        /// Encoded records of their sessions, by client.
+        pub sessions: BTreeMap<u64, Vec<u8>>,
+    }
+
+    /// Answers [`MdsReplicaReturned`].
+    pub struct MdsReplicaTaken = 0xe319 "mds_replica_taken" [v 1/1] {
+        /// Inode number of the directory.
+        pub dir: u64,
+        /// The capabilities as they go on.
+        pub caps: Vec<TakenCap>,
+    }
+
     /// Asks another rank to store everything that it has in its journal, since an inode is not found, or
     /// answers that it has.
     pub struct MdsStore = 0xe30e "mds_store" [v 1/1] {

@@ -14,7 +14,7 @@ const KEPT: u32 = cap::AUTH_EXCL | cap::XATTR_EXCL | cap::FILE_EXCL | cap::FILE_
 #[derive(Clone, Debug)]
 pub(crate) struct Cap {
     id: u64,
-    /// The rank that issued it: the inode's authority.
+    /// The rank that issued it: the inode's authority, or one that has a replica.
     auth_rank: MdsRank,
     /// Sequence number of the last message about it.
     seq: u32,

@@ -295,11 +295,11 @@ impl Sessions {
         let base = InodeKey::head(request.path.ino);
         let name = &request.path.path;
         // Of a path through a snapshot, only the live directory is known to have an authority.
-        let by_name = if name.is_empty() || name.contains(&b'/') {
-            None
-        } else {
-            cache.partition().rank_of_name(base, name)
-        };
+        let by_name = || cache.partition().rank_of_name(base, name);
+        let by_replica =
+            || cache.partition().replica_for_name(base, name).filter(|_| request.op == MdsOp::LOOKUP);
+        let is_name = !name.is_empty() && !name.contains(&b'/');
+        let by_name = if is_name { by_replica().or_else(by_name) } else { None };
         // Without a capability the last rank is asked: one that never knew the inode has to search for it.
         let by_cap = || cache.inode(base)?.caps().last_rank();
         by_name.or_else(by_cap).filter(|rank| self.has_rank(*rank)).unwrap_or(self.map.root)

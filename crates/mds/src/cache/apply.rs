@@ -194,7 +194,9 @@ impl Cache {
 
     /// Adds a loaded entry. A cached one is newer and stays.
     pub fn loaded(&mut self, place: &Place, value: Option<Dentry>) {
-        if self.dirs.get(&place.0).is_some_and(|d| d.slots.contains_key(&place.1)) {
+        let is_known = self.dirs.get(&place.0).is_some_and(|d| d.slots.contains_key(&place.1));
+        // What is stored of a directory of which this rank has a replica may be older than that.
+        if is_known || self.replicas.keeps(place.0.ino) {
             return;
         }
         let first = value.as_ref().map_or(SnapId(0), |dentry| dentry.first);

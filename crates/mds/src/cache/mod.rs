@@ -14,6 +14,8 @@ mod lookup;
 mod queue;
 mod refragment;
 mod refragments;
+mod replicas;
+mod replicate;
 mod size;
 mod snap_table;
 mod snaps;
@@ -26,6 +28,7 @@ pub use dir::{Commit, Dir, Slot, SlotLink};
 pub use holders::Holders;
 pub use inode::{DataWork, Inode, Revocation, Work};
 pub use refragments::Refragments;
+pub use replicas::{Kept, Replicas};
 pub use snap_table::Snaps;
 pub use trim::{Keep, Stats};
 pub use unstored::Unstored;
@@ -55,6 +58,8 @@ pub struct IndexChange {
 pub struct Cache {
     /// The authority over all fragments.
     pub subtrees: SubtreeMap,
+    /// Replicas of directories that many read.
+    pub replicas: Replicas,
     /// What directories of this rank count of others' subtrees.
     pub borders: Borders,
     /// All snapshots.
@@ -110,6 +115,7 @@ impl Cache {
     pub fn new(rank: MdsRank) -> Self {
         Self {
             subtrees: SubtreeMap::new(rank),
+            replicas: Replicas::default(),
             borders: Borders::default(),
             snaps: Snaps::default(),
             refragments: Refragments::default(),

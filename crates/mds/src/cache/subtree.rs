@@ -13,7 +13,8 @@ use stdx::mutants::is_active;
 
 impl Cache {
     /// The cached inodes of a subtree, its root included, each directory before what is in it. Ancestors of
-    /// cached inodes are cached, so these are all.
+    /// cached inodes are cached, so these are all. Files in a directory of which this rank has a
+    /// replica are no part of it.
     pub fn subtree(&self, root: Ino) -> Vec<InodeKey> {
         let mut found = vec![root.head()];
         let mut next = 0;
@@ -22,7 +23,11 @@ impl Cache {
             for (_, d) in self.frags_of(dir.ino) {
                 let primary = d.slots.iter().filter(|(_, slot)| slot.is_primary());
                 let inside = primary.filter_map(|(key, slot)| slot.link(key).inode());
-                found.extend(inside.filter(|ino| ino.is_head() && self.subtrees.hold(ino.ino).is_none()));
+                let is_copied = |ino: &InodeKey| {
+                    self.replicas.keeps(dir.ino) && self.inodes.get(ino).is_some_and(|i| !i.data.is_dir())
+                };
+                let inside = inside.filter(|ino| ino.is_head() && !is_copied(ino));
+                found.extend(inside.filter(|ino| self.subtrees.hold(ino.ino).is_none()));
             }
         }
         found
@@ -97,7 +102,8 @@ impl Cache {
     pub fn drop_subtree(&mut self, root: Ino) {
         let kept = self.leading_to_own(root);
         let inside = self.subtree(root);
-        let frags = inside.iter().flat_map(|dir| self.frags_of(dir.ino));
+        let dirs = inside.iter().filter(|dir| !self.replicas.keeps(dir.ino));
+        let frags = dirs.flat_map(|dir| self.frags_of(dir.ino));
         let frags: Vec<DirFrag> = frags.map(|(dir, _)| dir).collect();
         frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
     }
@@ -106,25 +112,30 @@ impl Cache {
     /// have changed since it was read, which matters when such a directory comes to this rank.
     pub fn drop_copies(&mut self) {
         let kept = self.leading_to_own(Ino(0));
-        let is_foreign =
-            |dir: &DirFrag| matches!(self.authority(self.subtrees.keeper(*dir)), Ok(Auth::Rank(_)));
+        let is_foreign = |dir: &DirFrag| {
+            let is_foreign = matches!(self.authority(self.subtrees.keeper(*dir)), Ok(Auth::Rank(_)));
+            is_foreign && !self.replicas.keeps(dir.ino)
+        };
         let frags: Vec<DirFrag> = self.dirs.keys().filter(|dir| is_foreign(dir)).copied().collect();
         frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
     }
 
-    /// The roots of this rank's subtrees but one, and the directories above them.
-    fn leading_to_own(&self, but: Ino) -> BTreeSet<Ino> {
+    /// The roots of this rank's subtrees but one, the directories of which it has a replica, and those above
+    /// them.
+    pub(super) fn leading_to_own(&self, but: Ino) -> BTreeSet<Ino> {
         let own =
             self.subtrees.iter().filter(|(ino, hold, _)| *ino != but && !matches!(hold, Hold::Foreign(_)));
         let above = |record: Option<&SubtreeRecord>| {
             let prefix = record.into_iter().flat_map(|record| &record.prefix);
             prefix.map(|entry| entry.inode.ino).collect::<Vec<_>>()
         };
-        own.flat_map(|(ino, _, record)| above(record).into_iter().chain([ino])).collect()
+        let kept = self.replicas.all_kept().filter_map(|(dir, _)| self.inodes.get(&dir.head()));
+        let kept = kept.flat_map(|dir| self.upwards(dir)).map(|inode| inode.data.ino);
+        own.flat_map(|(ino, _, record)| above(record).into_iter().chain([ino])).chain(kept).collect()
     }
 
     /// Forgets the entries of a fragment, but for those of inodes to be kept.
-    fn forget_entries(&mut self, dir: DirFrag, kept: &BTreeSet<Ino>) {
+    pub(super) fn forget_entries(&mut self, dir: DirFrag, kept: &BTreeSet<Ino>) {
         let Some(d) = self.dirs.get_mut(&dir) else { return };
         assert!(d.dirty.is_empty() && d.commit.is_none(), "changes of {dir} are forgotten");
         (d.complete, d.known_to) = (false, None);
@@ -202,7 +213,11 @@ impl Cache {
 
     /// Takes in the directories above a subtree that is this rank's from now on, unless they are its own.
     pub fn put_prefix(&mut self, record: &SubtreeRecord) {
-        let copies = self.above(record).filter(|(_, is_ours)| !is_ours).map(|(entry, _)| entry);
+        let is_copy = |(entry, is_ours): &(&PrefixEntry, bool)| {
+            // Of a replica it has the present state.
+            !is_ours && !self.replicas.keeps(entry.inode.ino)
+        };
+        let copies = self.above(record).filter(is_copy).map(|(entry, _)| entry);
         for entry in copies.collect::<Vec<_>>() {
             let place = entry.dir.map(|dir| self.place_now(dir, &entry.name));
             self.put_copy(entry.inode.clone(), place, entry.first);
@@ -249,6 +264,7 @@ impl Cache {
     /// Renews the copy of the root of another rank's subtree, or of the file system.
     pub fn renew_copy(&mut self, data: InodeData) {
         if matches!(self.authority(data.ino), Ok(Auth::Rank(_)))
+            && !self.replicas.keeps(data.ino)
             && let Some(place) = self.inodes.get(&data.key()).map(|inode| inode.place.clone())
         {
             let first = place.as_ref().map_or(SnapId(0), |place| self.first_of(place));

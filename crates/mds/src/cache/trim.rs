@@ -105,6 +105,9 @@ impl Cache {
     fn can_drop(&self, (dir, key): &Place, keep: Keep) -> bool {
         let Some(d) = self.dirs.get(dir) else { return false };
         let Some(slot) = d.slots.get(key) else { return false };
+        if self.replicas.keeps(dir.ino) || self.replicas.is_given(dir.ino) {
+            return false;
+        }
         if slot.used() >= keep.since || d.is_dirty(key) {
             return false;
         }

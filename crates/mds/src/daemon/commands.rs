@@ -29,6 +29,10 @@ const COMMANDS: &[(&str, &str)] = &[
     ("get subtrees", "which rank has the authority over which directories"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
+    (
+        "replicate dir path:str",
+        "have the other ranks answer for a directory that many read, until it changes",
+    ),
     ("scrub abort", "end all scrubs"),
     ("scrub pause", "stop scrubs after their present step"),
     ("scrub resume", "let paused scrubs go on"),
@@ -135,6 +139,7 @@ impl Mds {
             Some("get subtrees") => text(self.rank.as_ref().map(Rank::subtree_list).unwrap_or_default()),
             Some("dump loads") => text(self.rank.as_ref().map(Rank::load_list).unwrap_or_default()),
             Some("export dir") => self.export_dir(json),
+            Some("replicate dir") => self.replicate_dir(json),
             Some("damage rm") => self.forget_damage(json),
             Some(prefix @ ("dirfrag ls" | "dirfrag merge" | "dirfrag split")) => self.dirfrag(prefix, json),
             Some("scrub start") => self.start_scrub(json),
@@ -235,6 +240,18 @@ impl Mds {
             Err((errno, why)) => return (errno.to_result_code(), why),
         };
         (0, serde_json::json!({ "return_code": code }).to_string())
+    }
+
+    /// `replicate dir`: only begins.
+    fn replicate_dir(&mut self, json: &serde_json::Value) -> (i32, String) {
+        let rank = match self.active_rank() {
+            Ok(rank) => rank,
+            Err(refusal) => return refusal,
+        };
+        match rank.replicate_dir(json["path"].as_str().unwrap_or_default()) {
+            Ok(()) => (0, String::new()),
+            Err((errno, why)) => (errno.to_result_code(), why),
+        }
     }
 
     fn start_scrub(&mut self, json: &serde_json::Value) -> (i32, String) {

@@ -225,12 +225,28 @@ impl<'a> Cx<'a> {
                 _ => return Err(Need::Thaw(root).into()),
             },
             Auth::Rank(_) if stdx::mutants::is_active("mds_answers_from_copies") => return Ok(()),
+            Auth::Rank(_) if self.is_answered_from_replica(ino) => return Ok(()),
             Auth::Rank(rank) => rank,
         };
         match self.here.get() {
             None => Err(Need::Remote(self.nearer(there)).into()),
             Some(here) => Err(Need::Together { here, there: self.cache.root_of(ino)? }.into()),
         }
+    }
+
+    /// True if this rank has a replica that answers what the request wants to know of an inode: a file, or a
+    /// name in a directory.
+    fn is_answered_from_replica(&self, ino: Ino) -> bool {
+        let path = &self.request.path;
+        let is_name = ino.0 == path.ino && components(path).is_ok_and(|names| names.len() == 1);
+        let reads = match self.request.op {
+            MdsOp::LOOKUP => true,
+            MdsOp::GETATTR => !is_name,
+            MdsOp::OPEN => !is_name && !open_flags::changes(self.request),
+            _ => false,
+        };
+        let has_names = || self.cache.replicas.kept(ino).is_some_and(|kept| !kept.is_returning);
+        reads && (self.cache.is_shown_replica(ino) || is_name && has_names())
     }
 
     /// The rank that a subtree is being handed over to.
@@ -250,7 +266,9 @@ impl<'a> Cx<'a> {
     pub(super) fn stay(&self, ino: InodeKey) -> Result<(), Stop> {
         if !self.cache.subtrees.is_sole() && ino.is_head() {
             self.check_authority(ino.ino)?;
-            self.here.set(Some(self.cache.root_of(ino.ino)?));
+            // What only a replica answers needs no authority.
+            let is_here = matches!(self.cache.authority(ino.ino), Ok(Auth::Here));
+            self.here.set(if is_here { Some(self.cache.root_of(ino.ino)?) } else { None });
         }
         Ok(())
     }
@@ -268,6 +286,9 @@ impl<'a> Cx<'a> {
     /// Requires that no directory below this one is the root of a subtree of its own: something changes on
     /// which such a subtree relies.
     pub fn gather_below(&self, dir: InodeKey) -> Result<(), Stop> {
+        if let Some(given) = self.cache.given_below(dir.ino).filter(|_| dir.is_head()) {
+            return Err(Need::Alone(given).into());
+        }
         match self.cache.subtrees.below(dir.ino).next() {
             Some(_) if stdx::mutants::is_active("mds_works_without_what_is_below") => Ok(()),
             Some((there, _)) => Err(Need::Together { here: self.cache.root_of(dir.ino)?, there }.into()),
@@ -441,6 +462,12 @@ impl<'a> Cx<'a> {
         self.check_promises(|promises| promises.has_name(dir.ino, key))?;
         self.check_alone(dir.inode()).map_err(|stop| self.meanwhile(stop, dir, key))?;
         let (link, change) = self.cache.entry(dir, key)?;
+        if let Some(kept) = self.cache.replicas.kept(dir.ino) {
+            // A file comes with a capability, which is taken back before anything changes. Nothing would tell
+            // a client that a name is there by now, or leads elsewhere.
+            let is_shown = link.inode().is_some_and(|ino| self.cache.is_shown_replica(ino.ino));
+            return if is_shown { Ok(link) } else { Err(Need::Remote(kept.from).into()) };
+        }
         self.see(change);
         Ok(link)
     }

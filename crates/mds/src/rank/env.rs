@@ -63,6 +63,8 @@ pub(super) enum Due {
     },
     /// An inode is not found: other ranks may have it in their journals.
     Seek(Ino),
+    /// A directory of which others may have replicas is to be changed.
+    Alone(Ino),
     /// The table of snapshots is to be changed.
     Fence,
     /// Something was done to an inode, or in it if it is a directory, which counts so much.

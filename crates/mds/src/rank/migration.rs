@@ -68,6 +68,10 @@ pub(super) enum Write {
     Merge,
     /// The record of a subtree that stays, because the rank that should have got it has stopped.
     Stay,
+    /// That other ranks may have replicas of a directory.
+    Replicas,
+    /// That none has.
+    NoReplicas,
 }
 
 /// What records are read for.
@@ -166,6 +170,8 @@ pub(super) struct Migration {
     /// Flushes that wait until a subtree has left, or stays.
     pub held: BTreeMap<Ino, Vec<(ClientId, u64, Box<ClientCaps>)>>,
     pub writes: BTreeMap<IoId, (Ino, Write)>,
+    /// Directories of which other ranks have replicas, or are about to.
+    pub replicas: BTreeMap<Ino, Giving>,
     /// What records are being read for.
     pub reads: BTreeMap<IoId, Read>,
     /// Inodes that are not found, until other ranks have stored what they have in their journals.
@@ -264,9 +270,13 @@ impl Migration {
         self.moved
     }
 
-    /// What the fence waits for longest that a client does not give back.
+    /// What the fence, or a rank whose directory this one has a replica of, waits for longest that a client
+    /// does not give back.
     pub fn late(&self, cache: &Cache, client: ClientId) -> Option<Late> {
-        self.fence.open.iter().filter_map(|ino| cache.late(*ino, client)).min()
+        let returning = cache.replicas.all_kept().filter(|(_, kept)| kept.is_returning);
+        let copied = returning.flat_map(|(dir, _)| cache.with_files(dir));
+        let needed = self.fence.open.iter().copied().chain(copied);
+        needed.filter_map(|ino| cache.late(ino, client)).min()
     }
 
     /// True if no other rank may hand over what the predecessor of this one has taken.
@@ -293,7 +303,19 @@ impl Migration {
     pub fn deadline(&self, cache: &Cache) -> Option<Instant> {
         let is_asked = !self.recalls.is_empty() || !self.sought.is_empty() || !self.storing_for.is_empty();
         let looks = !self.is_idle(cache) || is_asked || self.stopping.is_some();
+        let looks = looks || self.is_replicating(cache);
         (looks || self.fence.is_wanted || self.is_fencing(cache)).then_some(self.look_at)
+    }
+
+    /// True while replicas are given or given back.
+    pub fn is_replicating(&self, cache: &Cache) -> bool {
+        let is_unknown = |dir| !self.replicas.contains_key(&dir);
+        let is_same = |(rank, (incarnation, _)): (&MdsRank, &(i32, Said))| {
+            self.ranks.get(rank).is_some_and(|at| at.incarnation == *incarnation)
+        };
+        let is_busy = |giving: &Giving| giving.is_busy() || !giving.ranks.iter().all(is_same);
+        let gives = self.replicas.values().any(is_busy) || cache.replicas.given().any(is_unknown);
+        gives || cache.replicas.all_kept().any(|(_, kept)| kept.is_returning)
     }
 
     /// True while nobody is given a directory alone, because it may be about to leave.
@@ -476,6 +498,49 @@ impl Export {
             *last = lsn;
         }
     }
+}
+
+/// How far a directory is on its way to have replicas, or none any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum GivingStep {
+    /// Its entries are being loaded.
+    Load,
+    /// Clients give up what not all may have of its files.
+    Settle,
+    /// The journal expires up to the last event before that: who claims something after a restart finds it.
+    Durable(Lsn),
+    /// The record is being written.
+    Record,
+    /// Others have replicas, or are offered them.
+    Given,
+    /// They give them back.
+    Recall,
+    /// The record is being removed.
+    Forget,
+}
+
+/// A directory of which other ranks have replicas.
+#[derive(Clone, Debug)]
+pub(super) struct Giving {
+    pub step: GivingStep,
+    pub since: Instant,
+    /// The time of the next messages.
+    pub next: Instant,
+    /// The ranks that may have one, with their incarnations and what they have said.
+    pub ranks: BTreeMap<MdsRank, (i32, Said)>,
+    /// The number under which they are asked to give it back.
+    pub asked: u64,
+}
+
+/// What a rank has said about a replica. It may have one in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Said {
+    /// Nothing yet.
+    Nothing,
+    /// It keeps it.
+    Keeps,
+    /// It does not.
+    Refuses,
 }
 
 /// How far a subtree is.

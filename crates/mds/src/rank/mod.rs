@@ -168,6 +168,7 @@ impl Rank {
             && self.fragments.is_idle()
             && self.migration.is_idle(&self.cache)
             && !self.migration.is_fencing(&self.cache)
+            && !self.migration.is_replicating(&self.cache)
             && self.sessions.is_quiet()
     }
 
@@ -335,6 +336,7 @@ impl Rank {
             Due::Announce(ino) => self.announce(ino),
             Due::Together { here, there, is_promised } => self.bring_together(here, there, is_promised),
             Due::Seek(ino) => self.seek(ino),
+            Due::Alone(dir) => self.recall_replicas(dir),
             Due::Fence => self.want_fence(),
             Due::Used(ino, weight) => self.balance.popularity.note(cache, ino, weight),
             Due::JournalHasSpace => {
@@ -350,7 +352,8 @@ impl Rank {
         if !ino.is_head() {
             return;
         }
-        if self.cache.is_fixed(ino) {
+        let is_replica = self.cache.inodes.get(&ino).is_some_and(|inode| self.cache.is_replica(inode));
+        if is_replica || self.cache.is_fixed(ino) {
             return;
         }
         self.reconnect.presume_holders(&mut self.cache, &mut self.sessions, ino);

@@ -10,11 +10,10 @@ use msgs::{
     CapBody, CapFile, ClientCaps, DirLayout, DirStat, FragTreeSplit, INLINE_NONE, InodeStat, InodeStatCap,
     LeaseStat, QuotaInfo, cap_op,
 };
-use std::collections::BTreeSet;
 use wire::{Timespec, Utime, Writer};
 
 /// Bits of a capability's flags.
-mod cap_flag {
+pub(super) mod cap_flag {
     /// The sender has the authority over the inode.
     pub const AUTH: u8 = 1;
 }
@@ -28,11 +27,11 @@ pub(super) fn utime(t: Timespec) -> Utime {
 }
 
 /// The statistics of a fragment under the authority of the replying rank.
-pub(super) fn dir_stat(cache: &Cache, dir: DirFrag) -> DirStat {
+pub(super) fn dir_stat(cache: &Cache, dir: DirFrag, client: ClientId) -> DirStat {
     // Of a shard the client has to be told, since the directory is another rank's.
     let is_shard = cache.subtrees.keeper(dir).is_shard();
     let auth = if is_shard { cache.subtrees.own().0 } else { -1 };
-    DirStat { frag: dir.frag.raw(), auth, dist: BTreeSet::new() }
+    DirStat { frag: dir.frag.raw(), auth, dist: cache.replicas.told(dir.ino, client.0) }
 }
 
 /// No lease: the directory's cap covers its names. But the client learns whether a name is the primary one of

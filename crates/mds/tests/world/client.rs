@@ -440,6 +440,12 @@ pub fn lookup(path: &str) -> ClientRequest {
     request(MdsOp::LOOKUP, path)
 }
 
+/// LOOKUP of a name in the directory that has this number.
+pub fn lookup_in(dir: u64, name: &str) -> ClientRequest {
+    let path = FilePath { ino: dir, path: name.as_bytes().to_vec() };
+    ClientRequest { path, ..lookup("") }
+}
+
 pub fn two(op: MdsOp, new: &str, old: &str) -> ClientRequest {
     ClientRequest { path2: at_root(old), ..request(op, new) }
 }

@@ -307,7 +307,12 @@ impl Ranks {
     }
 
     /// The same, with all of the answer.
-    pub fn ask_for(&mut self, mut rank: usize, mut request: ClientRequest) -> msgs::ClientReply {
+    pub fn ask_for(&mut self, rank: usize, request: ClientRequest) -> msgs::ClientReply {
+        self.ask_at(rank, request).1
+    }
+
+    /// The same, with the rank that has answered.
+    pub fn ask_at(&mut self, mut rank: usize, mut request: ClientRequest) -> (usize, msgs::ClientReply) {
         loop {
             if !self.worlds[rank].clients[&A].open || rank == self.last() && self.has_stopped() {
                 // Its session is closed: the client asks the rank of the root.
@@ -321,7 +326,7 @@ impl Ranks {
             for n in 0.. {
                 let client = self.worlds[rank].clients.get_mut(&A).expect("a");
                 if let Some(reply) = client.replies.remove(&tid) {
-                    return reply;
+                    return (rank, reply);
                 }
                 if let Some((to, num_fwd)) = client.forwards.remove(&tid) {
                     assert!(num_fwd < 200, "{} {:?} is sent around", request.op, request.path);
@@ -349,6 +354,7 @@ fn brief(body: &peer::Body) -> String {
         peer::Body::MdsHandAhead(m) => format!("sends ahead of {:x}: {} files", m.root, m.entries.len()),
         peer::Body::MdsTaken(m) => format!("has taken {:x}, merged: {}", m.root, m.is_merged),
         peer::Body::MdsAuthority(m) => format!("tells of {:x}, merged: {}", m.root, m.record.is_empty()),
+        peer::Body::MdsReplica(m) => format!("gives a replica of {:x}: {} entries", m.dir, m.entries.len()),
         other => format!("{other:?}"),
     }
 }

@@ -46,8 +46,14 @@ pub(super) struct Balance {
     leaving: VecDeque<(Ino, MdsRank)>,
     /// Fragments that are to be split, so that parts of them can be given away.
     splits: Vec<DirFrag>,
+    /// A directory that other ranks are to answer for too.
+    read_by_many: Option<Ino>,
+    /// Directories of which replicas are of no use any more.
+    read_by_few: Vec<Ino>,
     /// Directories that stay, since these instants.
     resting: BTreeMap<Ino, Instant>,
+    /// Directories that get no replicas, since these instants: they were needed without, or are about to.
+    unshared: BTreeMap<Ino, Instant>,
 }
 
 impl Balance {
@@ -66,11 +72,18 @@ impl Balance {
         self.resting.insert(dir, now);
     }
 
+    /// A directory has replicas, or was needed without: it gets none for a while.
+    pub fn keep_unshared(&mut self, now: Instant, dir: Ino) {
+        self.unshared.insert(dir, now);
+    }
+
     /// A second has passed.
     pub fn second_passed(&mut self, env: &Env) {
         self.popularity.decay();
         let (now, rests_for) = (env.now(), env.cfg().options.balance_interval * RESTS_FOR);
-        self.resting.retain(|_, since| now.since(*since) < rests_for);
+        for rest in [&mut self.resting, &mut self.unshared] {
+            rest.retain(|_, since| now.since(*since) < rests_for);
+        }
     }
 
     /// The next directory that goes to another rank.
@@ -119,11 +132,22 @@ impl Balance {
         std::mem::take(&mut self.splits)
     }
 
+    /// Takes the directory that other ranks are to answer for too.
+    pub fn take_read_by_many(&mut self) -> Option<Ino> {
+        self.read_by_many.take()
+    }
+
+    /// Takes the directories of which nobody needs replicas any more.
+    pub fn take_read_by_few(&mut self) -> Vec<Ino> {
+        std::mem::take(&mut self.read_by_few)
+    }
+
     fn look(&mut self, env: &mut Env, cache: &Cache, migration: &Migration) {
         let Some(loads) = self.loads(env, migration) else {
             self.uneven = 0;
             return;
         };
+        self.read_by_few = cache.replicas.given().filter(|dir| !self.popularity.has(*dir)).collect();
         let least = env.cfg().options.balance_least as f64;
         let shares = share::shares(&loads, own(env), least);
         if shares.is_empty() {
@@ -144,7 +168,12 @@ impl Balance {
             let may_go = |dir| self.may_go(cache, migration, dir);
             let chosen = choice::choose(&here, (wanted, most), may_go);
             if chosen.is_empty() {
+                let least = left;
                 left -= self.spread(env, cache, migration, &here, (loads.len(), to, wanted));
+                if left == least {
+                    let mean = loads.values().sum::<f64>() / loads.len() as f64;
+                    self.replicate(cache, migration, &here, mean);
+                }
             }
             for (dir, load) in chosen {
                 left -= load;
@@ -183,6 +212,14 @@ impl Balance {
                 load
             }
         }
+    }
+
+    /// Chooses a directory that other ranks are to answer for too.
+    fn replicate(&mut self, cache: &Cache, migration: &Migration, here: &Loads, mean: f64) {
+        let is_free = |dir: Ino| !self.unshared.contains_key(&dir) && !migration.stay.contains_key(&dir);
+        let is_named = |dir: Ino| cache.inodes.get(&dir.head()).is_some_and(|inode| inode.is_named_dir());
+        let may_have = |dir: Ino| is_named(dir) && is_free(dir) && !cache.replicas.is_given(dir);
+        self.read_by_many = spread::replicate(cache, here, mean, may_have);
     }
 
     fn is_leaving(&self, root: Ino) -> bool {
@@ -232,6 +269,7 @@ impl Balance {
                 "is_auth": true,
                 "pop_me": round(alone.get(dir).copied().unwrap_or_default()),
                 "pop_auth_subtree": round(*nested),
+                "dir_rep": cache.replicas.ranks_of(dir).collect::<Vec<i32>>(),
             })
         };
         let dirfrags: Vec<serde_json::Value> = nested.iter().map(dir).collect();
@@ -261,7 +299,7 @@ impl Balance {
         let is_free = !self.resting.contains_key(&dir) && !migration.stay.contains_key(&dir);
         let named = dir.as_shard().map_or(dir, |shard| shard.ino);
         let is_dir = cache.inodes.get(&named.head()).is_some_and(|inode| inode.is_named_dir());
-        is_dir && is_here && is_free && !is_pinned(cache, named)
+        is_dir && is_here && is_free && !is_pinned(cache, named) && cache.given_below(named).is_none()
     }
 }
 

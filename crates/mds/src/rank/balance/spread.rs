@@ -14,6 +14,8 @@ const MOST: usize = 4;
 /// The part of what is done in a directory that has to change something. Who only reads is served best by a
 /// directory that it may rely on.
 const CHANGES: f64 = 0.5;
+/// The part of it that may change something if others are to have replicas, which are given back for that.
+const FEW_CHANGES: f64 = 0.01;
 
 /// What is done about a directory that is too busy.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,6 +58,25 @@ pub(super) fn spread(
     let count = ((wanted / each) as usize).min(MOST).min(here.len().saturating_sub(1));
     let given: Vec<Ino> = here.into_iter().rev().take(count).collect();
     (!given.is_empty()).then_some(Spread::Give(given, each))
+}
+
+/// The directory with the most to do in it, if that is more than each rank has in the `mean`, so that no rank
+/// could take it over, and next to nothing of it changes something: other ranks can answer for it too.
+pub(super) fn replicate(
+    cache: &Cache,
+    loads: &Loads,
+    mean: f64,
+    may_have_replicas: impl Fn(Ino) -> bool,
+) -> Option<Ino> {
+    let is_read = |(dir, load): &(&Ino, &f64)| {
+        let changes = loads.changes.get(dir).copied().unwrap_or_default();
+        **load > mean && changes <= **load * FEW_CHANGES
+    };
+    let is_whole = |dir: Ino| !dir.is_shard() && !cache.subtrees.is_sharded(dir);
+    let is_here = |dir: Ino| matches!(cache.authority(dir), Ok(Auth::Here));
+    let may_have = |dir: Ino| is_whole(dir) && is_here(dir) && may_have_replicas(dir);
+    let busy = loads.alone.iter().filter(is_read).filter(|(dir, _)| may_have(**dir));
+    busy.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0))).map(|(dir, _)| *dir)
 }
 
 /// True if no client works in a directory alone, which is faster than what several ranks can do for it.

@@ -36,6 +36,10 @@ impl Caps {
         if cache.inodes.contains_key(&ino) && cache.is_fixed(ino) {
             return;
         }
+        let of_replica = cache.inodes.get(&ino).is_some_and(|inode| cache.is_replica(inode));
+        if of_replica && m.dirty.0 != 0 {
+            return;
+        }
         if m.dirty.0 != 0 {
             if !cache.inodes.contains_key(&ino) {
                 // A repeated flush after our restart, from a client that holds nothing of the inode any more.
@@ -47,7 +51,8 @@ impl Caps {
         if cap_of(cache, ino, client, m.cap_id).is_none() {
             return;
         }
-        let may_write = may_write(env, cache, sessions, ino, client);
+        let may_write = !of_replica && may_write(env, cache, sessions, ino, client);
+        let given = cache.inodes.get(&ino).and_then(|inode| cache.given_around(inode));
         let wanted = if may_write { m.wanted.0 } else { m.wanted.0 & !STRONG };
         let inode = cache.inodes.get_mut(&ino).expect("it has a capability");
         let is_file = inode.data.is_file();
@@ -66,7 +71,11 @@ impl Caps {
             self.unwanted.push_back((env.now(), ino, client));
         }
         inode.note_told(client.into());
-        if is_file && wanted & STRONG != 0 {
+        let is_recorded = cache.inodes[&ino].is_recorded(client);
+        if let Some(dir) = given.filter(|_| wanted & STRONG != 0 && !is_recorded) {
+            // It is recorded once the replicas have come back.
+            env.due(Due::Alone(dir));
+        } else if is_file && wanted & STRONG != 0 {
             grow_range(env, cache, sessions, ino, client, m.file().max_size);
         }
         remove_range(env, cache, sessions, ino, client);
@@ -137,6 +146,9 @@ impl Caps {
 /// asked the predecessor for it died with that. They do not ask again.
 pub fn record_writers(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
     let Some(inode) = cache.inodes.get(&ino).filter(|inode| inode.data.is_file()) else { return };
+    if cache.is_replica(inode) || cache.given_around(inode).is_some() {
+        return;
+    }
     let wants = |client: &ClientId| inode.caps.get(*client).is_some_and(|c| c.wanted & STRONG != 0);
     let unrecorded = |client: &ClientId| wants(client) && !inode.is_recorded(*client);
     for client in inode.caps.clients().filter(unrecorded).collect::<Vec<_>>() {

@@ -124,7 +124,12 @@ impl Caps {
         cap.give(bits, env.now());
         cap.issue_seq = cap.seq;
         let inode = &cache.inodes[&ino];
-        stat::inode_stat(ino, inode, client, cache.realm_of(inode))
+        let mut answer = stat::inode_stat(ino, inode, client, cache.realm_of(inode));
+        if cache.is_replica(inode) {
+            // Whoever wants more asks the authority.
+            answer.cap.flags &= !stat::cap_flag::AUTH;
+        }
+        answer
     }
 
     /// Tells a client the OSD map that it must have before it accesses data, if it does not know yet: an
@@ -157,6 +162,7 @@ impl Caps {
             return;
         }
         let is_fenced = cache.snaps.is_fenced() && cache.global.contains(&ino);
+        cache.withhold_for_replicas(ino);
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
         if is_fenced && !inode.caps.is_empty() {
             let from_all = vec![Revocation { except: None, mask: STRONG }];

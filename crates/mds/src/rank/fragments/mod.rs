@@ -11,7 +11,7 @@ mod work;
 
 use super::commit::{commit, commit_inode};
 use super::effect::Stage;
-use super::env::Env;
+use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::authority::Auth;
 use crate::cache::{Cache, Inode};
@@ -170,6 +170,13 @@ impl Fragments {
     /// Begins the next change, if one is still due.
     fn begin(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
         let next = self.next(env, cache);
+        if let Some((change, asked)) = &next
+            && cache.replicas.is_given(change.whole().ino)
+        {
+            // Others know its fragments.
+            env.due(Due::Alone(change.whole().ino));
+            return self.asked.extend(*asked);
+        }
         let oldest = env.journal().oldest();
         self.must_expire = next.and_then(|(change, _)| cache.refragments.must_expire(change, oldest));
         let Some((change, asked)) = next else { return };

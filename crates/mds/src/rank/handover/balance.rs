@@ -34,6 +34,13 @@ impl Rank {
         for dir in balance.take_splits() {
             self.fragments.split_for_load(&self.cache, dir);
         }
+        let (many, few) = (self.balance.take_read_by_many(), self.balance.take_read_by_few());
+        few.into_iter().for_each(|dir| self.recall_replicas(dir));
+        if let Some(dir) = many {
+            // If it can't be now, it is tried again after a while.
+            let _ = self.start_replicas(dir);
+            self.balance.keep_unshared(self.env.now(), dir);
+        }
         // If it can't be now, another one is chosen later.
         match next {
             Some((root, to)) if root.is_shard() => {

@@ -12,7 +12,7 @@ use stdx::mutants::is_active;
 use wire::{DecodeError, Reader, Writer};
 
 /// An entry with its place.
-type Placed = (DirFrag, DentryKey, Dentry);
+pub(super) type Placed = (DirFrag, DentryKey, Dentry);
 
 /// What is handed over, decoded.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Content {
     }
 }
 
-fn placed(entry: &HandedEntry) -> Result<Placed, DecodeError> {
+pub(super) fn placed(entry: &HandedEntry) -> Result<Placed, DecodeError> {
     let frag = Frag::from_raw(entry.dir.frag).unwrap_or_default();
     let dir = DirFrag { ino: Ino(entry.dir.ino), frag };
     Ok((dir, DentryKey::new(&entry.name), Reader::new(&entry.entry).get()?))

@@ -51,6 +51,12 @@ impl Rank {
 
     /// Begins to hand over a directory with what is below it. Returns the reason if that can't be.
     pub(super) fn start_export(&mut self, root: Ino, to: MdsRank) -> Result<(), &'static str> {
+        let top = root.as_shard().map_or(root, |shard| shard.ino);
+        let is_here = self.cache.authority(root) == Ok(Auth::Here);
+        if let Some(dir) = self.cache.given_below(top).filter(|_| is_here) {
+            self.recall_replicas(dir);
+            return Err(BUSY);
+        }
         let Self { env, cache, migration, .. } = self;
         let Some(inode) = cache.inodes.get(&root.head()) else { return Err("it is not cached") };
         // Others may have begun just now: the journal expires once for all of them.
@@ -109,6 +115,7 @@ impl Rank {
             }
             None => self.start_export(dir.ino, rank),
         };
+        self.run();
         begun.map_err(|why| (Errno::EINVAL, format!("{path}: {why}")))
     }
 
@@ -301,7 +308,7 @@ impl Rank {
 
     /// What an inode waits for until it can leave: all of it must be stored, and clients know what they hold.
     /// It is hurried.
-    fn wait_for(&mut self, ino: InodeKey) -> Option<&'static str> {
+    pub(super) fn wait_for(&mut self, ino: InodeKey) -> Option<&'static str> {
         let inode = self.cache.inodes.get(&ino)?;
         let is_stored = inode.data.packed.is_none() && inode.data.truncate_from == 0;
         let is_written = inode.under_way.data_work.is_some();

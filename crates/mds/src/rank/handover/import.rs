@@ -4,7 +4,7 @@ use super::content::{Ahead, Content};
 use super::{Rank, STAY};
 use crate::authority::{Auth, Hold};
 use crate::cache::{Cache, Inode};
-use crate::cap::{Cap, Moved, conflicts};
+use crate::cap::{Cap, Moved, SHARED, conflicts};
 use crate::io::{IoWhy, ObjOp};
 use crate::rank::caps::{Caps, send_import};
 use crate::rank::commit::commit;
@@ -15,6 +15,7 @@ use crate::rank::reconnect::handed_over;
 use crate::rank::sessions::Sessions;
 use crate::types::{ClientId, Lsn, RankPeer};
 use fsfmt::subtree_key;
+use fsfmt::tables::SessionRecord;
 use fsfmt::{Ino, InodeData, InodeKey, SubtreeRecord, border_key, names};
 use maps::MdsRank;
 use msgs::CapPeer;
@@ -75,7 +76,7 @@ impl Rank {
         }
     }
 
-    fn report_bad_offer(&mut self, from: MdsRank, root: Ino, e: &DecodeError) {
+    pub(super) fn report_bad_offer(&mut self, from: MdsRank, root: Ino, e: &DecodeError) {
         let text = format!("rank {from} hands over subtree {root}, but not as it should: {e}");
         self.env.log(Level::Warn, "bad_message_seen", text);
     }
@@ -198,13 +199,31 @@ impl Rank {
     /// it is here, so that none of them has claimed what it holds. What does not contradict what others have
     /// been given since is taken now.
     fn take_again(&mut self, root: Ino, from: MdsRank, content: &Content, is_merged: bool) {
+        let taken = self.take_handed(from, content.sessions.clone(), &content.caps);
+        let cache = &mut self.cache;
+        for (ino, client, [posix, flock]) in &content.locks {
+            if !cache.locks.holds(*client, *ino) {
+                cache.locks.claim(*client, *ino, (posix, flock));
+            }
+        }
+        self.answer_taken(root, from, is_merged, taken);
+    }
+
+    /// Takes capabilities over one by one, and tells their clients.
+    pub(super) fn take_handed(
+        &mut self,
+        from: MdsRank,
+        records: Vec<(ClientId, SessionRecord)>,
+        handed: &[HandedCap],
+    ) -> Vec<TakenCap> {
         let ino_next = self.write_back.ino_next();
         let Self { env, cache, sessions, caps, reconnect, .. } = self;
-        sessions.adopt(env, cache, content.sessions.clone(), ino_next);
+        sessions.adopt(env, cache, records, ino_next);
         let mut taken = Vec::new();
-        for cap in &content.caps {
+        for cap in handed {
             let (ino, client) = (Ino(cap.ino).head(), ClientId(cap.client));
             let has_session = sessions.get(client).is_some();
+            let is_given = cache.inodes.get(&ino).is_some_and(|inode| cache.given_around(inode).is_some());
             let Some(inode) = cache.inodes.get_mut(&ino).filter(|_| has_session) else { continue };
             // What else is presumed went with this, and contradicts it as little as it did there.
             let others = inode.known_of_others(client);
@@ -216,6 +235,14 @@ impl Rank {
             }
             if is_new {
                 take_cap(inode, sessions, caps, cap);
+            } else if let Some(known) = inode.caps.get_mut(client) {
+                // It had one of a replica too, and may have claimed more of that than of this one.
+                known.wanted |= cap.wanted;
+                let more = cap.held & SHARED & !known.pending;
+                if is_given && more != 0 {
+                    known.give(known.pending | more, env.now());
+                }
+                env.due(Due::CapsChanged(ino));
             }
             let now = cache.inodes[&ino].caps.get(client).expect("it has one");
             let now = taken_cap(cap, now);
@@ -230,12 +257,7 @@ impl Rank {
                 }
             }
         }
-        for (ino, client, [posix, flock]) in &content.locks {
-            if !cache.locks.holds(*client, *ino) {
-                cache.locks.claim(*client, *ino, (posix, flock));
-            }
-        }
-        self.answer_taken(root, from, is_merged, taken);
+        taken
     }
 
     fn take_content(&mut self, offer: Offer) {

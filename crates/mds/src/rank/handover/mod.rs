@@ -28,6 +28,8 @@ mod fence;
 mod heartbeat;
 mod held;
 mod import;
+mod kept;
+mod replicas;
 mod seek;
 mod shards;
 mod stop;
@@ -111,12 +113,13 @@ impl Rank {
         let imported = self.advance_imports();
         let merged = self.advance_merges();
         let is_up = self.advance_fence();
+        let is_alone = self.advance_replicas();
         self.advance_stop();
         self.give_away_more();
         if self.migration.has_more_pinned && self.migration.exports.is_empty() {
             self.migrate_pinned();
         }
-        is_found || exported || imported || merged || is_up
+        is_found || exported || imported || merged || is_up || is_alone
     }
 
     /// Loads what is missing for a subtree on its way.
@@ -149,6 +152,8 @@ impl Rank {
             Write::Arrive => self.arrived(root),
             Write::Merge => self.merged(root),
             Write::Stay => self.taken_back(root),
+            Write::Replicas => self.replicas_recorded(root),
+            Write::NoReplicas => self.replicas_forgotten(root),
         }
         self.run();
     }
@@ -217,6 +222,11 @@ impl Rank {
             peer::Body::MdsFence(m) => self.fence_asked(from, &m),
             peer::Body::MdsFenced(m) => self.fenced(from, &m),
             peer::Body::MdsFenceDown(m) => self.fence_down(from, &m),
+            peer::Body::MdsReplica(m) => self.take_replica(from, &m),
+            peer::Body::MdsReplicaKept(m) => self.replica_kept(from, Ino(m.dir)),
+            peer::Body::MdsReplicaRecall(m) => self.replica_recalled(from.rank, &m),
+            peer::Body::MdsReplicaReturned(m) => self.replica_returned(from, &m),
+            peer::Body::MdsReplicaTaken(m) => self.replica_taken(from.rank, &m),
             peer::Body::MdsAuthority(m) => self.learn_authority(from.rank, &m),
             other => {
                 let RankPeer { rank, incarnation } = from;

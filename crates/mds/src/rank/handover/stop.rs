@@ -31,6 +31,9 @@ impl Rank {
     pub(super) fn advance_stop(&mut self) {
         let is_idle = self.migration.is_idle(&self.cache) && !self.migration.is_fencing(&self.cache);
         let Some(step) = self.migration.stopping.filter(|_| is_idle) else { return };
+        if !self.return_replicas() {
+            return;
+        }
         let mut left = self.subtrees_left().peekable();
         if left.peek().is_some() && !stdx::mutants::is_active("mds_stops_with_what_it_has") {
             let next = left.find(|root| !self.migration.stays(*root, self.env.now()));

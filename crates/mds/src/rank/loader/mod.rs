@@ -162,6 +162,7 @@ impl Loader {
             | Need::Announced(_)
             | Need::Together { .. }
             | Need::Fence
+            | Need::Alone(_)
             | Need::Sought(_)
             | Need::Promised
             | Need::Earlier(_) => unreachable!("these are not loads"),

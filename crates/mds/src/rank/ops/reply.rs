@@ -39,7 +39,7 @@ pub(super) fn build(
     if let Some((dir, key)) = &reply.dentry {
         let slot = cache.slot(*dir, key);
         let is_primary = slot.is_some_and(Slot::is_primary);
-        let (dir_stat, lease) = (stat::dir_stat(cache, *dir), stat::no_lease(is_primary));
+        let (dir_stat, lease) = (stat::dir_stat(cache, *dir, client), stat::no_lease(is_primary));
         let dir = issue_known(env, cache, sessions, caps, (dir.inode(), client, gains), realm);
         trace.dentry = Some(Box::new(ReplyDentry { dir, dir_stat, name: key.name.to_vec(), lease }));
     }
@@ -56,7 +56,7 @@ pub(super) fn build(
         Extra::Listing { frag, entries, flags, max_bytes } => {
             let mut w = Writer::new();
             let dir = DirFrag { ino: reply.target.map_or(Ino(0), |key| key.ino), frag: *frag };
-            w.put(&stat::dir_stat(cache, dir));
+            w.put(&stat::dir_stat(cache, dir, client));
             let part = (entries.as_slice(), *flags, *max_bytes);
             listing(env, cache, sessions, caps, (client, realm, dir), part, &mut w);
             w.into_vec()
@@ -64,7 +64,7 @@ pub(super) fn build(
         Extra::Snapped { frag, entries, flags, max_bytes } => {
             let mut w = Writer::new();
             let dir = reply.view.as_ref().and_then(|view| view.target).map_or(Ino(0), |key| key.ino);
-            w.put(&stat::dir_stat(cache, DirFrag { ino: dir, frag: *frag }));
+            w.put(&stat::dir_stat(cache, DirFrag { ino: dir, frag: *frag }, client));
             snapped_listing(cache, client, (entries, *flags, *max_bytes), &mut w);
             w.into_vec()
         }
@@ -136,7 +136,8 @@ fn issue_known(
 fn view_trace(cache: &Cache, client: ClientId, view: &View) -> ReplyTrace {
     let stat_of = |key: InodeKey| stat::snapped_stat(cache, key, client, view.snap);
     let dentry = view.dentry.as_ref().map(|(dir, name)| {
-        let (dir_stat, lease) = (stat::dir_stat(cache, DirFrag::whole(dir.ino)), stat::no_lease(false));
+        let (dir_stat, lease) =
+            (stat::dir_stat(cache, DirFrag::whole(dir.ino), client), stat::no_lease(false));
         Box::new(ReplyDentry { dir: stat_of(*dir), dir_stat, name: name.clone(), lease })
     });
     ReplyTrace { dentry, target: view.target.map(|key| Box::new(stat_of(key))) }

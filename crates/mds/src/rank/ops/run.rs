@@ -3,6 +3,7 @@
 use super::op::{Op, interrupts};
 use super::{Ops, early, reply};
 use crate::cache::{Cache, Revocation};
+use crate::cap::STRONG;
 use crate::locks::Ask;
 use crate::ops::{self, Cx, Extra, Plan, Promises};
 use crate::rank::caps::Caps;
@@ -66,6 +67,10 @@ impl Ops {
             .at(env.stamp());
         let result = match ops::prepare(&cx) {
             Ok(plan) if cx.must_wait(&plan) => Err(Need::Promised.into()),
+            Ok(plan) => match replica_in_the_way(cache, &plan) {
+                Some(dir) => Err(Need::Alone(dir).into()),
+                None => Ok(plan),
+            },
             result => result,
         };
         // A repeated request is not answered before its execution is durable, whatever is left of it.
@@ -269,6 +274,16 @@ fn number_for(session: &Session, request: &ClientRequest, ino_next: u64) -> u64 
     number.map_or(ino_next, |ino| ino.0)
 }
 
+/// The directory that a plan changes, or of which it lets a file be changed, although others may have a
+/// replica of it.
+fn replica_in_the_way(cache: &Cache, plan: &Plan) -> Option<Ino> {
+    if stdx::mutants::is_active("mds_changes_what_has_replicas") {
+        return None;
+    }
+    let opened = plan.reply.target.filter(|_| plan.reply.want & STRONG != 0);
+    cache.replica_in_the_way(&plan.local, [opened, plan.lock.as_ref().map(|lock| lock.ino)])
+}
+
 /// The rank to which a request goes that lacks this.
 fn remote(needs: &[Need]) -> Option<MdsRank> {
     needs.iter().find_map(|need| if let Need::Remote(rank) = need { Some(*rank) } else { None })
@@ -311,6 +326,7 @@ fn fetch(
             // Each change of the partition wakes them.
             Need::Thaw(_) => {}
             Need::Together { here, there } => env.due(Due::Together { here, there, is_promised }),
+            Need::Alone(dir) => env.due(Due::Alone(dir)),
             Need::Fence => env.due(Due::Fence),
             Need::Sought(ino) => env.due(Due::Seek(ino.ino)),
             Need::Truncated(ino) | Need::Stored(ino) | Need::Lock(ino) | Need::Announced(ino) => {

@@ -291,6 +291,7 @@ impl Replay {
             }
             Read::Partition => {
                 load_borders(cache, &reply)?;
+                load_replicas(env, cache, &reply)?;
                 let (found, next) = records(&reply)?;
                 let own = MdsRank(env.cfg().rank as i32);
                 self.partition.extend(found.clone());
@@ -314,7 +315,10 @@ impl Replay {
                 cache.put_prefix(record);
                 cache.put_root(Reader::new(bytes).get()?, record);
             }
-            Read::PartitionAgain(before) => self.compare_partition(env, *before, &reply)?,
+            Read::PartitionAgain(before) => {
+                load_replicas(env, cache, &reply)?;
+                self.compare_partition(env, *before, &reply)?;
+            }
             Read::Journal | Read::Beyond(_) | Read::Look => unreachable!("no table"),
         }
         Ok(())
@@ -444,6 +448,12 @@ impl Replay {
 fn load_borders(cache: &mut Cache, reply: &Option<ObjReply>) -> Result<(), DecodeError> {
     let Some(ObjReply::Omap(entries, _)) = reply else { return Ok(()) };
     cache.borders.load(entries)
+}
+
+/// Takes in of which directories others may have replicas.
+fn load_replicas(env: &Env, cache: &mut Cache, reply: &Option<ObjReply>) -> Result<(), DecodeError> {
+    let Some(ObjReply::Omap(entries, _)) = reply else { return Ok(()) };
+    cache.replicas.load(MdsRank(env.cfg().rank as i32), entries)
 }
 
 /// The records of subtrees in an answer, and the key after which more follow.
