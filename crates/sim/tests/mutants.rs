@@ -86,7 +86,8 @@ mutants! {
     mds_takes_no_sessions in Ranks within 120 from 680000
         by "unexpected_event" | "locks_exclude" | "answers_everything";
     mds_keeps_old_copies in Ranks within 120 from 680030
-        by "files_linearizable" | "namespace_linearizable" | "statistics_exact" | "scrub_finds_nothing";
+        by "files_linearizable" | "namespace_linearizable" | "statistics_exact" | "scrub_finds_nothing"
+            | "metadata_consistent";
     mds_tells_no_client_of_imports in Ranks within 120 from 680000
         by "answers_everything" | "locks_exclude";
     mds_keeps_what_went_ahead in Ranks within 120 from 680000
@@ -97,9 +98,17 @@ mutants! {
         by "statistics_exact" | "metadata_consistent" | "scrub_finds_nothing";
     mds_announces_directories_only in Ranks within 120 from 680000
         by "ranks_stop" | "answers_everything";
+    mds_changes_what_has_replicas in Ranks within 200 from 990000
+        by "namespace_linearizable" | "files_linearizable" | "unexpected_event" | "no_panic"
+            | "snapshots_constant" | "locks_exclude" | "metadata_consistent";
+    mds_keeps_replicas in Ranks within 200 from 990000
+        by "namespace_linearizable" | "files_linearizable" | "unexpected_event" | "no_panic"
+            | "locks_exclude" | "answers_everything" | "ranks_stop" | "metadata_consistent";
     mds_works_without_what_is_below in Ranks within 120 from 680025
         by "files_linearizable" | "namespace_linearizable" | "snapshots_constant";
-    mds_stops_with_what_it_has in Ranks within 120 from 680000 by "ranks_stop" | "answers_everything";
+    // The last walk over all is sent around between a rank and one that has stopped.
+    mds_stops_with_what_it_has in Ranks within 120 from 680000
+        by "ranks_stop" | "answers_everything" | "statistics_exact";
     mds_learns_of_no_snapshots in Ranks within 120 from 680002 by "ranks_stop" | "snapshots_constant";
     mds_answers_from_copies in Ranks within 120 from 680000
         by "no_panic" | "unexpected_event" | "locks_exclude" | "namespace_linearizable";

@@ -93,6 +93,17 @@ pub static SHARD_EXPORTED: Fault = Fault {
     },
 };
 
+/// A rank is asked to have the others answer for a directory too.
+pub static DIR_REPLICATED: Fault = Fault {
+    name: "dir_replicated",
+    profiles: &[],
+    also_in: &[(Ranks, 2)],
+    inject: |nemesis, _, cluster| {
+        let command = |path: &str| serde_json::json!({ "prefix": "replicate dir", "path": path });
+        ask_any(nemesis, cluster, ["/x", "/y", "/x/x", "/x/y", "/y/x", "/y/y", "/locked"], command)
+    },
+};
+
 /// Gives a command about one of some directories to the server that carries it out; `None` if all refuse.
 fn ask_any(
     nemesis: &mut Nemesis,

@@ -6,7 +6,7 @@ use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
-pub static FAULTS: [&Fault; 36] = [
+pub static FAULTS: [&Fault; 37] = [
     &processes::OSD_KILLED,
     &processes::OSD_POWER_LOST,
     &processes::MON_KILLED,
@@ -43,6 +43,7 @@ pub static FAULTS: [&Fault; 36] = [
     &admin::MDS_LOAD_CHANGED,
     &admin::SHARD_EXPORTED,
     &network::CLIENT_CUT_OFF,
+    &admin::DIR_REPLICATED,
 ];
 
 /// Draws the faults of a run. `decays` says if the first OSD's disk rots.
@@ -62,6 +63,9 @@ pub fn draw(rng: &mut Rng, profile: Profile, decays: bool) -> Vec<&'static Fault
         // What it is about.
         faults.extend([&admin::SUBTREE_EXPORTED; 4]);
         faults.extend([&admin::SHARD_EXPORTED; 2]);
+        if faults.iter().any(|fault| std::ptr::eq(*fault, &admin::DIR_REPLICATED)) {
+            faults.extend([&admin::DIR_REPLICATED; 6]);
+        }
     }
     faults
 }

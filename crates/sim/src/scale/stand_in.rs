@@ -3,8 +3,9 @@
 //! The session to the monitors is the real one (`monc`), and so are the messages. A stand-in sends them when
 //! an OSD would: it boots once it has the newest map, follows every epoch, asks for `up_thru` if it is the
 //! primary of a PG whose interval began, reports statistics, pings every OSD with which it shares a PG and
-//! its neighbours in the map, and reports those that are silent or refuse connections. It has no store, peering
-//! or recovery, whose messages go between OSDs. Tests check that its counts match those of a real OSD.
+//! its neighbours in the map, and reports those that are silent or refuse connections. It has no store,
+//! peering or recovery, whose messages go between OSDs. Tests check that its counts match those of a real
+//! OSD.
 
 use super::atlas::{Atlas, Era, Row};
 use auth::ServerKeys;
