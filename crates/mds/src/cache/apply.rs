@@ -136,7 +136,7 @@ impl Cache {
     }
 
     /// Notes what is to be found again without a walk over all inodes.
-    fn note_inode(&mut self, key: InodeKey, data: &InodeData) {
+    pub(super) fn note_inode(&mut self, key: InodeKey, data: &InodeData) {
         match key.is_head() && data.realm == Realm::GLOBAL {
             true => self.global.insert(key),
             false => self.global.remove(&key),

@@ -305,6 +305,7 @@ impl Cache {
         match self.inodes.get(&key) {
             Some(_) => {
                 self.note_kind(&data);
+                self.note_inode(key, &data);
                 let inode = self.inodes.get_mut(&key).expect("just found");
                 self.size.add(extra_of_inode(&data));
                 self.size.remove(extra_of_inode(&inode.data));
