@@ -113,8 +113,10 @@ impl Cache {
     pub fn drop_copies(&mut self) {
         let kept = self.leading_to_own(Ino(0));
         let is_foreign = |dir: &DirFrag| {
-            let is_foreign = matches!(self.authority(self.subtrees.keeper(*dir)), Ok(Auth::Rank(_)));
-            is_foreign && !self.replicas.keeps(dir.ino)
+            // Of a directory that has left there may be entries without its inode, which were being loaded.
+            let is_ours =
+                matches!(self.authority(self.subtrees.keeper(*dir)), Ok(Auth::Here | Auth::Frozen(_)));
+            !is_ours && !self.replicas.keeps(dir.ino)
         };
         let frags: Vec<DirFrag> = self.dirs.keys().filter(|dir| is_foreign(dir)).copied().collect();
         frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
