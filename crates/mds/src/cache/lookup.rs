@@ -48,7 +48,7 @@ impl Cache {
         match self.authority(ino.ino) {
             Ok(Auth::Here) | Err(_) => false,
             Ok(Auth::Frozen(root)) => self.subtrees.hold(root) != Some(Hold::Settling),
-            Ok(Auth::Rank(_)) => !self.inodes.get(&ino).is_some_and(|inode| self.is_replica(inode)),
+            Ok(Auth::Rank(_)) => !self.has_replica(ino),
         }
     }
 

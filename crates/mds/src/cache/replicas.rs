@@ -107,11 +107,13 @@ impl Replicas {
         self.kept.is_empty()
     }
 
+    /// True if nobody has a replica, here or of anything here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.kept.is_empty()
+    }
+
     /// The bits that nobody may have of an inode because of replicas.
     pub fn withheld(&self, inode: &Inode) -> Option<u32> {
-        if self.given.is_empty() && self.kept.is_empty() {
-            return None;
-        }
         if self.given.contains_key(&inode.data.ino) {
             return Some(!cap::DIRECTORY);
         }

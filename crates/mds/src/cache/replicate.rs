@@ -12,6 +12,11 @@ impl Cache {
         file_of(inode).is_some_and(|dir| self.replicas.keeps(dir))
     }
 
+    /// The same of an inode by its number, which need not be cached.
+    pub fn has_replica(&self, ino: InodeKey) -> bool {
+        !self.replicas.keeps_none() && self.inodes.get(&ino).is_some_and(|inode| self.is_replica(inode))
+    }
+
     /// The same, if requests about it are answered here.
     pub fn is_shown_replica(&self, ino: Ino) -> bool {
         let dir = self.inodes.get(&ino.head()).and_then(|inode| file_of(inode));
@@ -25,6 +30,9 @@ impl Cache {
 
     /// Withholds from clients what nobody may have of an inode because of replicas.
     pub fn withhold_for_replicas(&mut self, ino: InodeKey) {
+        if self.replicas.is_empty() {
+            return;
+        }
         let Some(inode) = self.inodes.get(&ino) else { return };
         let Some(mask) = self.replicas.withheld(inode) else { return };
         let inode = self.inodes.get_mut(&ino).expect("just found");

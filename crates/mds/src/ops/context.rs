@@ -267,7 +267,8 @@ impl<'a> Cx<'a> {
         if !self.cache.subtrees.is_sole() && ino.is_head() {
             self.check_authority(ino.ino)?;
             // What only a replica answers needs no authority.
-            let is_here = matches!(self.cache.authority(ino.ino), Ok(Auth::Here));
+            let is_here =
+                self.cache.replicas.keeps_none() || matches!(self.cache.authority(ino.ino), Ok(Auth::Here));
             self.here.set(if is_here { Some(self.cache.root_of(ino.ino)?) } else { None });
         }
         Ok(())

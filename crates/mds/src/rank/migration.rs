@@ -310,10 +310,7 @@ impl Migration {
     /// True while replicas are given or given back.
     pub fn is_replicating(&self, cache: &Cache) -> bool {
         let is_unknown = |dir| !self.replicas.contains_key(&dir);
-        let is_same = |(rank, (incarnation, _)): (&MdsRank, &(i32, Said))| {
-            self.ranks.get(rank).is_some_and(|at| at.incarnation == *incarnation)
-        };
-        let is_busy = |giving: &Giving| giving.is_busy() || !giving.ranks.iter().all(is_same);
+        let is_busy = |giving: &Giving| giving.is_busy() || !giving.is_up_to_date(&self.ranks);
         let gives = self.replicas.values().any(is_busy) || cache.replicas.given().any(is_unknown);
         gives || cache.replicas.all_kept().any(|(_, kept)| kept.is_returning)
     }

@@ -352,8 +352,7 @@ impl Rank {
         if !ino.is_head() {
             return;
         }
-        let is_replica = self.cache.inodes.get(&ino).is_some_and(|inode| self.cache.is_replica(inode));
-        if is_replica || self.cache.is_fixed(ino) {
+        if self.cache.has_replica(ino) || self.cache.is_fixed(ino) {
             return;
         }
         self.reconnect.presume_holders(&mut self.cache, &mut self.sessions, ino);

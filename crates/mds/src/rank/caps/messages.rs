@@ -36,7 +36,7 @@ impl Caps {
         if cache.inodes.contains_key(&ino) && cache.is_fixed(ino) {
             return;
         }
-        let of_replica = cache.inodes.get(&ino).is_some_and(|inode| cache.is_replica(inode));
+        let of_replica = cache.has_replica(ino);
         if of_replica && m.dirty.0 != 0 {
             return;
         }

@@ -11,6 +11,7 @@ use crate::rank::fragments::parse_fragment;
 use crate::rank::migration::{
     BUSY, Export, ExportStep as Step, Exported, FENCED, SentAhead, TRIMS, Waiting, Write, own,
 };
+use crate::rank::sessions::Sessions;
 use crate::types::{ClientId, Lsn};
 use fsfmt::{DirFrag, Ino, InodeData, InodeKey, SubtreeRecord};
 use maps::MdsRank;
@@ -552,23 +553,12 @@ impl Rank {
         self.migration.held.remove(&root);
         let was_passed_on = self.cache.subtrees.hold(root) != Some(Hold::Leaving);
         let Self { env, cache, sessions, migration, .. } = self;
-        let taken: FastMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();
+        let taken = by_holder(&m.caps);
         let inside = cache.subtree(root);
         migration.has_left(inside.len());
         for ino in inside.iter().copied() {
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
-            for client in inode.caps.clients().collect::<Vec<_>>() {
-                let cap = inode.caps.remove(client).expect("one of its capabilities");
-                sessions.release(client, ino);
-                migration.exported.push_back(Exported {
-                    to: from,
-                    ino: ino.ino,
-                    client,
-                    cap_id: cap.id,
-                    migrate_seq: cap.migrate_seq,
-                    taken: taken.get(&(ino.ino.0, client.0)).copied(),
-                });
-            }
+            migration.exported.extend(let_go(inode, sessions, from, &taken));
             cache.locks.forget(ino);
         }
         let has_name_here = cache.subtrees.record(root).is_none_or(|record| {
@@ -596,6 +586,31 @@ impl Rank {
         self.tell_exported();
         self.partition_changed(true);
     }
+}
+
+/// Capabilities as another rank has taken them, by inode and client.
+pub(super) type Taken = FastMap<(u64, u64), TakenCap>;
+
+pub(super) fn by_holder(caps: &[TakenCap]) -> Taken {
+    caps.iter().map(|c| ((c.ino, c.client), *c)).collect()
+}
+
+/// Takes the capabilities on an inode away that another rank has now, which their clients are to be told.
+pub(super) fn let_go(
+    inode: &mut Inode,
+    sessions: &mut Sessions,
+    to: MdsRank,
+    taken: &Taken,
+) -> Vec<Exported> {
+    let key = inode.data.key();
+    let clients: Vec<ClientId> = inode.caps.clients().collect();
+    let one = |client: ClientId| {
+        let cap = inode.caps.remove(client).expect("one of its capabilities");
+        sessions.release(client, key);
+        let taken = taken.get(&(key.ino.0, client.0)).copied();
+        Exported { to, ino: key.ino, client, cap_id: cap.id, migrate_seq: cap.migrate_seq, taken }
+    };
+    clients.into_iter().map(one).collect()
 }
 
 /// True if one of two directories is in the other.

@@ -2,16 +2,15 @@
 
 use super::Rank;
 use super::content::{caps_of, placed};
+use super::export::{by_holder, let_go};
 use crate::authority::Auth;
 use crate::cache::Kept;
 use crate::rank::effect::Effect;
 use crate::rank::env::Due;
-use crate::rank::migration::Exported;
-use crate::types::{ClientId, Need, OpId, RankPeer};
+use crate::types::{ClientId, Need, RankPeer};
 use fsfmt::{Ino, InodeData, InodeKey, SubtreeRecord};
 use maps::MdsRank;
-use peer::{MdsReplica, MdsReplicaKept, MdsReplicaRecall, MdsReplicaReturned, MdsReplicaTaken, TakenCap};
-use std::collections::BTreeMap;
+use peer::{MdsReplica, MdsReplicaKept, MdsReplicaRecall, MdsReplicaReturned, MdsReplicaTaken};
 use std::time::Duration;
 use stdx::Instant;
 use stdx::mutants::is_active;
@@ -129,17 +128,10 @@ impl Rank {
         }
         let files = self.cache.with_files(dir);
         let Self { cache, sessions, migration, .. } = self;
-        let taken: BTreeMap<(u64, u64), TakenCap> = m.caps.iter().map(|c| ((c.ino, c.client), *c)).collect();
+        let taken = by_holder(&m.caps);
         for ino in files {
             let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
-            for client in inode.caps.clients().collect::<Vec<_>>() {
-                let Some(cap) = inode.caps.remove(client) else { continue };
-                sessions.release(client, ino);
-                let taken = taken.get(&(ino.ino.0, client.0)).copied();
-                let (cap_id, migrate_seq) = (cap.id, cap.migrate_seq);
-                let ino = ino.ino;
-                migration.exported.push_back(Exported { to: from, ino, client, cap_id, migrate_seq, taken });
-            }
+            migration.exported.extend(let_go(inode, sessions, from, &taken));
         }
         self.tell_exported();
         self.drop_replica(dir);
@@ -147,13 +139,7 @@ impl Rank {
 
     fn drop_replica(&mut self, dir: Ino) {
         self.cache.replicas.drop(dir);
-        for ino in self.cache.with_files(dir) {
-            if let Some(inode) = self.cache.inodes.get_mut(&ino)
-                && inode.under_way.revocations.contains_key(&OpId::REPLICA)
-            {
-                inode.under_way.edit(|at| at.revocations.remove(&OpId::REPLICA));
-            }
-        }
+        self.end_withholding(dir);
         self.cache.forget_replica(dir);
         self.partition_changed(false);
     }

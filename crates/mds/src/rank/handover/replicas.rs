@@ -24,7 +24,7 @@ use crate::cap::STRONG;
 use crate::io::{IoWhy, ObjOp};
 use crate::rank::effect::Effect;
 use crate::rank::env::Due;
-use crate::rank::migration::{BUSY, FENCED, Giving, GivingStep as Step, Said, TRIMS, Write, own};
+use crate::rank::migration::{BUSY, FENCED, Giving, GivingStep as Step, RankStatus, Said, TRIMS, Write, own};
 use crate::types::{ClientId, Need, OpId, RankPeer};
 use fsfmt::{DirFrag, Ino, InodeKey, Link, names, replica_key};
 use maps::MdsRank;
@@ -277,10 +277,7 @@ impl Rank {
         let before = giving.ranks.len();
         giving.ranks.retain(|rank, _| migration.ranks.contains_key(rank));
         let has_stopped = giving.ranks.len() < before;
-        let is_same = |(rank, (incarnation, _)): (&MdsRank, &(i32, Said))| {
-            migration.ranks.get(rank).is_some_and(|at| at.incarnation == *incarnation)
-        };
-        if giving.ranks.is_empty() || !giving.ranks.iter().all(is_same) {
+        if giving.ranks.is_empty() || !giving.is_up_to_date(&migration.ranks) {
             return self.recall_replicas(dir);
         }
         if has_stopped {
@@ -296,10 +293,10 @@ impl Rank {
             .filter(|(_, (_, said))| *said == Said::Nothing)
             .map(|(rank, _)| *rank)
             .collect();
-        let ranks = giving.ranks.keys().copied().chain([own(&self.env)]).map(|rank| rank.0 as u32).collect();
         if others.is_empty() {
             return;
         }
+        let ranks = giving.ranks.keys().copied().chain([own(&self.env)]).map(|rank| rank.0 as u32).collect();
         let Some(m) = self.replica_of(dir, ranks) else { return };
         for rank in others {
             self.env.effect(Effect::SendRank(rank, m.clone().into()));
@@ -414,7 +411,7 @@ impl Rank {
         self.partition_changed(false);
     }
 
-    fn end_withholding(&mut self, dir: Ino) {
+    pub(super) fn end_withholding(&mut self, dir: Ino) {
         for ino in self.cache.with_files(dir) {
             let Some(inode) = self.cache.inodes.get_mut(&ino) else { continue };
             if inode.under_way.revocations.contains_key(&OpId::REPLICA) {
@@ -429,6 +426,14 @@ impl Giving {
     /// True if something is to be done about it.
     pub(in crate::rank) fn is_busy(&self) -> bool {
         self.step != Step::Given || self.ranks.values().any(|(_, said)| *said == Said::Nothing)
+    }
+
+    /// True if all ranks that may have a replica are those to which it was given.
+    pub(in crate::rank) fn is_up_to_date(&self, ranks: &BTreeMap<MdsRank, RankStatus>) -> bool {
+        let is_same = |rank: &MdsRank, incarnation: i32| {
+            ranks.get(rank).is_some_and(|at| at.incarnation == incarnation)
+        };
+        self.ranks.iter().all(|(rank, (incarnation, _))| is_same(rank, *incarnation))
     }
 
     /// Begins to ask for the replicas.
