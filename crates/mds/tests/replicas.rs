@@ -247,3 +247,21 @@ fn an_open_file_outlives_its_name() {
     r.idle(30);
     assert_eq!(r.ask(0, by_ino(file, MdsOp::GETATTR)), 0, "it is not purged");
 }
+
+/// A subtree in the directory goes back to the rank of the directory.
+#[test]
+fn a_replica_keeps_the_name_of_a_subtree_that_leaves() {
+    let (mut r, dir) = directory(71, 2);
+    let sub = r.ok(0, name_in(dir, "s")).trace.target.expect("a directory").ino;
+    r.with(0, |w| w.rank.export_dir("/d/s", None, maps::MdsRank(1)).expect("it may leave"));
+    r.settle();
+    assert_eq!(r.authorities("/d/s"), [1]);
+    replicate(&mut r);
+    r.ok(1, name_in(dir, "f"));
+    r.with(1, |w| w.rank.export_dir("/d/s", None, maps::MdsRank(0)).expect("it may go back"));
+    r.settle();
+    assert_eq!(r.authorities("/d/s"), [0]);
+    assert_eq!(r.forwarded(1, by_ino(sub, MdsOp::GETATTR)).0, 0, "who has it now is known");
+    assert_eq!(r.forwarded(1, name_in(dir, "s")).0, 0);
+    r.ok(1, name_in(dir, "f"));
+}

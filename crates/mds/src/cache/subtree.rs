@@ -341,15 +341,20 @@ impl Cache {
     }
 
     /// Forgets the root of a subtree that another rank has, and that has no name in a directory of this one,
-    /// unless it leads to subtrees of this one.
+    /// unless it leads to subtrees of this one. In a replica of the directory that it is in it stays, as a copy: a
+    /// replica shows all names.
     pub fn drop_root(&mut self, root: Ino) {
         if self.leading_to_own(root).contains(&root) {
             return;
         }
-        if let Some(place) = self.inodes.get(&root.head()).and_then(|inode| inode.place.clone()) {
+        self.dirty_bases.remove(&root);
+        let place = self.inodes.get(&root.head()).and_then(|inode| inode.place.clone());
+        if let Some(place) = place {
+            if self.replicas.keeps(place.0.ino) {
+                return;
+            }
             self.forget_slot(&place);
         }
-        self.dirty_bases.remove(&root);
         self.remove_inode(root.head());
     }
 }
