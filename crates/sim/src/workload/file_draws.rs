@@ -13,7 +13,8 @@ const SIZES: [u64; 3] = [40, 200, 6 << 20];
 impl FileLoad {
     /// The next operation of a client.
     pub(super) fn draw(&mut self, client: usize) -> Work {
-        let special = self.draw_in_spree(client).or_else(|| self.draw_of_tree(client));
+        let reading = self.draw_of_reading(client).or_else(|| self.draw_in_spree(client));
+        let special = reading.or_else(|| self.draw_of_tree(client));
         if let Some(work) = special.or_else(|| self.draw_of_handed(client)) {
             return work;
         }
@@ -59,6 +60,29 @@ impl FileLoad {
                     return self.draw_data(client, held.unwrap_or(file));
                 }
             },
+        })
+    }
+
+    /// Something that only reads, while all clients do little else. Sometimes they begin to.
+    fn draw_of_reading(&mut self, client: usize) -> Option<Work> {
+        if !self.reads_for_a_while {
+            return None;
+        }
+        let (rng, state) = (&mut self.rng, &self.clients[client]);
+        if self.reads_left == 0 {
+            self.reads_left = if rng.chance(1, 60) { 20 + rng.below(100) as u32 } else { 0 };
+        }
+        self.reads_left = self.reads_left.checked_sub(1)?;
+        if rng.chance(1, 40) {
+            return None;
+        }
+        let dir = *state.dirs.iter().nth(rng.below(state.dirs.len() as u64) as usize)?;
+        let file = state.files.iter().nth(rng.below(state.files.len().max(1) as u64) as usize).copied();
+        Some(match (rng.below(10), file) {
+            (6..8, Some(file)) => Work::Stat(file),
+            (8, Some(file)) => Work::Data(file, read_of(file, rng.below(CELLS))),
+            (9, _) => Work::Name(Action::List(dir)),
+            _ => Work::Name(Action::Lookup(dir, (*rng.pick(&FILES)).to_owned())),
         })
     }
 

@@ -59,6 +59,10 @@ pub struct FileLoad {
     pub(super) has_sprees: bool,
     /// Clients pass a file on to one another: who has written closes it, and syncs later.
     pub(super) hands_over: bool,
+    /// Now and then all clients do little but read for a while, which leaves replicas of directories alone.
+    pub(super) reads_for_a_while: bool,
+    /// Operations until they do other things again.
+    pub(super) reads_left: u32,
     /// Directories have several fragments, which are listed one after another.
     has_fragments: bool,
     /// Clients make snapshots.
@@ -199,6 +203,8 @@ impl FileLoad {
             next_tag: 0,
             has_sprees: false,
             hands_over: false,
+            reads_for_a_while: false,
+            reads_left: 0,
             has_fragments: false,
             has_snapshots: false,
             snaps: Snapshots::default(),
@@ -208,9 +214,10 @@ impl FileLoad {
         }
     }
 
-    /// The same, in a name space that several ranks may serve.
+    /// The same, in a name space that several ranks may serve, and which is read more than changed at times.
     pub fn with_ranks(mut self, has_ranks: bool) -> Self {
         self.names = namespace::History::of_ranks(has_ranks);
+        self.reads_for_a_while = has_ranks;
         self
     }
 
