@@ -61,7 +61,8 @@ enum Flush {
 /// Transactions between submission and the table.
 ///
 /// Invariants: transactions of this incarnation are numbered without gaps, `waiting` and `unapplied` hold the
-/// newest; `admitted` is the cost of `unapplied`, `promised` that of `waiting` and `unapplied`.
+/// newest; `admitted` is the cost of `unapplied`, `promised` that of `waiting` and `unapplied`; `hashes` has the
+/// placement hashes of the objects that these two touch, in their order.
 pub(crate) struct Commit {
     ring: Ring,
     waiting: VecDeque<Waiting>,
@@ -70,6 +71,8 @@ pub(crate) struct Commit {
     to_log: VecDeque<ToLog>,
     group: Option<Group>,
     unapplied: VecDeque<Unapplied>,
+    /// Each read asks whether its object is among these, which compares faster than whole keys.
+    hashes: VecDeque<u32>,
     /// Large writes under way, by transaction.
     direct: BTreeMap<u64, usize>,
     promised: Cost,
@@ -93,6 +96,7 @@ impl Default for Commit {
             to_log: VecDeque::new(),
             group: None,
             unapplied: VecDeque::new(),
+            hashes: VecDeque::new(),
             direct: BTreeMap::new(),
             promised: Cost::default(),
             admitted: Cost::default(),
@@ -145,6 +149,10 @@ impl Commit {
 
     /// True if an unapplied transaction before `mark` touches the object (any object for `None`).
     pub fn is_pending(&self, mark: u64, object: Option<&ObjectKey>) -> bool {
+        let (front, back) = self.hashes.as_slices();
+        if object.is_some_and(|o| !front.contains(&o.hash) && !back.contains(&o.hash)) {
+            return false;
+        }
         let applied_or_admitted = self.submitted - self.waiting.len() as u64;
         let first = applied_or_admitted.saturating_sub(self.unapplied.len() as u64);
         let mut admitted = (first..).zip(&self.unapplied).take_while(|(n, _)| *n < mark);
@@ -204,8 +212,9 @@ impl Commit {
         self.ring.found(&record);
         self.durable = record.txns.last().map_or(applied, |t| t.seq).max(applied);
         self.next_seq = self.durable + 1;
-        let txns = record.txns.into_iter().filter(|t| t.seq > applied);
-        self.unapplied.extend(txns.map(|txn| Unapplied { txn, cost: Cost::default() }));
+        let txns: Vec<Logged> = record.txns.into_iter().filter(|t| t.seq > applied).collect();
+        self.hashes.extend(txns.iter().flat_map(Logged::objects).map(|object| object.hash));
+        self.unapplied.extend(txns.into_iter().map(|txn| Unapplied { txn, cost: Cost::default() }));
     }
 }
 
@@ -216,7 +225,9 @@ impl Commit {
         let id = TxnId(self.submitted);
         self.promised.add(cost);
         self.bytes += cost.log as usize;
-        self.waiting.push_back(Waiting { id, drafts: draft(txn, direct_bytes), cost });
+        let drafts = draft(txn, direct_bytes);
+        self.hashes.extend(drafts.iter().flat_map(Draft::objects).map(|object| object.hash));
+        self.waiting.push_back(Waiting { id, drafts, cost });
         id
     }
 
@@ -316,6 +327,7 @@ impl Commit {
     /// The next transaction was applied; gives its number.
     pub fn applied(&mut self) -> u64 {
         let Unapplied { txn, cost } = self.unapplied.pop_front().expect("an admitted transaction");
+        self.hashes.drain(..txn.objects().count());
         self.promised.subtract(cost);
         self.admitted.subtract(cost);
         self.bytes -= cost.log as usize;

@@ -355,12 +355,25 @@ impl Step {
 }
 
 impl Draft {
+    /// The objects that it reads or changes; the step that is made of it has the same.
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectKey> {
+        let (of_op, of_bulk) = match self {
+            Self::Op(op) => (Some(objects(op)), None),
+            Self::Bulk(key, ..) => (None, Some(key)),
+        };
+        of_op.into_iter().flatten().chain(of_bulk)
+    }
+
     /// True if it touches `object`.
     pub fn touches(&self, object: &ObjectKey) -> bool {
-        match self {
-            Self::Op(op) => objects(op).any(|o| o == object),
-            Self::Bulk(key, ..) => key == object,
-        }
+        self.objects().any(|o| o == object)
+    }
+}
+
+impl Logged {
+    /// The objects that its steps read or change, one step after another.
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.steps.iter().flat_map(Step::objects)
     }
 }
 
