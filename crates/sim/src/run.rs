@@ -582,11 +582,29 @@ impl Scenario {
                 return self.watch();
             }
             if self.cluster.world.now() >= until {
-                return Err(Found("ranks_stop", format!("after {CONVERGENCE:?} there are {count:?} ranks")));
+                let why = format!("after {CONVERGENCE:?} there are {count:?} ranks{}", self.work_of_ranks());
+                return Err(Found("ranks_stop", why));
             }
             let next = self.cluster.world.now() + Duration::from_millis(500);
             self.play(next, false, |_| false)?;
         }
+    }
+
+    /// What the metadata servers have not answered, and the inodes that these requests name.
+    fn work_of_ranks(&mut self) -> String {
+        let mut all = String::new();
+        for server in self.cluster.mdss() {
+            let mut ask = |command: serde_json::Value| self.cluster.world.admin(server, &command.to_string());
+            let Some((_, ops)) = ask(serde_json::json!({ "prefix": "dump_ops_in_flight" })) else { continue };
+            all = format!("{all}\n{ops}");
+            for path in ops.split('#').skip(1) {
+                let digits: String = path.chars().take_while(char::is_ascii_digit).collect();
+                let number: u64 = digits.parse().unwrap_or_default();
+                let inode = ask(serde_json::json!({ "prefix": "dump inode", "number": number }));
+                all = format!("{all}\n{}", inode.unwrap_or_default().1);
+            }
+        }
+        all
     }
 
     /// Finds and repairs rot, also if there is too much for the scrubs that start by themselves.

@@ -5,6 +5,7 @@ use super::{Mds, Out};
 use crate::config::MdsOptions;
 use crate::rank::{Rank, ScrubOptions, Stage};
 use decl::perf::Groups;
+use fsfmt::Ino;
 use node::ConnId;
 use std::collections::BTreeMap;
 use wire::Errno;
@@ -19,6 +20,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dirfrag ls path:str", "the fragments of a cached directory"),
     ("dirfrag merge path:str frag:str", "join all parts of a fragment (0/0: of the directory)"),
     ("dirfrag split path:str frag:str bits:int", "split a fragment into 2^bits parts"),
+    ("dump inode number:int", "a cached inode: its path, who holds what of it, and what is being revoked"),
     ("dump loads", "how much is done in which directories, and what each rank has to do"),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     (
@@ -138,6 +140,7 @@ impl Mds {
             Some("damage ls") => text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into()),
             Some("get subtrees") => text(self.rank.as_ref().map(Rank::subtree_list).unwrap_or_default()),
             Some("dump loads") => text(self.rank.as_ref().map(Rank::load_list).unwrap_or_default()),
+            Some("dump inode") => self.dump_inode(json),
             Some("export dir") => self.export_dir(json),
             Some("replicate dir") => self.replicate_dir(json),
             Some("damage rm") => self.forget_damage(json),
@@ -225,6 +228,24 @@ impl Mds {
             }
         };
         done.map_or_else(|(errno, why)| (errno.to_result_code(), why), |answer| (0, answer))
+    }
+
+    /// `dump inode`, of a live one.
+    fn dump_inode(&mut self, json: &serde_json::Value) -> (i32, String) {
+        let Some(number) = json["number"].as_u64() else {
+            return (
+                Errno::EINVAL.to_result_code(),
+                "number is that of an inode, as `ls -i` shows".to_owned(),
+            );
+        };
+        let rank = match self.active_rank() {
+            Ok(rank) => rank,
+            Err(refusal) => return refusal,
+        };
+        match rank.describe_inode(Ino(number)) {
+            Some(inode) => (0, inode.to_string()),
+            None => (Errno::ENOENT.to_result_code(), format!("inode {number} is not cached by this rank")),
+        }
     }
 
     /// `export dir`: only begins, as in Ceph.

@@ -3,6 +3,8 @@
 use super::Rank;
 use super::fragments::Fragments;
 use super::scrub::ScrubOptions;
+use fsfmt::Ino;
+use msgs::Caps;
 use wire::Errno;
 
 impl Rank {
@@ -14,6 +16,38 @@ impl Rank {
     /// Running operations, with what each waits for.
     pub fn op_list(&self) -> Vec<serde_json::Value> {
         self.ops.describe()
+    }
+
+    /// A cached live inode, for people: who holds what of it, and what is being revoked. `None` if it is not
+    /// cached.
+    pub fn describe_inode(&self, ino: Ino) -> Option<serde_json::Value> {
+        let inode = self.cache.inodes.get(&ino.head())?;
+        let path = self.cache.path_of(ino.head()).ok().flatten();
+        let caps = inode.caps.iter().filter_map(|(holder, cap)| Some((holder.client()?, cap)));
+        let caps = caps.map(|(client, cap)| {
+            serde_json::json!({
+                "client_id": client.0,
+                "cap_id": cap.id,
+                "pending": Caps(cap.pending).to_string(),
+                "issued": Caps(cap.held()).to_string(),
+                "wanted": Caps(cap.wanted).to_string(),
+                "last_sent": cap.seq,
+                "has_claimed": !cap.is_presumed,
+            })
+        });
+        let revocations = inode.under_way.revocations.iter().map(|(op, all)| {
+            let bits = all.iter().fold(0, |bits, one| bits | one.mask);
+            serde_json::json!({ "op": format!("{op:?}"), "bits": Caps(bits).to_string() })
+        });
+        Some(serde_json::json!({
+            "ino": inode.data.ino.0,
+            "path": path.map(|path| String::from_utf8_lossy(&path).into_owned()),
+            "nlink": inode.data.nlink,
+            "size": inode.data.size,
+            "authority": format!("{:?}", self.cache.authority(ino)),
+            "client_caps": caps.collect::<Vec<_>>(),
+            "revocations": revocations.collect::<Vec<_>>(),
+        }))
     }
 
     /// Writes back everything that is journaled so far; [`Self::is_flushed`] tells when that is done.

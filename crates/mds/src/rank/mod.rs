@@ -311,8 +311,8 @@ impl Rank {
                 self.reconnect.note_change(ino);
                 self.note(ino);
             }
-            // Nothing of it changes here.
-            Due::CapsChanged(ino) if cache.is_fixed(ino) => {}
+            // Nothing of it changes here, but operations may wait for what clients could have held.
+            Due::CapsChanged(ino) if cache.is_fixed(ino) => self.ops.wake(cache, ino),
             Due::CapsChanged(ino) => {
                 if env.stage() == Stage::Active {
                     caps::record_writers(env, cache, sessions, ino);

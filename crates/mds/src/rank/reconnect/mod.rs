@@ -18,6 +18,7 @@ pub(super) use unflushed::Unflushed;
 use super::effect::Stage;
 use super::env::{Due, Env};
 use super::sessions::Sessions;
+use crate::authority::Auth;
 use crate::cache::Cache;
 use crate::cap::{Cap, Moved};
 use crate::types::ClientId;
@@ -130,9 +131,12 @@ impl Reconnect {
     }
 
     /// Reserves the bits of absent clients, and of those that may hold more than they have claimed, on an
-    /// inode that was cached.
+    /// inode that was cached. On a copy of another rank's they hold nothing of this one.
     pub fn presume_holders(&mut self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
         if !self.has_absent() && !self.has_unclaimed() {
+            return;
+        }
+        if matches!(cache.authority(ino.ino), Ok(Auth::Rank(_))) {
             return;
         }
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
