@@ -325,7 +325,7 @@ impl Cache {
         error
     }
 
-    /// An inode's capability, the rank of which is gone, comes from further ranks.
+    /// An inode's capability comes from further ranks than the one that has it here.
     pub(crate) fn catch_up(&mut self, msg: &ClientCaps) {
         if let Some(inode) = self.inodes.get_mut(&InodeKey::head(msg.ino)) {
             inode.catch_up(msg);

@@ -332,8 +332,9 @@ impl Capability {
         self.cap.as_ref().is_some_and(|cap| cap.is_moving)
     }
 
-    /// The rank that has it is gone, and could not tell that it had handed it over: `msg` comes from the last
-    /// of several ranks that have had it since.
+    /// `msg` comes from the last of several ranks that have had it since the one here: that one has not told
+    /// yet that it handed it over, or died before it could. Its successor tells only after it has asked the
+    /// last one, which is not to hear meanwhile that the client has given the capability up.
     pub(super) fn catch_up(&mut self, msg: &ClientCaps) {
         if let Some(cap) = self.cap.as_mut().filter(|cap| cap.mseq < msg.former.mseq) {
             (cap.id, cap.auth_rank) = (msg.former.cap_id, MdsRank(msg.former.mds));

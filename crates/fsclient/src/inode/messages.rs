@@ -104,7 +104,7 @@ impl Inode {
         self.caps.move_to(next);
     }
 
-    /// The capability comes from further ranks than the one that has it here, which is gone.
+    /// The capability comes from further ranks than the one that has it here.
     pub(crate) fn catch_up(&mut self, msg: &ClientCaps) {
         self.caps.catch_up(msg);
     }

@@ -31,10 +31,7 @@ impl Sessions {
                 let inode = InodeKey::head(caps.ino);
                 let is_moving = |cache: &Cache| cache.inode(inode).is_some_and(|inode| inode.is_moving());
                 let was_moving = is_moving(env.cache);
-                if caps.op == cap_op::IMPORT
-                    && let Some(cap) = env.cache.inode(inode).and_then(|inode| inode.caps().cap())
-                    && !self.is_open(cap.auth_rank())
-                {
+                if caps.op == cap_op::IMPORT {
                     env.cache.catch_up(&caps);
                 }
                 if let Some(detail) = env.cache.cap_message(rank, msg.tid, &caps) {

@@ -93,12 +93,16 @@ impl Rank {
 
     /// An operation needs a directory of this rank to have no replicas.
     pub(in crate::rank) fn recall_replicas(&mut self, dir: Ino) {
-        self.migration.look_at = self.env.now();
+        // After a restart others are asked for them anyhow.
         let Some(giving) = self.migration.replicas.get_mut(&dir) else { return };
         match giving.step {
             Step::Load | Step::Settle | Step::Durable(_) => self.end_replicas(dir),
             Step::Record => giving.ranks.clear(),
-            Step::Given => giving.recall(self.env.now()),
+            Step::Given => {
+                giving.recall(self.env.now());
+                self.migration.look_at = self.env.now();
+            }
+            // It is under way: who asks again and again is not to keep the rank busy.
             Step::Recall | Step::Forget => {}
         }
     }
