@@ -4,6 +4,7 @@ mod world;
 
 use msgs::{ClientReply, ClientRequest, FilePath, MdsOp, cap};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use world::client::{getattr, lookup, lookup_in as name_in, mkdir, request, setattr_mode, two};
 use world::ranks::Ranks;
 
@@ -140,6 +141,20 @@ fn a_directory_with_replicas_moves_and_stops_with_its_rank() {
     assert!(r.held(2).is_empty());
     r.ok(1, name_in(dir, "f"));
     assert_eq!(dist(&r.ok(1, name_in(dir, "f"))), [0, 1].into());
+}
+
+/// Who asks again and again for what has replicas keeps no processor busy until they are given back.
+#[test]
+fn a_directory_that_cannot_leave_yet_is_not_looked_at_all_the_time() {
+    let (mut r, _) = replicated(13, 3);
+    r.with(0, |w| {
+        for attempt in 0..3 {
+            w.rank.export_dir("/d", None, maps::MdsRank(1)).expect_err("others have replicas");
+            assert!(attempt == 0 || w.rank.deadline() > w.now.mono, "attempt {attempt}");
+            // What is asked of the others is not delivered.
+            w.advance(Duration::from_micros(1));
+        }
+    });
 }
 
 /// Whoever of them dies: nothing changes as long as a client may rely on a replica.

@@ -230,3 +230,17 @@ fn a_shard_arrives_whoever_dies() {
         assert_eq!(r.names("d"), Ok(names(0..24)), "seed {seed}");
     }
 }
+
+/// A rank knows which other one has a shard before it knows the directory.
+#[test]
+fn a_file_in_a_shard_is_found_by_its_number() {
+    let mut r = halves(81, 3, 20);
+    let name = names(0..20).into_iter().find(|name| is_in_half(name)).expect("one is in there");
+    let file = ino(&r.ok(0, getattr(&format!("d/{name}"), 0)));
+    export(&mut r, 0, HALF, 1);
+    for rank in 0..2 {
+        r.with(rank, world::fragments::flush);
+    }
+    let path = msgs::FilePath { ino: file, path: Vec::new() };
+    assert_eq!(r.forwarded(2, ClientRequest { path, ..getattr("", 0) }).0, 1);
+}

@@ -16,7 +16,7 @@ use crate::workload::{
     CommandLoad, FileLoad, FillLoad, ImageLoad, Load, LockLoad, ObjectLoad, SnapshotLoad, WatchLoad,
 };
 use fsclient::{Answer, Request};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use stdx::{Instant, Rng};
@@ -597,9 +597,13 @@ impl Scenario {
             let mut ask = |command: serde_json::Value| self.cluster.world.admin(server, &command.to_string());
             let Some((_, ops)) = ask(serde_json::json!({ "prefix": "dump_ops_in_flight" })) else { continue };
             all = format!("{all}\n{ops}");
-            for path in ops.split('#').skip(1) {
-                let digits: String = path.chars().take_while(char::is_ascii_digit).collect();
-                let number: u64 = digits.parse().unwrap_or_default();
+            let number_at = |text: &str, radix: u32| {
+                let digits: String = text.chars().take_while(|c| c.is_digit(radix)).collect();
+                u64::from_str_radix(&digits, radix).unwrap_or_default()
+            };
+            let named = ops.split("path\":\"#").skip(1).map(|text| number_at(text, 10));
+            let awaited = ops.split("ino: ").skip(1).map(|text| number_at(text, 16));
+            for number in named.chain(awaited).collect::<BTreeSet<u64>>() {
                 let inode = ask(serde_json::json!({ "prefix": "dump inode", "number": number }));
                 all = format!("{all}\n{}", inode.unwrap_or_default().1);
             }

@@ -1,7 +1,7 @@
 //! Subtrees in the cache: what they contain, and how they come and go.
 
 use super::size::{extra_of_inode, extra_of_name};
-use super::{Cache, Inode, Slot, SlotLink};
+use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::authority::{Auth, Hold};
 use crate::types::{LastChange, Place};
 use fsfmt::{
@@ -112,13 +112,15 @@ impl Cache {
     /// have changed since it was read, which matters when such a directory comes to this rank.
     pub fn drop_copies(&mut self) {
         let kept = self.leading_to_own(Ino(0));
-        let is_foreign = |dir: &DirFrag| {
-            // Of a directory that has left there may be entries without its inode, which were being loaded.
-            let is_ours =
-                matches!(self.authority(self.subtrees.keeper(*dir)), Ok(Auth::Here | Auth::Frozen(_)));
-            !is_ours && !self.replicas.keeps(dir.ino)
+        let is_foreign = |dir: &DirFrag, d: &Dir| match self.authority(self.subtrees.keeper(*dir)) {
+            Ok(Auth::Here | Auth::Frozen(_)) => false,
+            Ok(Auth::Rank(_)) => !self.replicas.keeps(dir.ino),
+            // Of a directory that has left there may be entries without its inode, which were being loaded;
+            // of one that was removed here, changes to be stored.
+            Err(_) => d.dirty.is_empty() && d.commit.is_none(),
         };
-        let frags: Vec<DirFrag> = self.dirs.keys().filter(|dir| is_foreign(dir)).copied().collect();
+        let frags = self.dirs.iter().filter(|(dir, d)| is_foreign(dir, d));
+        let frags: Vec<DirFrag> = frags.map(|(dir, _)| *dir).collect();
         frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
     }
 
