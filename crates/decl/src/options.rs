@@ -124,6 +124,7 @@ options! {
     "mds_beacon_grace" Secs "3" "advanced" "a metadata server that reports nothing for so long is replaced";
     "mds_cache_memory_limit" Size "256M" "basic" "memory for a metadata server's cache; an inode takes about 0.8K";
     "mds_bal_interval" Uint "5" "advanced" "seconds between two looks at the loads of metadata servers; what is uneven twice is balanced";
+    "mds_bal_replicate_threshold" Uint "0" "advanced" "requests a second (changes count four times) in a directory from which other metadata servers answer for it too, if that is more than each has in the mean";
     "mds_bal_min_start" Uint "100" "advanced" "requests a second (changes count four times) above the mean at which a metadata server gives directories to others";
     "mds_bal_split_size" Uint "10000" "advanced" "entries of a directory fragment at which it is split into eight";
     "mds_bal_merge_size" Uint "50" "advanced" "entries below which the parts of a directory fragment are joined; half of mds_bal_split_size if that is less; 0 joins none";

@@ -73,6 +73,8 @@ pub struct MdsOptions {
     pub balance_interval: Duration,
     /// Weighted requests a second by which a rank's load must exceed the mean before it gives some away.
     pub balance_least: u64,
+    /// Weighted requests a second in one directory below which other ranks do not answer for it too.
+    pub replicate_least: u64,
     /// Time for which the journal gathers events that nobody waits for. A crash of the server loses none of
     /// them as long as the clients live, since they repeat their requests.
     pub journal_delay: Duration,
@@ -104,6 +106,7 @@ impl MdsOptions {
                 .filter(|s| *s > 0)
                 .map_or(default.balance_interval, Duration::from_secs),
             balance_least: number("mds_bal_min_start").unwrap_or(default.balance_least),
+            replicate_least: number("mds_bal_replicate_threshold").unwrap_or(default.replicate_least),
             journal_delay: default.journal_delay,
             handover_part: default.handover_part,
         }
@@ -117,6 +120,7 @@ impl MdsOptions {
         self.merge_size = limits.merge_size;
         self.balance_interval = limits.balance_interval;
         self.balance_least = limits.balance_least;
+        self.replicate_least = limits.replicate_least;
     }
 }
 
@@ -130,6 +134,7 @@ impl Default for MdsOptions {
             journal_bytes: 64 << 20,
             balance_interval: Duration::from_secs(5),
             balance_least: 100,
+            replicate_least: 0,
             journal_delay: Duration::from_millis(20),
             handover_part: 500,
         }

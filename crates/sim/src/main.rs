@@ -62,12 +62,15 @@ struct Args {
     /// With `--metadata`: only this number of ranks.
     #[arg(long, requires = "metadata")]
     only: bool,
-    /// With `--metadata`: one of the workloads, by the paper's names.
+    /// With `--metadata`: one of the workloads: the paper's, by their names, or flashcrowd.
     #[arg(long, requires = "metadata", value_parser = workload)]
     workload: Option<Workload>,
     /// With `--metadata`: clients for each rank.
     #[arg(long, requires = "metadata", default_value_t = 8)]
     clients_each: u32,
+    /// With `--metadata`: each directory has one rank, however many read it.
+    #[arg(long, requires = "metadata")]
+    no_replicas: bool,
     /// With `--metadata`: a line for each second.
     #[arg(long, requires = "metadata")]
     each_second: bool,
@@ -177,6 +180,7 @@ fn metadata(args: &Args) -> Result<()> {
         let seed = args.seed.unwrap_or(1);
         let spec = move |ranks| MetadataSpec {
             clients_each: args.clients_each.max(1),
+            replicates: !args.no_replicas,
             ..MetadataSpec::of(workload, ranks, seed)
         };
         sizes.iter().copied().map(spec)

@@ -100,6 +100,7 @@ impl Mds {
             "mds_bal_merge_size",
             "mds_bal_interval",
             "mds_bal_min_start",
+            "mds_bal_replicate_threshold",
         ];
         let set =
             names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));

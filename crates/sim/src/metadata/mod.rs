@@ -66,6 +66,8 @@ pub struct MetadataSpec {
     pub warm_up: Duration,
     /// Time in which requests count.
     pub counted: Duration,
+    /// True if the balancer may have other ranks answer for directories that many read.
+    pub replicates: bool,
     /// Seed of the run.
     pub seed: u64,
 }
@@ -81,6 +83,7 @@ impl MetadataSpec {
             processor: SERVER,
             warm_up: if workload.is_in_one_directory() { AT_FULL_SPEED } else { spreads },
             counted: Duration::from_secs(2),
+            replicates: true,
             seed,
         }
     }
@@ -254,7 +257,11 @@ fn cluster(spec: &MetadataSpec) -> Cluster {
         ranks: spec.ranks,
         fs_pgs: (osds * 8).next_power_of_two(),
         osd_disk: 1 << 30,
-        mds: MdsOptions { balance_least: spec.balance_least(), ..MdsOptions::default() },
+        mds: MdsOptions {
+            balance_least: spec.balance_least(),
+            replicate_least: if spec.replicates { 0 } else { u64::MAX },
+            ..MdsOptions::default()
+        },
         options: BTreeMap::from([("mon_max_pg_per_osd".to_owned(), "10000".to_owned())]),
         ..Spec::default()
     };

@@ -1,4 +1,5 @@
-//! What clients do: the workloads of the paper's section 6.2.3, one request after another.
+//! What clients do: the workloads of the paper's section 6.2.3 and a flash crowd (section 4.4), one request
+//! after another.
 
 use fsclient::{Answer, FsRequest, Reply};
 use std::collections::VecDeque;
@@ -17,6 +18,8 @@ const FANOUT: u32 = 10;
 const SHARED: &str = "shared";
 /// Files that all open again and again.
 const SHARED_FILES: u32 = 10;
+/// Files of a directory that a flash crowd reads, many times what a client keeps.
+const CROWD_FILES: u32 = 1000;
 /// Files of a shared directory of headers, those that one unit of a compilation reads, and the sources that
 /// it reads in its private directory.
 const HEADERS: u32 = 100;
@@ -42,14 +45,22 @@ pub enum Workload {
     OpensshInclude,
     /// Each client compiles in a directory of its own, with libraries that all share.
     OpensshLib,
+    /// All clients begin to open files in one directory at the same time. Not one of the paper's figures.
+    FlashCrowd,
 }
 
 impl Workload {
     /// All of them, in the paper's order.
-    pub const ALL: [Self; 5] =
-        [Self::MakeDirs, Self::MakeFiles, Self::OpenShared, Self::OpensshInclude, Self::OpensshLib];
+    pub const ALL: [Self; 6] = [
+        Self::MakeDirs,
+        Self::MakeFiles,
+        Self::OpenShared,
+        Self::OpensshInclude,
+        Self::OpensshLib,
+        Self::FlashCrowd,
+    ];
 
-    /// The paper's name of it.
+    /// Its name, the paper's where it has one.
     pub fn name(self) -> &'static str {
         match self {
             Self::MakeDirs => "makedirs",
@@ -57,6 +68,7 @@ impl Workload {
             Self::OpenShared => "openshared",
             Self::OpensshInclude => "openssh+include",
             Self::OpensshLib => "openssh+lib",
+            Self::FlashCrowd => "flashcrowd",
         }
     }
 
@@ -67,16 +79,17 @@ impl Workload {
             Self::OpenShared => SHARED_FILES,
             Self::OpensshInclude => HEADERS,
             Self::OpensshLib => LIBRARIES,
+            Self::FlashCrowd => CROWD_FILES,
         }
     }
 
     /// True if all that clients do is in a directory that all share.
     pub(super) fn is_in_one_directory(self) -> bool {
-        self == Self::MakeFiles
+        matches!(self, Self::MakeFiles | Self::FlashCrowd)
     }
 
     fn has_private_dir(self) -> bool {
-        !matches!(self, Self::MakeFiles | Self::OpenShared)
+        !matches!(self, Self::MakeFiles | Self::OpenShared | Self::FlashCrowd)
     }
 
     fn is_compilation(self) -> bool {
@@ -230,6 +243,10 @@ impl Program {
                 Workload::OpenShared => {
                     let name = shared_name(self.made % SHARED_FILES);
                     self.steps.push_back(Step::Read(self.shared, name));
+                }
+                Workload::FlashCrowd => {
+                    let file = self.rng.below(u64::from(CROWD_FILES)) as u32;
+                    self.steps.push_back(Step::Read(self.shared, shared_name(file)));
                 }
                 Workload::OpensshInclude => self.compile(HEADERS, HEADERS_READ),
                 Workload::OpensshLib => self.compile(LIBRARIES, LIBRARIES_READ),

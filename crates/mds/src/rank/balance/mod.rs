@@ -172,7 +172,8 @@ impl Balance {
                 left -= self.spread(env, cache, migration, &here, (loads.len(), to, wanted));
                 if left == least {
                     let mean = loads.values().sum::<f64>() / loads.len() as f64;
-                    self.replicate(cache, migration, &here, mean);
+                    let least = mean.max(env.cfg().options.replicate_least as f64);
+                    self.replicate(cache, migration, &here, least);
                 }
             }
             for (dir, load) in chosen {
@@ -215,11 +216,11 @@ impl Balance {
     }
 
     /// Chooses a directory that other ranks are to answer for too.
-    fn replicate(&mut self, cache: &Cache, migration: &Migration, here: &Loads, mean: f64) {
+    fn replicate(&mut self, cache: &Cache, migration: &Migration, here: &Loads, least: f64) {
         let is_free = |dir: Ino| !self.unshared.contains_key(&dir) && !migration.stay.contains_key(&dir);
         let is_named = |dir: Ino| cache.inodes.get(&dir.head()).is_some_and(|inode| inode.is_named_dir());
         let may_have = |dir: Ino| is_named(dir) && is_free(dir) && !cache.replicas.is_given(dir);
-        self.read_by_many = spread::replicate(cache, here, mean, may_have);
+        self.read_by_many = spread::replicate(cache, here, least, may_have);
     }
 
     fn is_leaving(&self, root: Ino) -> bool {

@@ -60,17 +60,18 @@ pub(super) fn spread(
     (!given.is_empty()).then_some(Spread::Give(given, each))
 }
 
-/// The directory with the most to do in it, if that is more than each rank has in the `mean`, so that no rank
-/// could take it over, and next to nothing of it changes something: other ranks can answer for it too.
+/// The directory with the most to do in it, if that is more than each rank has in the mean, so that no rank
+/// could take it over, and next to nothing of it changes something: other ranks can answer for it too. `least`
+/// is that mean, or the number of requests a second that an administrator has set.
 pub(super) fn replicate(
     cache: &Cache,
     loads: &Loads,
-    mean: f64,
+    least: f64,
     may_have_replicas: impl Fn(Ino) -> bool,
 ) -> Option<Ino> {
     let is_read = |(dir, load): &(&Ino, &f64)| {
         let changes = loads.changes.get(dir).copied().unwrap_or_default();
-        **load > mean && changes <= **load * FEW_CHANGES
+        **load > least && changes <= **load * FEW_CHANGES
     };
     let is_whole = |dir: Ino| !dir.is_shard() && !cache.subtrees.is_sharded(dir);
     let is_here = |dir: Ino| matches!(cache.authority(dir), Ok(Auth::Here));
