@@ -263,6 +263,11 @@ impl<S: Storage> RaftLog<S> {
         self.raft.as_ref()?.deadline()
     }
 
+    /// Thousandths of the store's device that are in use; 0 if that is not known, also while it opens.
+    pub fn used_permille(&self) -> u32 {
+        if self.raft.is_some() { self.store.used_permille() } else { 0 }
+    }
+
     /// Lets the owner steer consensus in ways that have no effects of their own.
     pub fn steer<T>(&mut self, steer: impl FnOnce(&mut Raft) -> T) -> Option<T> {
         self.raft.as_mut().map(steer)

@@ -3,6 +3,8 @@
 use super::Rank;
 use super::fragments::Fragments;
 use super::scrub::ScrubOptions;
+use decl::Code;
+use std::collections::BTreeMap;
 use wire::Errno;
 
 impl Rank {
@@ -66,9 +68,12 @@ impl Rank {
         self.damage.list()
     }
 
-    /// Number of damaged items.
-    pub fn damage_count(&self) -> usize {
-        self.damage.len()
+    /// What the cluster's health is to show of this rank: lines by code.
+    pub fn health(&self) -> BTreeMap<Code, Vec<String>> {
+        let damage =
+            if self.damage.len() > 0 { vec!["Metadata damage detected".to_owned()] } else { Vec::new() };
+        let all = [(Code::MdsDamage, damage), (Code::MdsClientLateRelease, self.sessions.late_clients())];
+        all.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
     }
 
     /// Forgets a damaged item, if there is one of that number.
