@@ -70,19 +70,21 @@ codes! {
         "check the host's power and network; `ceph osd tree down` shows what is on it";
     PgAvailability = "PG_AVAILABILITY" Warn
         "requests to these PGs wait"
-        "bring OSDs of these PGs back: `ceph pg dump_stuck inactive` shows where they are";
+        "bring OSDs of these PGs back: `ceph osd tree down` shows who is away";
     PgDegraded = "PG_DEGRADED" Warn
         "a further failure may make this data unavailable, or lose it"
         "nothing while `ceph -s` shows recovery; else bring OSDs back (`ceph osd tree down`) or add some";
     PgRecoveryFull = "PG_RECOVERY_FULL" Error
         "lacking copies of objects are not made"
-        "add space: no OSD has room for the missing copies (`ceph osd df`)";
+        "add OSDs or delete data: those that lack copies have no room for them (`ceph osd df`)";
     PgBackfillFull = "PG_BACKFILL_FULL" Warn
         "lacking copies of objects are not made, or stay where they should not be"
         "add OSDs or delete data: those that are to be filled have no room (`ceph osd df`)";
     ObjectUnfound = "OBJECT_UNFOUND" Error
         "requests to these objects wait: no OSD that is up has their newest version"
-        "bring back the OSD that has the newest version: `ceph osd tree down` shows who is away";
+        "bring back the OSD that has the newest version: `ceph osd tree down` shows who is away; if it is lost for \
+         good, give that version up: `ceph osd lost N --yes-i-really-mean-it`, then `ceph tell OSD \
+         mark_unfound_lost PG revert` at the PG's first OSD";
     TooFewOsds = "TOO_FEW_OSDS" Warn
         "new pools can't have as many copies as they are to have"
         "add OSDs (`nacre osd create`), or run `ceph config set global osd_pool_default_size N`";
@@ -100,10 +102,12 @@ codes! {
         "run `ceph osd pool set POOL pg_autoscale_mode on`, or set pg_num as `ceph osd pool autoscale-status` says";
     TooManyPgs = "TOO_MANY_PGS" Warn
         "OSDs use more memory and time than they need to"
-        "add OSDs, or let pools have fewer PGs: `ceph osd pool set POOL pg_autoscale_mode on`";
+        "add OSDs, or let pools have fewer PGs: `ceph osd pool set POOL pg_num N`, for which \
+         `ceph osd pool autoscale-status` has numbers";
     PoolFull = "POOL_FULL" Warn
         "writes to the pool fail"
-        "raise the quota (`ceph osd pool set-quota`) or delete data";
+        "raise the quota (`ceph osd pool set-quota POOL max_bytes|max_objects N`) or delete data: \
+         `rados -p POOL rm OBJECT --force-full`, or files";
     OsdmapFlags = "OSDMAP_FLAGS" Warn
         "what the flags switch off does not happen: see `ceph osd dump`"
         "clear with `ceph osd unset FLAG` when the work is done";
@@ -112,7 +116,8 @@ codes! {
         "clear with `ceph osd unset-group FLAGS WHO` when the work is done";
     OsdFull = "OSD_FULL" Error
         "writes to all pools on these OSDs wait or fail"
-        "add OSDs or delete data: `ceph osd df` shows how full each is";
+        "add OSDs or delete data (`rados -p POOL rm OBJECT --force-full`, or files): `ceph osd df` shows how \
+         full each is";
     OsdBackfillFull = "OSD_BACKFILLFULL" Warn
         "no data moves to these OSDs"
         "add OSDs or delete data: `ceph osd df` shows how full each is";
@@ -127,28 +132,41 @@ codes! {
         "start a metadata server: `nacre mds --conf CONF --id NAME`";
     MdsUpLessThanMax = "MDS_UP_LESS_THAN_MAX" Warn
         "fewer metadata servers share the load than you wanted"
-        "start another metadata server: `nacre mds --conf CONF --id NAME`; or lower max_mds";
+        "start another metadata server: `nacre mds --conf CONF --id NAME`; or ask for fewer: \
+         `ceph fs set NAME max_mds N`";
     FsDegraded = "FS_DEGRADED" Warn
         "requests to directories of that server wait"
-        "wait until it is active: `ceph fs status` shows how far it is";
+        "wait until it is active (`ceph fs status` shows how far it is); if no server has the rank, start one: \
+         `nacre mds --conf CONF --id NAME`";
     MdsDamage = "MDS_DAMAGE" Error
         "the damaged directories and files can't be used; others can"
-        "see `ceph tell mds.NAME damage ls`; `scrub start / recursive,repair` puts right what it can (docs/damage.md)";
+        "see `ceph tell mds.NAME damage ls`; `ceph tell mds.NAME scrub start / recursive,repair` puts right what \
+         it can, and docs/damage.md says how to go on; `ceph tell mds.NAME damage rm ID` forgets an item";
+    MdsClientLateRelease = "MDS_CLIENT_LATE_RELEASE" Warn
+        "others wait for files or directories that this client does not give back; after 5 minutes it is evicted"
+        "look at the client's host, and kill what hangs there; or end its session: \
+         `ceph tell mds.NAME client evict id=ID`";
     MdsInsufficientStandby = "MDS_INSUFFICIENT_STANDBY" Warn
         "if a metadata server fails, nobody takes over"
-        "start another metadata server: `nacre mds --id NAME`";
+        "start another metadata server: `nacre mds --conf CONF --id NAME`; or do without: \
+         `ceph fs set NAME standby_count_wanted 0`";
     MgrDown = "MGR_DOWN" Warn
         "commands about subvolumes and snapshot schedules wait; files are not concerned"
         "start a metadata server, whose process has a manager: `nacre mds --conf CONF --id NAME`";
     MonDown = "MON_DOWN" Warn
         "when half of the monitors are missing, nothing in the cluster can change"
         "start the missing monitors: `nacre mon --conf CONF --id NAME`";
+    MonDiskCrit = "MON_DISK_CRIT" Error
+        "a monitor whose store is full ends; when half of them have, nothing in the cluster can change"
+        "remove what fills the store (`ceph config-key ls` shows what programs keep there), or give it a larger \
+         device or file, which it takes when it starts";
+    MonDiskLow = "MON_DISK_LOW" Warn
+        "nothing yet; a monitor whose store is full ends"
+        "remove what fills the store (`ceph config-key ls` shows what programs keep there), or give it a larger \
+         device or file, which it takes when it starts";
     MonClockSkew = "MON_CLOCK_SKEW" Warn
         "leases of monitors and stamps of files may be wrong"
         "synchronize the monitors' clocks; `ceph time-sync-status` shows the differences";
-    AuthInsecureGlobalIdReclaim = "AUTH_INSECURE_GLOBAL_ID_RECLAIM" Warn
-        "a stolen ticket of these clients could be used by others"
-        "upgrade the clients: `ceph features` counts them";
     RecentCrash = "RECENT_CRASH" Warn
         "nothing now: the daemon was started again"
         "see `ceph crash info ID`; `ceph crash archive-all` when the cause is known";
@@ -157,7 +175,7 @@ codes! {
         "see `rados list-inconsistent-obj PG`, then run `ceph pg repair PG`; what no copy has whole must be restored from elsewhere";
     OsdScrubErrors = "OSD_SCRUB_ERRORS" Error
         "copies of objects differ, which a device with errors causes most often"
-        "see `rados list-inconsistent-obj PG` of the PGs that are inconsistent";
+        "see `rados list-inconsistent-obj PG` of the PGs that are inconsistent, then run `ceph pg repair PG`";
     DeviceHealth = "DEVICE_HEALTH" Warn
         "its data was copied to other OSDs"
         "replace the device; if it is sound after all, `ceph osd in OSD`";

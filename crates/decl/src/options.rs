@@ -87,6 +87,8 @@ options! {
     "auth_service_required" Str "cephx" "advanced" "how clients prove to daemons who they are: cephx or none";
     "auth_client_required" Str "cephx" "advanced" "how daemons prove to clients who they are: cephx or none";
     "mon_clock_drift_allowed" Float "0.05" "advanced" "seconds by which monitors' clocks may differ before that is a warning";
+    "mon_data_avail_warn" Uint "30" "advanced" "per cent of the device of a monitor's store that must be free, or that is a warning; 0 for never";
+    "mon_data_avail_crit" Uint "5" "advanced" "the same, for an error";
     "mon_allow_pool_delete" Bool "false" "advanced" "whether pools can be removed";
     "mon_max_pg_per_osd" Uint "250" "advanced" "most PG copies for each OSD that a new pool may lead to";
     "mon_target_pg_per_osd" Uint "100" "advanced" "PG copies that each OSD is to have where pools' numbers of PGs follow what is in them";

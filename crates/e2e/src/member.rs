@@ -58,6 +58,17 @@ impl Member {
         run(command_in(Some(&self.net), nacre_bin()).args(args).arg("--conf").arg(self.conf()))
     }
 
+    /// A client on this host, such as `ceph`, with its configuration file.
+    pub fn client(&self, tool: &str, args: &[&str]) -> Ran {
+        run(command_in(Some(&self.net), tool).arg("-c").arg(self.conf()).args(args))
+    }
+
+    /// Sends a daemon a signal.
+    pub fn signal_daemon(&self, name: &str, with: Signal) {
+        let pid = self.pid(name).unwrap_or_else(|| panic!("{name} does not run"));
+        signal(pid, with);
+    }
+
     /// Begins a cluster. Returns the token.
     pub fn init(&self) -> String {
         let disk = self.disk("disk");
@@ -101,8 +112,7 @@ impl Member {
 
     /// Kills one daemon, as a crash would.
     pub fn kill_daemon(&self, name: &str) {
-        let pid = self.pid(name).unwrap_or_else(|| panic!("{name} does not run"));
-        signal(pid, Signal::KILL);
+        self.signal_daemon(name, Signal::KILL);
     }
 
     /// The process id of a daemon.

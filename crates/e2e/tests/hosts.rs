@@ -6,7 +6,8 @@
     reason = "tests with real sockets and processes"
 )]
 
-use e2e::{ClientHost, Hosts, Member, Mount, has};
+use e2e::{Administrator, ClientHost, Hosts, Member, Mount, has};
+use rustix::process::Signal;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -238,4 +239,30 @@ fn tokens_that_do_not_count_are_refused_with_what_to_do() {
     second.join(storage_only.trim(), &[]).ok();
     let keys = std::fs::read_dir(second.conf().parent().expect("a directory")).expect("lists").count();
     assert_eq!(keys, 1, "the configuration file and no key");
+}
+
+#[test]
+fn a_daemon_that_crashes_is_told_until_somebody_has_looked_at_it() {
+    if !has("ceph") {
+        return;
+    }
+    let Some(hosts) = Hosts::for_test(1) else { return };
+    let dir = tempfile::Builder::new().prefix("nacre-hosts-").tempdir().expect("a directory");
+    let mut host = Member::new(&hosts, 0, dir.path());
+    host.init();
+    host.start();
+    host.sees_no("OSD_DOWN");
+    // As `abort` and every panic of a release do.
+    host.signal_daemon("osd.0", Signal::ABORT);
+    let seen = host.sees("RECENT_CRASH");
+    assert!(seen.contains("osd.0 crashed on host h1 at "), "{seen}");
+    let listed = host.client("ceph", &["crash", "ls-new", "-f", "json"]).ok();
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let [report] = &listed.as_array().expect("a list")[..] else { panic!("{listed:#}") };
+    let id = report["crash_id"].as_str().expect("an id");
+    let info = host.follows("RECENT_CRASH", "ceph crash info ID", &[("ID", id)]);
+    assert!(info.contains("SIGABRT"), "{info}");
+    host.follows("RECENT_CRASH", "ceph crash archive-all", &[]);
+    host.sees_no("RECENT_CRASH");
+    host.sees_no("OSD_DOWN");
 }

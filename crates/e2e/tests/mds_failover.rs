@@ -6,7 +6,7 @@
     reason = "tests with real files and processes"
 )]
 
-use e2e::{Cluster, Mount, Options, has};
+use e2e::{Administrator, Cluster, Mount, Options, has};
 use rustix::process::Signal;
 use std::io::Write;
 use std::path::Path;
@@ -125,4 +125,19 @@ fn a_stopped_server_that_goes_on_after_its_replacement_changes_nothing() {
     assert_eq!(text, "of the successor");
     let count = std::fs::read_dir(mount.point().join("dir")).expect("lists").count();
     assert_all_there(&mount.point().join("dir"), count);
+}
+
+#[test]
+fn the_manager_is_away_with_the_last_server_and_comes_back_with_it() {
+    if !has("ceph") {
+        return;
+    }
+    let cluster = Cluster::start(Options { separate: true, osds: 1, ..Options::default() });
+    cluster.wait_for("a manager", |status| status["mgrmap"]["available"] == true);
+    cluster.kill("mds.a");
+    assert!(cluster.sees("MGR_DOWN").contains("no active mgr"));
+    let values = [("CONF", "ceph.conf"), ("NAME", "a")];
+    let _again = cluster.follows_and_starts("MGR_DOWN", "nacre mds --conf CONF --id NAME", &values);
+    cluster.sees_no("MGR_DOWN");
+    cluster.wait_for("a manager", |status| status["mgrmap"]["available"] == true);
 }

@@ -6,7 +6,7 @@
     reason = "tests with real files, processes and time"
 )]
 
-use e2e::{Cluster, Mount, Options, has};
+use e2e::{Administrator, Cluster, Mount, Options, has};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -27,26 +27,23 @@ fn tell(cluster: &Cluster, words: &[&str]) -> Value {
 
 /// Scrubs a path: the counts at the end.
 fn scrub(cluster: &Cluster, path: &str, options: &str) -> Value {
-    let tag = tell(cluster, &["scrub", "start", path, options])["scrub_tag"].clone();
+    scrubbed(cluster, &tell(cluster, &["scrub", "start", path, options])["scrub_tag"])
+}
+
+/// Waits for the end of a scrub: its counts.
+fn scrubbed(cluster: &Cluster, tag: &Value) -> Value {
     let began = Instant::now();
     loop {
         let status = tell(cluster, &["scrub", "status"]);
-        if status["last"]["tag"] == tag {
+        if status["last"]["tag"] == *tag {
             return status["last"]["progress"].clone();
         }
         assert!(began.elapsed() < PATIENCE, "{status}");
     }
 }
 
-fn wait_for_health(cluster: &Cluster, is_right: impl Fn(&str) -> bool) {
-    let began = Instant::now();
-    loop {
-        let health = cluster.client("ceph", &["health", "detail"]).ok();
-        if is_right(&health) {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "{health}");
-    }
+fn mds_name(cluster: &Cluster) -> String {
+    cluster.active_mds().expect("one serves").trim_start_matches("mds.").to_owned()
 }
 
 /// Waits until a directory has counted all bytes below it.
@@ -106,19 +103,24 @@ fn a_lost_directory_is_damaged_and_can_be_given_up() {
     fs::write(at("fine/more"), "y").expect("writes");
     let damage = tell(&cluster, &["damage", "ls"]);
     assert_eq!((&damage[0]["damage_type"], &damage[0]["path"]), (&"dir_frag".into(), &"/lost".into()));
-    wait_for_health(&cluster, |text| {
-        text.contains("MDS_DAMAGE") && text.contains("Metadata damage detected")
-    });
+    assert!(cluster.sees("MDS_DAMAGE").contains("Metadata damage detected"));
+    let name = mds_name(&cluster);
+    let listed = cluster.follows("MDS_DAMAGE", "ceph tell mds.NAME damage ls", &[("NAME", &name)]);
+    assert!(listed.contains("/lost"), "{listed}");
 
     // Nothing is given up unless it is asked for.
-    assert_eq!(scrub(&cluster, "/", "recursive,repair")["repaired"], 0);
+    let advice = "ceph tell mds.NAME scrub start / recursive,repair";
+    let started = cluster.follows("MDS_DAMAGE", advice, &[("NAME", &name)]);
+    let started: Value = serde_json::from_str(&started).expect("JSON");
+    assert_eq!(scrubbed(&cluster, &started["scrub_tag"])["repaired"], 0);
     assert_eq!(list(&at("lost")), Err(Some(EIO)));
     assert_eq!(scrub(&cluster, "/lost", "repair,force")["repaired"], 1);
     assert_eq!(list(&at("lost")), Ok(Vec::new()));
     fs::write(at("lost/f1"), "new").expect("it can be used again");
     let id = tell(&cluster, &["damage", "ls"])[0]["id"].to_string();
-    tell(&cluster, &["damage", "rm", &id]);
-    wait_for_health(&cluster, |text| !text.contains("MDS_DAMAGE"));
+    let values = [("NAME", name.as_str()), ("ID", &id)];
+    cluster.follows("MDS_DAMAGE", "ceph tell mds.NAME damage rm ID", &values);
+    cluster.sees_no("MDS_DAMAGE");
     let after = scrub(&cluster, "/", "recursive");
     assert_eq!(after["damaged"], 0, "{after}");
 }

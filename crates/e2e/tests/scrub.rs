@@ -5,7 +5,7 @@
     reason = "tests with real sockets and processes"
 )]
 
-use e2e::{Cluster, Options, has};
+use e2e::{Administrator, Cluster, Options, has};
 use rustix::fs::SeekFrom;
 use serde_json::{Value, json};
 use std::os::unix::fs::FileExt;
@@ -118,7 +118,13 @@ fn a_decayed_byte_is_found_shown_and_mended() {
     assert_eq!(list("list-inconsistent-snapset", pg)["inconsistents"], json!([]));
     assert!(intact("one"), "the primary's copy is whole");
 
-    scrubbed("repair");
+    for code in ["OSD_SCRUB_ERRORS", "PG_DAMAGED"] {
+        let listed = cluster.follows(code, "rados list-inconsistent-obj PG", &[("PG", pg)]);
+        assert!(listed.contains("read_error"), "{listed}");
+    }
+    cluster.follows("OSD_SCRUB_ERRORS", "ceph pg repair PG", &[("PG", pg)]);
+    cluster.sees_no("OSD_SCRUB_ERRORS");
+    cluster.sees_no("PG_DAMAGED");
     cluster.wait_for("HEALTH_OK", |s| s["health"]["status"] == "HEALTH_OK");
     assert_eq!(list("list-inconsistent-obj", pg)["inconsistents"], json!([]));
 

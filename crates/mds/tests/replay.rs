@@ -118,6 +118,42 @@ fn without_the_table_of_inode_numbers_none_are_given_out() {
     w.restart(&[A]);
 }
 
+/// Makes the stored object one that needs a later version.
+fn make_newer(w: &mut World, name: &str, place: impl FnOnce(&mut world::Object) -> &mut Vec<u8>) {
+    let (_, object) = w.objects.iter_mut().find(|(id, _)| id.name == name).expect("it is stored");
+    place(object)[..2].copy_from_slice(&[9, 9]);
+}
+
+#[test]
+#[should_panic(expected = "this one knows 1: a later version of nacre has written it")]
+fn a_table_of_inode_numbers_of_a_later_version_is_refused() {
+    let mut w = with_long_journal();
+    make_newer(&mut w, &fsfmt::names::ino_table(0), |object| &mut object.data);
+    w.restart(&[A]);
+}
+
+#[test]
+#[should_panic(expected = "this one knows 1: a later version of nacre has written it")]
+fn sessions_of_a_later_version_are_refused() {
+    let mut w = with_long_journal();
+    make_newer(&mut w, &fsfmt::names::session_table(0), |object| {
+        object.omap.values_mut().next().expect("one")
+    });
+    w.restart(&[A]);
+}
+
+#[test]
+#[should_panic(expected = "this one knows 2: a later version of nacre has written it")]
+fn a_partition_of_a_later_version_is_refused() {
+    let mut w = World::new(1, MdsOptions::default());
+    let header = w.objects.keys().find(|id| id.name == fsfmt::names::journal_object(0, 0)).expect("a header");
+    let partition = mds::ObjectId { name: fsfmt::names::partition(), ..header.clone() };
+    let mut later = wire::Writer::encode(&fsfmt::SubtreeRecord::default());
+    later[..2].copy_from_slice(&[9, 9]);
+    w.objects.entry(partition).or_default().omap.insert(fsfmt::subtree_key(fsfmt::Ino(1 << 40)), later);
+    w.restart(&[]);
+}
+
 #[test]
 #[should_panic(expected = "a later version of nacre has written it (features 0x4)")]
 fn a_journal_with_features_of_a_later_version_is_refused() {

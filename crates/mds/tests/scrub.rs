@@ -140,7 +140,7 @@ fn a_directory_that_cant_be_read_fails_and_the_rest_goes_on() {
     w.unreadable.clear();
     assert_eq!(w.names(A, "d").expect("it can be read again").len(), 11);
     w.rank.forget_damage(1);
-    assert_eq!(w.rank.damage_count(), 0);
+    assert_eq!(w.rank.damage_list().len(), 0);
     assert_eq!(counts(&scrub(&mut w, "/", EVERYTHING)), (0, 0));
 }
 

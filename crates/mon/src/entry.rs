@@ -90,7 +90,7 @@ macro_rules! changes {
                         Ok(Self::$name $(($($field),*))? $({$($named),*})?)
                     }
                 )*
-                    tag => Err(r.error(format!("change of kind {tag}"))),
+                    tag => Err(r.newer(format!("change of kind {tag}"))),
                 }
             }
         }

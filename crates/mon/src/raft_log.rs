@@ -72,6 +72,16 @@ pub enum LogEvent {
     Snapshot(VoterId),
     /// The log has stopped for good.
     Failed(String),
+    /// The same, because a later version has written what is in it.
+    Newer(String),
+}
+
+/// What is in the log can't be used; `what` says what that means, unless a later version can use it.
+fn unusable(what: &str, error: &DecodeError) -> LogEvent {
+    match error.is_newer {
+        true => LogEvent::Newer(format!("the monitor's store: {}", error.of_stored())),
+        false => LogEvent::Failed(format!("{what}: {error}")),
+    }
 }
 
 /// See the module.
@@ -253,6 +263,11 @@ impl<S: Storage> RaftLog<S> {
         self.raft.as_ref()?.deadline()
     }
 
+    /// Thousandths of the store's device that are in use; 0 if that is not known, also while it opens.
+    pub fn used_permille(&self) -> u32 {
+        if self.raft.is_some() { self.store.used_permille() } else { 0 }
+    }
+
     /// Lets the owner steer consensus in ways that have no effects of their own.
     pub fn steer<T>(&mut self, steer: impl FnOnce(&mut Raft) -> T) -> Option<T> {
         self.raft.as_mut().map(steer)
@@ -271,8 +286,7 @@ impl<S: Storage> RaftLog<S> {
             match self.apply_committed() {
                 Ok(()) => events.push(LogEvent::Committed),
                 Err(error) => {
-                    return events
-                        .push(LogEvent::Failed(format!("a committed entry can't be applied: {error}")));
+                    return events.push(unusable("a committed entry can't be applied", &error));
                 }
             }
         }
@@ -315,10 +329,8 @@ impl<S: Storage> RaftLog<S> {
     ) -> Result<(), DecodeError> {
         let state = State::from_rows(&rows)?;
         if (Position { term: state.term, index: state.version }) != base {
-            return Err(DecodeError {
-                offset: 0,
-                what: format!("a snapshot of {} called {}", state.version, base.index),
-            });
+            let what = format!("a snapshot of {} called {}", state.version, base.index);
+            return Err(DecodeError::of_all(what));
         }
         let Some(raft) = &mut self.raft else { return Ok(()) };
         if raft.install(base, voters(&state.voters)) {
@@ -574,7 +586,7 @@ impl<S: Storage> RaftLog<S> {
         let more = view.omap_more;
         opening.last_key = view.omap_entries.last().map(|(k, _)| k.clone()).filter(|_| more);
         if let Err(error) = opening.take(view) {
-            return events.push(LogEvent::Failed(format!("the monitor's store is damaged: {error}")));
+            return events.push(unusable("the monitor's store is damaged", &error));
         }
         if !more {
             opening.object += 1;
@@ -586,7 +598,7 @@ impl<S: Storage> RaftLog<S> {
         let ident = opening.ident.clone();
         match self.restore(opening) {
             Ok(()) => events.push(LogEvent::Opened(ident)),
-            Err(error) => events.push(LogEvent::Failed(format!("the monitor's store is damaged: {error}"))),
+            Err(error) => events.push(unusable("the monitor's store is damaged", &error)),
         }
     }
 
@@ -604,7 +616,7 @@ impl<S: Storage> RaftLog<S> {
             let last = entries.last().map_or(base, |e| e.at);
             if entry.at.index != last.index + 1 || entry.at.term < last.term {
                 let what = format!("log entry {} follows {}", entry.at.index, last.index);
-                return Err(DecodeError { offset: 0, what });
+                return Err(DecodeError::of_all(what));
             }
             entries.push(entry);
         }
@@ -664,7 +676,8 @@ impl Opening {
                     let ident: Ident = decode(bytes)?;
                     if ident.format != FORMAT {
                         let what = format!("layout {} where {FORMAT} is known", ident.format);
-                        return Err(DecodeError { offset: 0, what });
+                        let is_newer = ident.format > FORMAT;
+                        return Err(DecodeError { is_newer, ..DecodeError::of_all(what) });
                     }
                     self.ident = Some(ident);
                 }

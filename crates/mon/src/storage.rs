@@ -19,6 +19,10 @@ pub trait Storage {
     fn disk_done(&mut self, id: DiskOpId, result: DiskResult, out: &mut Vec<StoreOut>);
     /// Shuts the store down: writes everything to its final place. Nothing is submitted afterwards.
     fn close(&mut self, out: &mut Vec<StoreOut>);
+    /// Thousandths of its device that are in use; 0 if that is not known.
+    fn used_permille(&self) -> u32 {
+        0
+    }
     /// True if the store has shut down and the device has confirmed it.
     fn is_closed(&self) -> bool;
 }
@@ -55,6 +59,12 @@ impl Storage for store::Store {
 
     fn close(&mut self, out: &mut Vec<StoreOut>) {
         self.request_checkpoint(out);
+    }
+
+    fn used_permille(&self) -> u32 {
+        let usage = self.usage();
+        let used = usage.total - usage.available.min(usage.total);
+        u32::try_from(used * 1000 / usage.total.max(1)).unwrap_or(0)
     }
 
     fn is_closed(&self) -> bool {

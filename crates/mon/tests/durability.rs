@@ -131,6 +131,25 @@ fn a_damaged_store_is_told_at_start() {
 }
 
 #[test]
+fn a_store_of_a_later_version_is_refused_and_not_called_damaged() {
+    for object in ["mon.ident", "mon.log"] {
+        let mut rig = Rig::new();
+        rig.disk.make_newer(object);
+        let before = rig.disk.entries();
+        rig.crash_and_restart();
+        let stop = rig
+            .outs
+            .iter()
+            .find_map(|o| if let Output::Stop(Err(why)) = o { Some(why.clone()) } else { None });
+        let why = stop.expect("stops");
+        assert!(why.contains("version 9 needs a reader of 9, this one knows"), "{why}");
+        assert!(why.contains("start that version or a later one (file /"), "{why}");
+        assert!(!why.contains("mv ") && !why.contains("damaged"), "nobody is to throw it away: {why}");
+        assert_eq!(rig.disk.entries(), before, "nothing was changed");
+    }
+}
+
+#[test]
 fn a_state_longer_than_a_transaction_is_kept() {
     let mut rig = Rig::new();
     for id in 0..700 {

@@ -629,6 +629,7 @@ pub(crate) fn split_data(raws: Vec<(RawOp, usize)>, data: &Bufs) -> Result<Vec<(
             let end = at.checked_add(len).filter(|end| *end <= data.len()).ok_or_else(|| DecodeError {
                 offset: at,
                 what: format!("{:?} announces {len} bytes of data, {} are left", raw.code, data.len() - at),
+                is_newer: false,
             })?;
             let part = data.slice(at..end);
             at = end;

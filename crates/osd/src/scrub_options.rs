@@ -9,6 +9,8 @@ pub struct ScrubOptions {
     pub at_once: usize,
     /// Interval between light scrubs (`osd_scrub_min_interval`).
     pub min_interval: Duration,
+    /// The longest time between two light scrubs (`osd_scrub_max_interval`).
+    pub max_interval: Duration,
     /// Interval between deep scrubs (`osd_deep_scrub_interval`).
     pub deep_interval: Duration,
     /// Light scrubs are delayed by up to this part of their interval, differently for each PG
@@ -31,6 +33,7 @@ impl Default for ScrubOptions {
         Self {
             at_once: 1,
             min_interval: Duration::from_secs(86_400),
+            max_interval: Duration::from_secs(604_800),
             deep_interval: Duration::from_secs(604_800),
             randomize_ratio: 0.5,
             chunk_max: 25,
@@ -54,6 +57,7 @@ impl ScrubOptions {
         let ratio = |name: &str| set(name).and_then(|v| v.trim().parse::<f64>().ok());
         self.at_once = count("osd_max_scrubs").filter(|n| *n > 0).unwrap_or(default.at_once);
         self.min_interval = long("osd_scrub_min_interval").unwrap_or(default.min_interval);
+        self.max_interval = long("osd_scrub_max_interval").unwrap_or(default.max_interval);
         self.deep_interval = long("osd_deep_scrub_interval").unwrap_or(default.deep_interval);
         self.randomize_ratio = ratio("osd_scrub_interval_randomize_ratio")
             .filter(|r| (0.0..=10.0).contains(r))

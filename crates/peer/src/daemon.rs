@@ -249,7 +249,7 @@ wire::messages! {
         pub rank: MdsRank,
         /// File system to join by preference, or -1.
         pub join_fs: Fscid,
-        /// Health codes and texts.
+        /// Health codes, each with its lines of detail.
         pub health: BTreeMap<String, String>,
         /// `ceph mds metadata`; in the first beacon.
         pub metadata: BTreeMap<String, String>,

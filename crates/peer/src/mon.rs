@@ -23,7 +23,7 @@ wire::messages! {
     }
 
     /// One step of consensus.
-    pub struct MonRaft = 0xe001 "mon_raft" [v 1/1] {
+    pub struct MonRaft = 0xe001 "mon_raft" [v 2/1] {
         /// The sender's store.
         pub from: u64,
         /// The store that is meant.
@@ -32,6 +32,8 @@ wire::messages! {
         pub wall_ns: u64,
         /// Encoded by the monitor.
         pub payload: Vec<u8>,
+        /// Thousandths of the device of the sender's store that are in use; 0 if that is not known.
+        pub used_permille: u32 = since 2,
     }
 
     /// A message of a client's or daemon's session, handed on to the leader.

@@ -28,7 +28,7 @@ use msgs::{Caps, cap_op};
 use node::{Node, RequestId};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -167,6 +167,8 @@ pub struct Cluster {
     pub flushes: Rc<Cell<(u64, Option<HostId>)>>,
     /// Backoffs that OSDs have sent to clients, kept up to date in the same way.
     pub backoffs: Rc<RefCell<Backoffs>>,
+    /// Clients whose callers confirm nothing, as a kernel that hangs: what it has cached stays there.
+    pub hung: BTreeSet<HostId>,
     pub(crate) spec: Spec,
     /// Answers that no caller has taken yet.
     answers: BTreeMap<RequestId, (HostId, Reply)>,
@@ -259,6 +261,7 @@ impl Cluster {
             flushes: Rc::default(),
             backoffs: Rc::default(),
             terms: Rc::new(RefCell::new(Terms::new(spec.mons as usize))),
+            hung: BTreeSet::new(),
             spec: spec.clone(),
             answers: BTreeMap::new(),
         }
@@ -384,10 +387,11 @@ impl Cluster {
     /// Makes a request and waits for the answer; `None` if none came within `limit`.
     pub fn ask(&mut self, host: HostId, request: Request, limit: Duration) -> Option<Reply> {
         let id = self.world.request(host, request);
-        let answers = &mut self.answers;
+        let (answers, hung) = (&mut self.answers, &self.hung);
         self.world.run_until(limit, |world| {
             for (host, id, reply) in world.take_replies() {
                 match reply {
+                    Ok(Answer::Invalidate { .. }) if hung.contains(&host) => {}
                     // Nothing above a simulated client caches.
                     Ok(Answer::Invalidate { id, .. }) => {
                         world.request(host, Request::Invalidated { id });
@@ -582,11 +586,17 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> HostSpec<
         ("osd_crush_chooseleaf_type".to_owned(), "0".to_owned()),
         // Simulated clocks drift further apart in a long run than those of real hosts may.
         ("mon_clock_drift_allowed".to_owned(), "10".to_owned()),
-        ("osd_pool_default_size".to_owned(), size.to_string()),
+        // Simulated disks are small.
+        ("mon_data_avail_warn".to_owned(), "0".to_owned()),
+        ("mon_data_avail_crit".to_owned(), "0".to_owned()),
         // Scenarios change pg_num themselves.
         ("osd_pool_default_pg_autoscale_mode".to_owned(), "off".to_owned()),
         ("osd_pool_default_min_size".to_owned(), (size - size / 2).to_string()),
     ]);
+    // What the file says counts for more than `ceph config set`; three is the default.
+    if size < 3 {
+        options.insert("osd_pool_default_size".to_owned(), size.to_string());
+    }
     options.extend(spec.options.clone());
     let (keyring, wrap) = (id.keyring.clone(), parts.mon.clone());
     HostSpec {

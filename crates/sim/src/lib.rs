@@ -30,7 +30,7 @@ pub mod workload;
 mod world;
 
 pub use any::Daemon;
-pub use disk::{Crash, SECTOR, SimDisk};
+pub use disk::{Crash, Decay, SECTOR, SimDisk};
 pub use faults::Faults;
 pub use host::HostId;
 pub use kind::Kind;

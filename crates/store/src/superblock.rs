@@ -247,6 +247,9 @@ impl Super {
             let text = "a store of format {old}, made by an earlier version of this program, which alone can read it";
             return Found::Other(text.replace("{old}", &old.to_string()));
         }
+        if sector[17] > FORMAT {
+            return Found::Other(format!("a store of format {}: {}", sector[17] - 1, wire::NEWER));
+        }
         match Reader::new(&sector[12..]).sub().and_then(|mut r| r.get::<Self>()) {
             Ok(found) if found.is_sane() => Found::Valid(Box::new(found)),
             Ok(_) => Found::Other("a superblock with impossible sizes".to_owned()),
@@ -282,6 +285,15 @@ mod tests {
             assert!(matches!(Super::parse(&bytes), Found::Other(_)), "byte {at}");
         }
         assert!(matches!(Super::parse(&[0; BLOCK]), Found::Blank));
+        for (version, oldest) in [(FORMAT + 1, FORMAT + 1), (FORMAT + 3, FORMAT + 1)] {
+            let mut bytes = block.to_vec();
+            bytes[16..18].copy_from_slice(&[version, oldest]);
+            bytes[8..12].fill(0);
+            let crc = crc32c::update(!0, &bytes[..SIZE]);
+            bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+            let Found::Other(what) = Super::parse(&bytes) else { panic!("of a later version") };
+            assert_eq!(what, format!("a store of format {FORMAT}: {}", wire::NEWER));
+        }
         assert!(Super::make(&info, 1 << 20, None, &mut rng).is_err(), "too small");
     }
 }

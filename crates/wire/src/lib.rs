@@ -27,7 +27,7 @@ pub const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 pub use codec::{Decode, Encode, Fields};
 pub use entity::{AddrType, AddrVec, EntityAddr, EntityId, EntityName, EntityType};
 pub use errno::Errno;
-pub use error::DecodeError;
+pub use error::{DecodeError, NEWER};
 pub use message::{Message, PRIORITY_DEFAULT};
 pub use raw::RawMsg;
 pub use reader::Reader;

@@ -51,7 +51,7 @@ pub trait Message: Sized {
         } else {
             return Self::decode_parts(raw);
         };
-        Err(DecodeError { offset: 0, what })
+        Err(DecodeError::of_all(what))
     }
 }
 
@@ -154,7 +154,7 @@ macro_rules! message_bodies {
                     } )*
                     kind => {
                         let what = format!("message type {kind} is unknown");
-                        return Err($crate::DecodeError { offset: 0, what });
+                        return Err($crate::DecodeError::of_all(what));
                     }
                 };
                 Ok((raw.tid, body))

@@ -35,7 +35,12 @@ impl<'a> Reader<'a> {
 
     /// An error at the current position.
     pub fn error(&self, what: impl Into<String>) -> DecodeError {
-        DecodeError { offset: self.base + self.at, what: what.into() }
+        DecodeError { offset: self.base + self.at, what: what.into(), is_newer: false }
+    }
+
+    /// The same about something that only a later version can have written.
+    pub fn newer(&self, what: impl Into<String>) -> DecodeError {
+        DecodeError { is_newer: true, ..self.error(what) }
     }
 
     /// The next `n` bytes.
@@ -102,7 +107,7 @@ impl<'a> Reader<'a> {
         let [compat] = self.array()?;
         if compat > known {
             return Err(
-                self.error(format!("version {version} needs a reader of {compat}, this one knows {known}"))
+                self.newer(format!("version {version} needs a reader of {compat}, this one knows {known}"))
             );
         }
         let mut inner = self.sub()?;

@@ -49,6 +49,10 @@ pub(super) fn expand(name: &str) -> Option<Vec<MonGrant>> {
         "role-definer" => services(&[("mon", r), ("auth", rwx)]),
         bootstrap => bootstrap.strip_prefix("bootstrap-").and_then(bootstrap_of)?,
     };
+    if matches!(name, "osd" | "mds") {
+        // A host files reports of its daemons' crashes with a key that it has.
+        grants.push(command("crash post", &[]));
+    }
     if matches!(name, "osd" | "mds" | "mon" | "mgr") {
         let commands =
             ["config-key get", "config-key put", "config-key set", "config-key exists", "config-key delete"];

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use wire::{EntityName, EntityType};
@@ -144,6 +144,14 @@ impl Processes {
         }
         self.children.push((name.clone(), child));
         Ok(())
+    }
+
+    /// The status of a daemon that has ended.
+    pub(crate) fn status(&mut self, name: &EntityName) -> Option<ExitStatus> {
+        let (_, child) = self.children.iter_mut().find(|(other, _)| other == name)?;
+        // Its output is closed already: it ends now.
+        wait_or_kill(child, Instant::now() + PATIENCE);
+        child.try_wait().ok()?
     }
 
     /// Ends a daemon and waits.

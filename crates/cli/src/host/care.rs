@@ -1,7 +1,9 @@
 //! What a running host does for its cluster beside running daemons: it keeps the monitors in its
-//! configuration file up to date, and raises `min_size` once there are enough hosts.
+//! configuration file up to date, files reports of crashes, and raises `min_size` once there are enough
+//! hosts.
 
 use super::conf::refresh_monitors;
+use super::crash;
 use super::query::{hosts_up, list, query, query_with, unclean};
 use super::{Host, HostPaths, Stage, monitors};
 use crate::cluster::{PATIENCE, ask};
@@ -76,6 +78,7 @@ fn round(paths: &HostPaths, cluster: &mut Option<client::Cluster>) -> Result<()>
     }
     let Some(cluster) = cluster else { return Ok(()) };
     refresh_monitors(paths, &monitors(cluster)?)?;
+    crash::file_all(paths, cluster)?;
     if host.mds { raise_min_size(cluster) } else { Ok(()) }
 }
 

@@ -4,6 +4,7 @@ mod args;
 mod ask;
 mod care;
 mod conf;
+mod crash;
 mod disks;
 mod drain;
 mod go_on;

@@ -2,7 +2,7 @@
 //! the record.
 
 use super::care::Care;
-use super::{Host, HostPaths, Stage};
+use super::{Host, HostPaths, Stage, crash};
 use crate::cluster::{DirLock, Processes, export};
 use crate::signals;
 use anyhow::{Result, bail};
@@ -101,7 +101,14 @@ impl Supervisor<'_> {
         {
             daemon.backoff = BACKOFF[0];
         }
-        complain!("nacre: {name} has ended; it is started again in {:?}", daemon.backoff);
+        let cause = self.processes.status(name).and_then(crash::cause);
+        let how = cause.as_deref().unwrap_or("see above");
+        complain!("nacre: {name} has ended ({how}); it is started again in {:?}", daemon.backoff);
+        if let Some(cause) = cause
+            && let Err(error) = crash::note(self.paths, &self.host, name, &cause)
+        {
+            complain!("nacre: {error:#}");
+        }
         daemon.state = State::Waiting { until: now + daemon.backoff };
         daemon.backoff = (daemon.backoff * 2).min(BACKOFF[1]);
     }

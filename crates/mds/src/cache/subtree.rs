@@ -343,8 +343,8 @@ impl Cache {
     }
 
     /// Forgets the root of a subtree that another rank has, and that has no name in a directory of this one,
-    /// unless it leads to subtrees of this one. In a replica of the directory that it is in it stays, as a copy: a
-    /// replica shows all names.
+    /// unless it leads to subtrees of this one. In a replica of the directory that it is in it stays, as a
+    /// copy: a replica shows all names.
     pub fn drop_root(&mut self, root: Ino) {
         if self.leading_to_own(root).contains(&root) {
             return;

@@ -4,7 +4,6 @@
 
 use super::aside::Aside;
 use super::{Mds, MdsMap, Now, Out, Output, Rank, RankConfig, Stage};
-use decl::health::Code;
 use maps::{Epoch, Fscid, MdsInfo, MdsRank, MdsState};
 use node::{Event, Level};
 use std::collections::BTreeMap;
@@ -66,9 +65,8 @@ impl Mds {
 
     /// What the monitors are to show in the cluster's health.
     fn health(&self) -> BTreeMap<String, String> {
-        let has_damage = self.rank.as_ref().is_some_and(|rank| rank.damage_count() > 0);
-        let damage = || (Code::MdsDamage.name().to_owned(), "Metadata damage detected".to_owned());
-        has_damage.then(damage).into_iter().collect()
+        let found = self.rank.as_ref().map(Rank::health).unwrap_or_default();
+        found.into_iter().map(|(code, lines)| (code.name().to_owned(), lines.join("\n"))).collect()
     }
 
     /// Interval between beacons.

@@ -3,8 +3,11 @@
 use super::Rank;
 use super::fragments::Fragments;
 use super::scrub::ScrubOptions;
+use crate::authority::Auth;
+use decl::Code;
 use fsfmt::Ino;
 use msgs::Caps;
+use std::collections::BTreeMap;
 use wire::Errno;
 
 impl Rank {
@@ -44,7 +47,7 @@ impl Rank {
             "path": path.map(|path| String::from_utf8_lossy(&path).into_owned()),
             "nlink": inode.data.nlink,
             "size": inode.data.size,
-            "authority": format!("{:?}", self.cache.authority(ino)),
+            "auth": self.cache.authority(ino) == Ok(Auth::Here),
             "client_caps": caps.collect::<Vec<_>>(),
             "revocations": revocations.collect::<Vec<_>>(),
         }))
@@ -100,9 +103,12 @@ impl Rank {
         self.damage.list()
     }
 
-    /// Number of damaged items.
-    pub fn damage_count(&self) -> usize {
-        self.damage.len()
+    /// What the cluster's health is to show of this rank: lines by code.
+    pub fn health(&self) -> BTreeMap<Code, Vec<String>> {
+        let damage =
+            if self.damage.len() > 0 { vec!["Metadata damage detected".to_owned()] } else { Vec::new() };
+        let all = [(Code::MdsDamage, damage), (Code::MdsClientLateRelease, self.sessions.late_clients())];
+        all.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
     }
 
     /// Forgets a damaged item, if there is one of that number.

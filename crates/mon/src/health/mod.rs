@@ -108,6 +108,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     let map = view.state.osdmap();
     let mut out = Vec::new();
     mon::mon_checks(view, &mut out);
+    mon::space_checks(view, &mut out);
     mon::mds_checks(view, &mut out);
     mon::mgr_check(view, &mut out);
     osd::osd_checks(map, &mut out);

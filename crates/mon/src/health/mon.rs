@@ -39,6 +39,30 @@ pub(super) fn mon_checks(view: &View<'_>, out: &mut Vec<Check>) {
     }
 }
 
+/// Monitors whose stores fill up; the codes are Ceph's.
+pub(super) fn space_checks(view: &View<'_>, out: &mut Vec<Check>) {
+    let levels: [(Code, &str, &str); 2] = [
+        (Code::MonDiskCrit, "mon_data_avail_crit", "very low on available space"),
+        (Code::MonDiskLow, "mon_data_avail_warn", "low on available space"),
+    ];
+    let least = levels.map(|(_, option, _)| view.option::<u64>(option));
+    let mut found: [Vec<(String, String)>; 2] = Default::default();
+    for (name, used) in view.quorum.used() {
+        let left = u64::from(1000 - used.min(1000)) / 10;
+        if let Some(i) = least.iter().position(|least| *least > 0 && left <= *least) {
+            found[i].push((format!("mon.{name}"), format!("mon.{name} has {left}% avail")));
+        }
+    }
+    for ((code, _, what), found) in levels.into_iter().zip(found) {
+        let (names, detail): (Vec<String>, Vec<String>) = found.into_iter().unzip();
+        if !detail.is_empty() {
+            let is = if names.len() == 1 { "is" } else { "are" };
+            let summary = format!("mons {} {is} {what}", names.join(","));
+            out.push(Check { code, summary, count: detail.len(), detail });
+        }
+    }
+}
+
 /// Warns if there is no manager any more. A cluster without file systems needs none.
 pub(super) fn mgr_check(view: &View<'_>, out: &mut Vec<Check>) {
     let managers = Managers::of(&view.state.kv);
@@ -76,6 +100,7 @@ pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
     failed_ranks(view, out);
     damage(view, out);
     insufficient_standbys(view, out);
+    late_clients(view, out);
     let mut add = |code, list: Vec<String>, what: &str| {
         if !list.is_empty() {
             let summary = format!("{} {what}", plural(list.len(), "filesystem is", "filesystems are"));
@@ -106,9 +131,7 @@ fn damage(view: &View<'_>, out: &mut Vec<Check>) {
     for fs in view.state.fsmap.filesystems.values().map(|f| &f.mds_map) {
         let of_rank = |rank: &MdsRank| format!("fs {} rank {rank} is damaged", fs.fs_name);
         ranks.extend(fs.damaged.iter().map(of_rank));
-        let reporting = fs.mds_info.values().filter(|info| view.mds.has_damage(info.gid));
-        reports
-            .extend(reporting.map(|i| format!("mds.{}(mds.{}): Metadata damage detected", i.name, i.rank)));
+        reports.extend(reported(view, fs, Code::MdsDamage));
     }
     let summary = match (ranks.len(), reports.len()) {
         (0, 0) => return,
@@ -117,6 +140,27 @@ fn damage(view: &View<'_>, out: &mut Vec<Check>) {
     };
     let detail: Vec<String> = ranks.into_iter().chain(reports).collect();
     out.push(Check { code: Code::MdsDamage, summary, count: detail.len(), detail });
+}
+
+/// What the servers of a file system report under a code.
+fn reported<'a>(view: &'a View<'_>, fs: &'a MdsMap, code: Code) -> impl Iterator<Item = String> + 'a {
+    let of_one = move |info: &'a maps::MdsInfo| {
+        let line = move |line| format!("mds.{}(mds.{}): {line}", info.name, info.rank);
+        view.mds.reported(info.gid, code).map(line)
+    };
+    fs.mds_info.values().flat_map(of_one)
+}
+
+/// Clients that do not give back what others wait for; the texts are Ceph's.
+fn late_clients(view: &View<'_>, out: &mut Vec<Check>) {
+    let maps = view.state.fsmap.filesystems.values().map(|f| &f.mds_map);
+    let detail: Vec<String> = maps.flat_map(|fs| reported(view, fs, Code::MdsClientLateRelease)).collect();
+    if !detail.is_empty() {
+        let count = detail.len();
+        let summary =
+            format!("{} failing to respond to capability release", plural(count, "client", "clients"));
+        out.push(Check { code: Code::MdsClientLateRelease, summary, count, detail });
+    }
 }
 
 /// Fewer standbys than a file system wants; the codes and texts are Ceph's.

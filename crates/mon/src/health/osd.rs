@@ -80,8 +80,11 @@ pub(super) fn flag_checks(map: &OsdMap, out: &mut Vec<Check>) {
         | osd_flags::NOTIERAGENT
         | osd_flags::NOSNAPTRIM
         | osd_flags::FULL;
-    let names: Vec<_> =
-        osd_flags::NAMES.iter().filter(|(bit, _)| map.flags & WARN & bit != 0).map(|(_, n)| *n).collect();
+    // As `ceph osd unset` takes them: two of them are one there.
+    let name = |name| if matches!(name, "pauserd" | "pausewr") { "pause" } else { name };
+    let set = osd_flags::NAMES.iter().filter(|(bit, _)| map.flags & WARN & bit != 0);
+    let mut names: Vec<_> = set.map(|(_, n)| name(*n)).collect();
+    names.dedup();
     if !names.is_empty() {
         let summary = format!("{} flag(s) set", names.join(","));
         out.push(Check { code: Code::OsdmapFlags, summary, count: names.len(), detail: Vec::new() });

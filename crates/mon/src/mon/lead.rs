@@ -151,6 +151,7 @@ impl<S: Storage> Mon<S> {
         };
         let epoch = raft.term() * 2;
         self.volatile.quorum.update(now, names, leader, epoch);
+        self.volatile.quorum.set_used(self.config.name.clone(), self.log.used_permille());
     }
 
     /// Gets more global ids for clients, from the leader or from its own log.

@@ -147,7 +147,8 @@ impl<S: Storage> Mon<S> {
         let name = self.links.name_of(to).map(str::to_owned).or_else(|| voters.get(&to).cloned());
         let Some(name) = name else { return };
         let payload = codec::encode(message);
-        let body = peer::MonRaft { from: self.own_store().0, to: to.0, wall_ns: now.wall.0, payload };
+        let (from, used_permille) = (self.own_store().0, self.log.used_permille());
+        let body = peer::MonRaft { from, to: to.0, wall_ns: now.wall.0, payload, used_permille };
         self.tell_mon(now.mono, &name, body, out);
     }
 
@@ -168,6 +169,9 @@ impl<S: Storage> Mon<S> {
             Ok(message) => {
                 if let Message::AppendReply { sent, .. } = message {
                     self.compare_clocks(now, conn, sent, m.wall_ns);
+                }
+                if let Some(hello) = self.links.speaker(conn) {
+                    self.volatile.quorum.set_used(hello.name.clone(), m.used_permille);
                 }
                 self.log.step(now, VoterId(m.from), message, events);
             }

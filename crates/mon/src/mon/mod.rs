@@ -183,6 +183,7 @@ impl<S: Storage> Mon<S> {
                 LogEvent::Send(to, message) => self.send_raft(now, to, &message, out),
                 LogEvent::Snapshot(to) => self.begin_snapshot(now, to, out),
                 LogEvent::Failed(why) => self.stop(self.advise(&why), out),
+                LogEvent::Newer(why) => self.stop(format!("{why} (file {})", self.config.store_path), out),
             }
         }
     }

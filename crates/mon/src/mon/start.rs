@@ -121,7 +121,8 @@ impl<S: Storage> Mon<S> {
     /// Goes on with that.
     pub(super) fn closing(&mut self, now: Now, events: Vec<LogEvent>, out: &mut Vec<Out>) {
         // The remaining monitors report anything committed meanwhile.
-        let own = |event: &LogEvent| matches!(event, LogEvent::Disk(..) | LogEvent::Failed(_));
+        let own =
+            |event: &LogEvent| matches!(event, LogEvent::Disk(..) | LogEvent::Failed(_) | LogEvent::Newer(_));
         self.log_events(now, events.into_iter().filter(own).collect(), out);
         if self.phase == Phase::Closing && self.log.is_closed() {
             self.phase = Phase::Stopped;

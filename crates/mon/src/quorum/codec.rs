@@ -79,7 +79,7 @@ fn decode_entries(term: u64, prev: Position, entries: Vec<Vec<u8>>) -> Result<Ve
             || entry.at.term > term
         {
             let what = format!("entry {:?} after {last:?} in term {term}", entry.at);
-            return Err(DecodeError { offset: 0, what });
+            return Err(DecodeError::of_all(what));
         }
         last = entry.at;
         out.push(entry);

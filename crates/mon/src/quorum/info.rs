@@ -21,6 +21,8 @@ pub(crate) struct QuorumInfo {
     epoch: u64,
     since: Instant,
     clocks: BTreeMap<String, ClockSkew>,
+    /// Thousandths of the devices of their stores that are in use, by name.
+    used: BTreeMap<String, u32>,
 }
 
 impl QuorumInfo {
@@ -65,12 +67,23 @@ impl QuorumInfo {
             self.since = now;
         }
         self.clocks.retain(|name, _| names.contains(name));
+        self.used.retain(|name, _| names.contains(name));
         (self.names, self.leader, self.epoch) = (names, leader, epoch);
     }
 
     /// Notes a monitor's clock skew.
     pub fn set_clock(&mut self, name: String, skew: ClockSkew) {
         self.clocks.insert(name, skew);
+    }
+
+    /// Thousandths of the devices of monitors' stores that are in use, by name, where that is known.
+    pub fn used(&self) -> impl Iterator<Item = (&String, u32)> {
+        self.used.iter().filter(|(_, used)| **used > 0).map(|(name, used)| (name, *used))
+    }
+
+    /// Notes how much of a monitor's store is in use.
+    pub fn set_used(&mut self, name: String, permille: u32) {
+        self.used.insert(name, permille);
     }
 
     /// Empties the quorum for another leader, but keeps clock skews.

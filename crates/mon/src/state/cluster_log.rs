@@ -117,7 +117,7 @@ impl ClusterLog {
             let sound = full || *n == last && (1..SEGMENT).contains(&(segment.lines.len() as u64));
             if next != Some(*n) || !sound || *n > u64::MAX / SEGMENT - 1 {
                 let what = format!("segment {n} of the cluster log has {} lines", segment.lines.len());
-                return Err(DecodeError { offset: 0, what });
+                return Err(DecodeError::of_all(what));
             }
             next = Some(n + 1);
         }

@@ -122,5 +122,5 @@ impl OsdMaps {
 fn apply(map: &mut OsdMap, inc: &[u8]) -> Result<(), DecodeError> {
     let inc: OsdMapIncremental = Reader::new(inc).get()?;
     assert_eq!(inc.epoch, map.epoch.next(), "incrementals are applied in order");
-    map.apply(&inc).map_err(|e| DecodeError { offset: 0, what: e.to_string() })
+    map.apply(&inc).map_err(|e| DecodeError::of_all(e.to_string()))
 }

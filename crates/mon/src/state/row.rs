@@ -122,7 +122,7 @@ impl Row {
             35 => Self::Log(u64::from_be_bytes(r.array()?)),
             36 => Self::Refused,
             14 => Self::ReconnectMap(r.get()?),
-            tag => return Err(r.error(format!("a row of kind {tag}: written by a newer version?"))),
+            tag => return Err(r.newer(format!("a row of kind {tag}"))),
         })
     }
 }

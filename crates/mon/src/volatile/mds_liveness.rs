@@ -1,5 +1,6 @@
 //! Signs of life of metadata servers: their beacons, the end of their sessions, refused connections.
 
+use decl::Code;
 use maps::{Fscid, Gid};
 use node::{ConnId, Load};
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ pub(crate) struct MdsLiveness {
 }
 
 /// What is known of one server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Heard {
     /// Time of its last beacon.
     at: Instant,
@@ -31,8 +32,8 @@ struct Heard {
     probe_at: Instant,
     /// Its process refused a connection: it will never come back.
     is_dead: bool,
-    /// Its last beacon says that it has found damaged metadata.
-    has_damage: bool,
+    /// What its last beacon says is wrong: lines by health code.
+    health: BTreeMap<String, String>,
     /// How busy it and its host are, by its last beacon.
     load: Load,
 }
@@ -40,10 +41,9 @@ struct Heard {
 impl MdsLiveness {
     /// Notes a beacon.
     pub fn heard(&mut self, now: Instant, conn: ConnId, m: &peer::MdsBeacon) {
-        let has_damage = m.health.contains_key(decl::health::Code::MdsDamage.name());
         let heard = Heard {
             conn: Some(conn),
-            has_damage,
+            health: m.health.clone(),
             load: Load { busy: m.busy, idle: m.idle },
             ..Heard::unheard(now)
         };
@@ -112,9 +112,10 @@ impl MdsLiveness {
         self.by_gid.get(&gid).is_some_and(|heard| heard.is_dead)
     }
 
-    /// True if an MDS reports damaged metadata.
-    pub fn has_damage(&self, gid: Gid) -> bool {
-        self.by_gid.get(&gid).is_some_and(|heard| heard.has_damage)
+    /// What an MDS reports under a health code, a line each.
+    pub fn reported(&self, gid: Gid, code: Code) -> impl Iterator<Item = &str> {
+        let text = self.by_gid.get(&gid).and_then(|heard| heard.health.get(code.name()));
+        text.into_iter().flat_map(|text| text.lines())
     }
 
     /// How busy an MDS and its host are; nothing is used and nothing left as long as it has not said.
@@ -132,7 +133,14 @@ impl MdsLiveness {
 impl Heard {
     /// One that is in the map and has said nothing yet.
     fn unheard(now: Instant) -> Self {
-        Self { at: now, conn: None, probe_at: now, is_dead: false, has_damage: false, load: Load::default() }
+        Self {
+            at: now,
+            conn: None,
+            probe_at: now,
+            is_dead: false,
+            health: BTreeMap::new(),
+            load: Load::default(),
+        }
     }
 
     fn awaits_probe(&self) -> bool {

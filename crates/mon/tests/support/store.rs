@@ -74,12 +74,22 @@ impl Disk {
         }
     }
 
-    /// Flips the second byte of the first value of the object with this name.
-    pub fn damage(&self, object: &str) {
+    /// Changes the first value of the object with this name.
+    fn change(&self, object: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut inner = self.0.borrow_mut();
         let found = inner.durable.iter_mut().find(|(k, _)| k.name == object.as_bytes()).expect("the object");
-        let value = found.1.values_mut().next().expect("an entry");
-        value[1] ^= 0xff;
+        change(found.1.values_mut().next().expect("an entry"));
+    }
+
+    /// Flips the third byte of it, of the structure's length.
+    pub fn damage(&self, object: &str) {
+        self.change(object, |value| value[2] ^= 0xff);
+    }
+
+    /// Makes it one that needs a later version: its first byte is the structure's, the second the oldest
+    /// reader's.
+    pub fn make_newer(&self, object: &str) {
+        self.change(object, |value| value[..2].copy_from_slice(&[9, 9]));
     }
 }
 

@@ -92,7 +92,9 @@ impl Osd {
             None => fresh,
             Some((_, bytes)) => match Reader::new(&bytes).get::<Superblock>() {
                 Ok(superblock) => superblock,
-                Err(error) => return self.stop(format!("the superblock can not be read: {error}")),
+                Err(error) => {
+                    return self.stop(format!("the superblock can not be read: {}", error.of_stored()));
+                }
             },
         };
         let newest = superblock.newest;
@@ -117,7 +119,9 @@ impl Osd {
         match Reader::new(&bytes).get::<OsdMap>() {
             Ok(map) if map.epoch == epoch => self.core.load_map(map),
             Ok(map) => return self.stop(format!("stored map {epoch} says that it is {}", map.epoch)),
-            Err(error) => return self.stop(format!("stored map {epoch} can not be read: {error}")),
+            Err(error) => {
+                return self.stop(format!("stored map {epoch} can not be read: {}", error.of_stored()));
+            }
         }
         self.list_private(META_POOL, ReadFor::Pgs);
     }
@@ -162,7 +166,8 @@ impl Osd {
         let Some(loader) = self.boot.loading.get_mut(&pgid) else { return };
         for (key, value) in &view.omap_entries {
             if let Err(error) = loader.take(key, value) {
-                return self.stop(format!("pg {pgid}: its records can not be read: {error}"));
+                let why = error.of_stored();
+                return self.stop(format!("pg {pgid}: its records can not be read: {why}"));
             }
         }
         match view.omap_entries.last() {

@@ -1,7 +1,9 @@
 //! What must hold when OSDs die, return, and lose one another.
 
 use super::cluster::{Cluster, append, member, write_full};
+use crate::completion::CommitFor;
 use crate::pg::state::State;
+use crate::superblock::{SUPER_POOL, SUPERBLOCK, SUPERBLOCK_KEY, Superblock};
 use maps::{Epoch, Spg};
 use msgs::op::input;
 use msgs::{Extent, Op, OsdOpReply};
@@ -547,6 +549,26 @@ fn another_osds_disk_is_refused() {
     c.run(SECOND);
     assert_eq!(c.stopped.len(), 1);
     assert!(c.stopped[0].1.contains("osd.0 of cluster"), "{:?}", c.stopped);
+}
+
+#[test]
+fn the_store_of_a_later_version_is_refused() {
+    let mut c = Cluster::new(1, 1, 1, 1);
+    let mut later = wire::Writer::encode(&Superblock::default());
+    later[..2].copy_from_slice(&[9, 9]);
+    let entry = (SUPERBLOCK_KEY.to_vec(), later);
+    let op = store::TxnOp::OmapSet(store::ObjectKey::private(SUPER_POOL, SUPERBLOCK), vec![entry]);
+    c.osd_mut(0).core.submit_own(store::Transaction { ops: vec![op] }, CommitFor::Nothing);
+    c.run(SECOND);
+    c.kill(0);
+    c.start(0);
+    c.run(SECOND);
+    assert_eq!(c.stopped.len(), 1);
+    let why = &c.stopped[0].1;
+    assert!(
+        why.contains("version 9 needs a reader of 9, this one knows 1") && why.contains(wire::NEWER),
+        "{why}"
+    );
 }
 
 #[test]

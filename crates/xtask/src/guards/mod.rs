@@ -8,6 +8,7 @@ mod citations;
 mod clones;
 mod columns;
 mod figures;
+mod health;
 mod imports;
 mod lexer;
 mod modules;
@@ -109,6 +110,7 @@ pub fn check(root: &Path) -> Result<()> {
     breaches.extend(unexpected_width(&texts.wide(), &allowed::read(root, "wide.txt")?));
     let dead = texts.dead();
     breaches.extend(dead.iter().map(|d| format!("{}:{}: there is no `{}`", d.path, d.line, d.cited)));
+    breaches.extend(health::missing(&texts.files));
     if breaches.is_empty() {
         return Ok(());
     }

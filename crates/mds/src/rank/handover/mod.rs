@@ -196,7 +196,7 @@ impl Rank {
             }
             (Ok(_), Read::Root(..) | Read::Snaps(..)) => {}
             (Err(e), _) => {
-                let text = format!("the partition (mds_partition) can't be read: {e}");
+                let text = format!("the partition (mds_partition) can't be read: {}", e.of_stored());
                 self.env.log(Level::Warn, "damaged_partition_seen", text);
             }
         }

@@ -44,7 +44,7 @@ pub(super) enum Damage {
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Decode(e) => write!(f, "{e}"),
+            Self::Decode(e) => f.write_str(&e.of_stored()),
             Self::Gap { segment, first, expected } => {
                 write!(f, "journal object {segment} begins with event {first} instead of {expected}")
             }

@@ -204,6 +204,7 @@ impl Sessions {
             self.map.values_mut().for_each(|s| s.renewed = now);
         }
         self.last_check = now;
+        self.late.clear();
         let stale_after = Duration::from_secs(env.cfg().session_timeout_s.into());
         let evict_after = Duration::from_secs(env.cfg().session_autoclose_s.into());
         let clients: Vec<ClientId> = self.map.keys().copied().collect();
@@ -249,11 +250,23 @@ impl Sessions {
         if waited > evict_after {
             return self.evict(env, client, &format!("it does not give back {late}"));
         }
+        if waited.as_secs() >= env.cfg().session_timeout_s.into() {
+            self.late.push(client);
+        }
         if waited.as_secs() > 0 && waited.as_secs().is_multiple_of(REPORTS_EVERY_S) {
             let text =
                 format!("{client} does not give back {late}: others wait since {} s", waited.as_secs());
             env.log(Level::Info, "late_release_seen", text);
         }
+    }
+
+    /// Clients that have not given back for as long as a session's timeout what others wait for, a line each.
+    pub fn late_clients(&self) -> Vec<String> {
+        let line = |client: &ClientId| {
+            let host = self.map.get(client)?.record.metadata.get("hostname").map_or("", String::as_str);
+            Some(format!("Client {host} failing to respond to capability release client_id: {}", client.0))
+        };
+        self.late.iter().filter_map(line).collect()
     }
 
     /// True if a client has not given up revoked bits.

@@ -60,6 +60,8 @@ pub(super) struct Sessions {
     barrier: Epoch,
     /// Time of the last look for silent clients.
     last_check: Instant,
+    /// Clients that have not given back for long what others wait for, as of that look.
+    late: Vec<ClientId>,
     /// Time of the last request for capabilities.
     recalled_at: Option<Instant>,
     replies: Replies,
@@ -79,6 +81,7 @@ impl Sessions {
             committing: DirtyIndex::default(),
             barrier: Epoch(0),
             last_check: now,
+            late: Vec::new(),
             recalled_at: None,
             replies: Replies::default(),
             turnover: (0, 0),

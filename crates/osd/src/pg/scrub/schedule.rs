@@ -33,7 +33,8 @@ impl Pg {
         let spread = self.scrub_spread();
         // A stamp of the future is a clock's that was wrong.
         let from = |stamp: Utime| wall(stamp).min(core.now().wall);
-        let light = light.mul_f64(1.0 + options.randomize_ratio * spread);
+        let longest = interval(pool, pool_opt::SCRUB_MAX_INTERVAL, options.max_interval);
+        let light = light.mul_f64(1.0 + options.randomize_ratio * spread).min(longest);
         let deep = deep.mul_f64(0.8 + 0.2 * spread);
         (from(self.scrub.record.last) + light, from(self.scrub.record.last_deep) + deep)
     }
