@@ -23,11 +23,13 @@ pub(super) struct Job {
     pub(super) whose: Whose,
     /// Objects before this one have the parent's data, as far as the operation needs it.
     pub(super) copied: u64,
+    /// The image shares no more with its parent than it will after the operation, and others know that.
+    pub(super) shares_less: bool,
 }
 
 impl Job {
     pub(super) fn new(operation: Operation, whose: Whose) -> Self {
-        Self { operation, whose, copied: 0 }
+        Self { operation, whose, copied: 0, shares_less: false }
     }
 }
 

@@ -157,7 +157,7 @@ impl Image {
         }
         match (purpose, result) {
             (Purpose::Open, result) => self.opened(now, result, out),
-            (Purpose::Read(id), result) => self.read_ended(id, result, out),
+            (Purpose::Read(read), result) => self.read_ended(&read, result, out),
             (Purpose::Change { object, request }, result) => {
                 self.change_ended(object, request, result, out);
             }

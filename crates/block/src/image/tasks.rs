@@ -18,7 +18,7 @@ pub(super) enum Purpose {
     /// Opens the image.
     Open,
     /// Reads for a request.
-    Read(u64),
+    Read(Reading),
     /// Changes a data object for a request.
     Change { object: u64, request: u64 },
     /// Tries to take the lock.
@@ -39,6 +39,17 @@ pub(super) enum Purpose {
     Detached,
 }
 
+/// A read that is under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Reading {
+    /// The caller's number.
+    pub(super) id: u64,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    /// Bytes that the image shared with its parent when the read began.
+    pub(super) overlap: u64,
+}
+
 /// What a script gives.
 #[derive(Debug)]
 pub(super) enum Done {
@@ -51,6 +62,8 @@ pub(super) enum Done {
     Maintained(Reply),
     /// These objects have the parent's data.
     CopiedUp(std::ops::Range<u64>),
+    /// The image shares less with its parent, and others know of it.
+    SharesLess,
 }
 
 /// What was read of an image.
@@ -132,6 +145,11 @@ impl Tasks {
             }
             Progress::Ended(result) => self.running.remove(&task).map(|(purpose, _)| (purpose, result)),
         }
+    }
+
+    /// True while a read is under way.
+    pub(super) fn is_reading(&self) -> bool {
+        self.running.values().any(|(purpose, _)| matches!(purpose, Purpose::Read(_)))
     }
 
     /// True while a script of this use runs.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::maintain;
 use crate::map::state;
 use crate::notify::{Message, response};
-use crate::script::Cx;
+use crate::script::{Cx, Flow};
 use stdx::Instant;
 use wire::Errno;
 
@@ -46,6 +46,14 @@ impl Image {
             let run = move |cx: &mut Cx<'_>| maintain::copy_up::some(cx, &work, &wanted).map(Done::CopiedUp);
             return self.start(now, Purpose::Maintain, run, out);
         }
+        if let Some(overlap) = maintain::shares_less(&work, &operation).filter(|_| !job.shares_less) {
+            let run = move |cx: &mut Cx<'_>| -> Flow<Done> {
+                maintain::share_less(cx, &work, overlap)?;
+                cx.call(|| notify(work.header(), &Message::HeaderUpdate))?;
+                Ok(Done::SharesLess)
+            };
+            return self.start(now, Purpose::Maintain, run, out);
+        }
         let run = move |cx: &mut Cx<'_>| maintain::run(cx, &work, &operation).map(Done::Maintained);
         self.start(now, Purpose::Maintain, run, out);
     }
@@ -59,6 +67,10 @@ impl Image {
             if let Some(map) = &mut self.map {
                 objects.clone().for_each(|n| map.set(n, state::EXISTS));
             }
+            return;
+        }
+        if let (Ok(Done::SharesLess), Some(job)) = (&result, self.upkeep.front_mut()) {
+            (job.shares_less, self.stale) = (true, true);
             return;
         }
         let Some(job) = self.upkeep.pop_front() else { return };

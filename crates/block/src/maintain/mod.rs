@@ -10,6 +10,7 @@ mod work;
 
 pub use pool::{Listed, NewImage, clone, create, info, list};
 pub use remove::remove_remains;
+pub(crate) use resize::{share_less, shares_less};
 pub(crate) use work::Work;
 
 use crate::operation::{Operation, Reply};

@@ -141,3 +141,34 @@ fn after_an_image_has_become_smaller_nobody_reads_its_parent_behind_the_end() {
         }
     }
 }
+
+#[test]
+fn while_a_clone_shrinks_nobody_reads_its_parent_under_what_goes() {
+    for seed in 0..200 {
+        let (fake, _) = clone(feature::DEFAULT);
+        let mut rig = Rig::new(seed, fake);
+        let clients = [rig.open(None), rig.open(None)];
+        // The parent has 104 here.
+        rig.write(clients[0], 4 * OBJECT, 7, OBJECT as usize);
+        let resize = Operation::Resize { size: OBJECT, allow_shrink: true };
+        let shrinks = rig.request(clients[0], maintain(resize));
+        let mut reads = Vec::new();
+        while !rig.replies.contains_key(&(clients[0], shrinks)) {
+            let client = *rig.rng.pick(&clients);
+            reads.push((client, rig.request(client, Request::Read { offset: 4 * OBJECT, len: 100 })));
+            (0..4).for_each(|_| drop(rig.step()));
+        }
+        rig.run();
+        for read in reads {
+            match rig.replies.remove(&read).expect("it is answered") {
+                Ok(Reply::Data(data)) => {
+                    let data = data.to_vec();
+                    let known = [[7; 100], [0; 100]].iter().any(|all| data == all);
+                    assert!(known, "seed {seed}: {data:?}");
+                }
+                Err(error) => assert_eq!(error.errno, Errno::EINVAL, "seed {seed}: it is behind the end"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
