@@ -160,3 +160,28 @@ fn a_client_that_is_excluded_while_it_closes_answers_once() {
     // The rig finds a second answer. Giving the map's lock back may fail.
     assert!(rig.replies.contains_key(&(client, id)));
 }
+
+#[test]
+fn a_snapshot_that_is_cloned_while_it_is_removed_stays_for_the_clone() {
+    for seed in 0..50 {
+        let mut rig = Rig::new(seed, cluster(feature::DEFAULT));
+        let client = rig.open(None);
+        assert_eq!(rig.call(client, snap("s".into())), Ok(Reply::Done));
+        let id = *rig.fake.headers["1"].snaps.first_key_value().expect("it is there").0;
+        let remove = Request::Maintain(Operation::SnapRemove { name: "s".into() });
+        let removed = (client, rig.request(client, remove));
+        for _ in 0..rig.rng.below(8) {
+            rig.step();
+        }
+        let header = rig.fake.headers.get_mut("1").expect("it is there");
+        let is_cloned = header.snaps.contains_key(&id);
+        if is_cloned {
+            header.children.insert(id, 1);
+        }
+        rig.run();
+        let wanted = if is_cloned { Reply::KeptForClones(1) } else { Reply::Done };
+        assert_eq!(rig.answer_of(removed), Ok(wanted), "seed {seed}");
+        assert_eq!(rig.fake.headers["1"].snaps.contains_key(&id), is_cloned);
+        assert_eq!(rig.fake.headers["1"].trash.contains(&id), is_cloned);
+    }
+}
