@@ -7,6 +7,7 @@ use crate::header::Header;
 use crate::layer::Layer;
 use crate::lock::Attempt;
 use crate::map::ObjectMap;
+use crate::notify::AsyncId;
 use crate::script::{Progress, Script};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub(super) enum Purpose {
     Rewatch { cookie: u64 },
     /// Carries out an operation.
     Maintain,
+    /// Asks the lock's owner to carry out an operation.
+    Ask(AsyncId),
     /// Tells the header's watchers of an operation that has ended.
     Announce(u64),
     /// Ends the watch and the lock, for this request.
@@ -60,8 +63,11 @@ pub(super) enum Done {
     Loaded(Box<Loaded>),
     Attempted(Attempt),
     Maintained(Reply),
-    /// These objects have the parent's data.
-    CopiedUp(std::ops::Range<u64>),
+    /// Objects before the first number need nothing of the parent's any more; these exist by that, in
+    /// this state of the object map.
+    CopiedUp(u64, Vec<(u64, u8)>),
+    /// The answer of the lock's owner to a request, if there was one.
+    Asked(Option<Result<(), wire::Errno>>),
     /// The image shares less with its parent, and others know of it.
     SharesLess,
 }

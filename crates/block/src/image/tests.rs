@@ -13,6 +13,7 @@ use std::time::Duration;
 use stdx::{Buf, Bufs};
 
 mod clones;
+mod flatten;
 mod races;
 
 const OBJECT: u64 = 1 << ORDER;
@@ -42,6 +43,9 @@ struct Rig {
     replies: BTreeMap<(usize, u64), Result<Reply, Error>>,
     opened: Vec<Option<Result<Opened, Error>>>,
     lost: Vec<Error>,
+    /// Notices of progress, and of snapshots that nobody needs.
+    progress: u32,
+    unused: u32,
 }
 
 fn cluster(features: u64) -> Fake {
@@ -69,17 +73,23 @@ impl Rig {
             replies: BTreeMap::new(),
             opened: Vec::new(),
             lost: Vec::new(),
+            progress: 0,
+            unused: 0,
         }
     }
 
     /// A client that opens the image, or a snapshot of it.
     fn open(&mut self, snap: Option<&str>) -> usize {
+        self.open_for(Access::Write, snap)
+    }
+
+    fn open_for(&mut self, access: Access, snap: Option<&str>) -> usize {
         let client = self.clients.len();
         let spec = Spec {
             place: Place { pool: 1, namespace: Vec::new() },
             name: "i".into(),
             snap: snap.map(Into::into),
-            read_only: false,
+            access,
             rng: self.rng.fork(),
         };
         self.clients.push(Some(Image::new(spec)));
@@ -104,6 +114,11 @@ impl Rig {
                 }
                 Output::Opened(opened) => self.opened[client] = Some(*opened),
                 Output::Lost(error) => self.lost.push(error),
+                Output::Unused(_) => self.unused += 1,
+                Output::Progress { id, done, total } => {
+                    assert!(done <= total, "{id}: {done} of {total}");
+                    self.progress += 1;
+                }
                 Output::Resized(_) | Output::Event(_) => {}
             }
         }

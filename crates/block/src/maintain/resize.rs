@@ -8,6 +8,7 @@ use crate::call::{method_of, rbd};
 use crate::error::Error;
 use crate::format::feature;
 use crate::header::Header;
+use crate::layer::Layer;
 use crate::lock;
 use crate::map::{self, state};
 use crate::operation::{Operation, Reply};
@@ -38,9 +39,9 @@ pub(super) fn resize(cx: &mut Cx<'_>, work: &Work, size: u64, allow_shrink: bool
 }
 
 /// The bytes that the image will share with its parent, if an operation makes these fewer.
-pub(crate) fn shares_less(work: &Work, operation: &Operation) -> Option<u64> {
+pub(super) fn shares_less(layer: &Layer, operation: &Operation) -> Option<u64> {
     let Operation::Resize { size, allow_shrink: true } = operation else { return None };
-    (*size < work.layer.overlap).then_some(*size)
+    (*size < layer.overlap).then_some(*size)
 }
 
 /// Lowers what the image shares with its parent. Its size stays: interrupted, this leaves zeros where the
