@@ -320,6 +320,7 @@ impl Fake {
                 header.lock = Some((client, new.expect("a cookie")));
                 Ok(Vec::new())
             }
+            ("set_cookie", _) => Err(Errno::EBUSY),
             other => panic!("{other:?}"),
         }
     }
@@ -445,11 +446,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The answer in an acknowledgement, and the number of the notification.
-pub(crate) fn ack_of(call: &Call) -> Option<(u64, Vec<u8>)> {
+/// The answer in an acknowledgement, the number of the notification, and the watch.
+pub(crate) fn ack_of(call: &Call) -> Option<(u64, u64, Vec<u8>)> {
     let Call::Object(call) = call else { return None };
     let Some(Op::NotifyAck { data, .. }) = call.ops.first() else { return None };
     let data: Buf = data.to_buf();
     let ack: NotifyAckInput = Reader::new(&data).get().expect("an acknowledgement");
-    Some((ack.notify_id, ack.reply))
+    Some((ack.notify_id, ack.watch_cookie, ack.reply))
 }

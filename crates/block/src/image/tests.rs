@@ -24,7 +24,7 @@ const SIZE: u64 = OBJECTS * OBJECT - 700;
 struct Notifying {
     client: usize,
     token: u64,
-    left: usize,
+    left: BTreeSet<u64>,
     acks: Vec<Vec<u8>>,
 }
 
@@ -146,11 +146,19 @@ impl Rig {
         if let Some(answer) = self.fake.carry_out(100 + client as u64, call) {
             self.answers.push((client, token, answer));
         }
-        if let Some((id, reply)) = ack_of(call)
+        if let Call::Unwatch { cookie } = call {
+            // It is not waited for any more.
+            self.notifying.values_mut().for_each(|notifying| {
+                notifying.left.remove(cookie);
+            });
+            let ids: Vec<u64> = self.notifying.keys().copied().collect();
+            ids.into_iter().for_each(|id| self.end_notification(id));
+        }
+        if let Some((id, cookie, reply)) = ack_of(call)
             && let Some(notifying) = self.notifying.get_mut(&id)
         {
             notifying.acks.extend(Some(reply).filter(|reply| !reply.is_empty()));
-            notifying.left -= 1;
+            notifying.left.remove(&cookie);
             self.end_notification(id);
         }
         if let Call::Notify { object, payload, .. } = call {
@@ -164,8 +172,9 @@ impl Rig {
                 .filter(|(_, (_, o))| *o == name)
                 .map(|(k, (c, _))| (*k, *c))
                 .collect();
-            let living = watches.iter().filter(|(_, c)| self.clients[(*c - 100) as usize].is_some()).count();
-            self.notifying.insert(id, Notifying { client, token, left: living, acks: Vec::new() });
+            let living = |(_, c): &&(u64, u64)| self.clients[(*c - 100) as usize].is_some();
+            let left = watches.iter().filter(living).map(|(cookie, _)| *cookie).collect();
+            self.notifying.insert(id, Notifying { client, token, left, acks: Vec::new() });
             for (cookie, to) in watches {
                 let payload = payload.clone();
                 self.give((to - 100) as usize, Input::Notified { cookie, notify_id: id, payload });
@@ -175,7 +184,7 @@ impl Rig {
     }
 
     fn end_notification(&mut self, id: u64) {
-        if self.notifying.get(&id).is_some_and(|n| n.left == 0) {
+        if self.notifying.get(&id).is_some_and(|n| n.left.is_empty()) {
             let Notifying { client, token, acks, .. } = self.notifying.remove(&id).expect("just seen");
             self.answers.push((client, token, Answer::Notified { result: Ok(()), acks }));
         }

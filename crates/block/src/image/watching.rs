@@ -24,7 +24,14 @@ impl Image {
         payload: &[u8],
         out: &mut Vec<Output>,
     ) {
-        if cookie != self.me.handle || self.layer.is_none() {
+        if self.layer.is_none() {
+            return;
+        }
+        if self.rewatching == Some(cookie) {
+            // The header is read once the new watch is known to be there; who wants the lock asks again.
+            return self.acknowledge_by(cookie, notify_id, Vec::new(), out);
+        }
+        if cookie != self.me.handle {
             return;
         }
         let reply = match Message::decode(payload) {
@@ -98,9 +105,13 @@ impl Image {
 
     /// Answers a notification.
     pub(super) fn acknowledge(&mut self, notify_id: u64, reply: Vec<u8>, out: &mut Vec<Output>) {
+        self.acknowledge_by(self.me.handle, notify_id, reply, out);
+    }
+
+    fn acknowledge_by(&mut self, cookie: u64, notify_id: u64, reply: Vec<u8>, out: &mut Vec<Output>) {
         let header = self.header();
-        let ack = input::NotifyAckInput { notify_id, watch_cookie: self.me.handle, reply };
-        let op = Op::NotifyAck { cookie: self.me.handle, data: input::write(&ack) };
+        let ack = input::NotifyAckInput { notify_id, watch_cookie: cookie, reply };
+        let op = Op::NotifyAck { cookie, data: input::write(&ack) };
         let call = Call::Object(ObjectCall::new(&header.place, header.object(), vec![op]));
         self.tasks.detach(call, out);
     }

@@ -185,3 +185,30 @@ fn a_snapshot_that_is_cloned_while_it_is_removed_stays_for_the_clone() {
         assert_eq!(rig.fake.headers["1"].trash.contains(&id), is_cloned);
     }
 }
+
+#[test]
+fn who_loses_its_watch_while_another_wants_the_lock_keeps_the_image() {
+    let mut kept = 0;
+    for seed in 0..100 {
+        let mut rig = Rig::new(seed, cluster(feature::DEFAULT));
+        let (a, b) = (rig.open(None), rig.open(None));
+        rig.write(a, 0, 1, 10);
+        let cookie =
+            *rig.fake.watches.iter().find(|(_, (of, _))| *of == 100 + a as u64).expect("it is there").0;
+        let request = Request::Write { offset: 0, data: bytes(2, 10) };
+        let written = [(a, rig.request(a, request.clone())), (b, rig.request(b, request))];
+        rig.some_steps();
+        rig.give(a, Input::WatchBroken { cookie });
+        rig.run();
+        // Without a watch for a moment it may be taken for dead.
+        if !rig.fake.blocklist.is_empty() {
+            continue;
+        }
+        kept += 1;
+        for id in written {
+            assert_eq!(rig.answer_of(id), Ok(Reply::Done), "seed {seed}");
+        }
+        assert_eq!(rig.lost, [], "seed {seed}");
+    }
+    assert!(kept > 50, "{kept}");
+}
