@@ -204,8 +204,8 @@ fn copy_up(cx: &mut Cx<'_>, change: &Change, snapc: &SnapContext) -> Flow<u8> {
     Ok(state::EXISTS)
 }
 
-/// The states of an object in maps before it is copied up: it will exist, in the image itself as `head` if that
-/// is to be changed, in the snapshots too if `in_snaps`; in the first as something new.
+/// The states of an object in maps before it is copied up: it will exist, in the image itself as `head` if
+/// that is to be changed, in the snapshots too if `in_snaps`; in the first as something new.
 pub(crate) fn copied_states(
     header: &Header,
     object: u64,

@@ -15,8 +15,8 @@ pub enum Access {
     Write,
     /// Nothing is to be written.
     Read,
-    /// It is to be removed, or its snapshots are. So a clone opens whose parent has gone: an interrupted removal
-    /// has told the parent already that it is no clone any more. Its data cannot be used.
+    /// It is to be removed, or its snapshots are. So a clone opens whose parent has gone: an interrupted
+    /// removal has told the parent already that it is no clone any more. Its data cannot be used.
     Remove,
 }
 

@@ -17,57 +17,10 @@ use wire::Errno;
 /// The longest silence of an owner that carries out a request.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Operations that others carry out, or are asked to; all are [`Operation::Flatten`].
-#[derive(Debug, Default)]
-pub(super) struct Delegated {
-    of: Vec<One>,
-    last: u64,
-}
-
-#[derive(Debug)]
-struct One {
-    id: AsyncId,
-    caller: u64,
-    /// The owner is asked then; at once if there is no time.
-    ask_at: Option<Instant>,
-    asking: bool,
-}
-
-impl Delegated {
-    pub(super) fn is_empty(&self) -> bool {
-        self.of.is_empty()
-    }
-
-    /// When something is to be done about one.
-    pub(super) fn next_at(&self) -> Option<Instant> {
-        self.of.iter().filter(|one| !one.asking).filter_map(|one| one.ask_at).min()
-    }
-
-    /// Forgets all. Returns the callers.
-    pub(super) fn clear(&mut self) -> Vec<u64> {
-        self.of.drain(..).map(|one| one.caller).collect()
-    }
-
-    fn get(&mut self, id: AsyncId) -> Option<&mut One> {
-        self.of.iter_mut().find(|one| one.id == id)
-    }
-
-    fn take(&mut self, id: AsyncId) -> Option<One> {
-        let i = self.of.iter().position(|one| one.id == id)?;
-        Some(self.of.remove(i))
-    }
-
-    fn next_request(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-}
-
 impl Image {
     /// The image is to be flattened by whoever has the lock, for a caller.
     pub(super) fn delegate(&mut self, caller: u64) {
-        let id = AsyncId { client: self.me, request: self.delegated.next_request() };
-        self.delegated.of.push(One { id, caller, ask_at: None, asking: false });
+        self.delegated.add(self.me, caller);
     }
 
     /// Asks the owner for what is due.
@@ -76,10 +29,8 @@ impl Image {
         if self.unwatched {
             return;
         }
-        let due = |one: &&mut One| !one.asking && one.ask_at.is_none_or(|at| at <= now);
-        let Some(one) = self.delegated.of.iter_mut().find(due) else { return };
-        one.asking = true;
-        let (id, header) = (one.id, self.header());
+        let Some(id) = self.delegated.begin_asking(now) else { return };
+        let header = self.header();
         let ask = move |cx: &mut Cx<'_>| {
             let answer = cx.call(|| notify(&header, &Message::Flatten(id)))?;
             Ok(Done::Asked(response_of(answer)))
@@ -112,7 +63,8 @@ impl Image {
         }
     }
 
-    /// The owner has ended what we asked for. It may have lost the lock in between: then the next one is asked.
+    /// The owner has ended what we asked for. It may have lost the lock in between: then the next one is
+    /// asked.
     pub(super) fn hear_end(&mut self, id: AsyncId, code: i32, out: &mut Vec<Output>) {
         let Some(one) = self.delegated.take(id) else { return };
         let reply = match Errno::check(code) {

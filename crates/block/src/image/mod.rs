@@ -7,6 +7,7 @@
 mod api;
 mod closing;
 mod data;
+mod delegated;
 mod delegating;
 mod jobs;
 mod loading;
@@ -77,7 +78,7 @@ pub struct Image {
     /// Recent requests of other clients, which may come twice.
     seen: jobs::Seen,
     /// Operations that the lock's owner carries out for us.
-    delegated: delegating::Delegated,
+    delegated: delegated::Delegated,
     removed: bool,
 }
 
@@ -103,7 +104,7 @@ impl Image {
             announcing: jobs::Announcing::default(),
             reads: VecDeque::new(),
             seen: jobs::Seen::default(),
-            delegated: delegating::Delegated::default(),
+            delegated: delegated::Delegated::default(),
             removed: false,
         }
     }

@@ -1,7 +1,7 @@
 //! Operations on the whole image: one at a time, under the lock, while no change is on its way.
 //!
-//! Flattening may take hours. So changes go on meanwhile, of all objects but the few that are being copied; and
-//! after some objects others have their turn: other operations, and clients that want the lock.
+//! Flattening may take hours. So changes go on meanwhile, of all objects but the few that are being copied;
+//! and after these others have their turn: other operations, and clients that want the lock.
 
 use super::api::{Operation, Output, Reply};
 use super::jobs::{Job, Whose};
@@ -146,11 +146,8 @@ impl Image {
 
     fn report(&mut self, whose: Whose, reply: Result<Reply, Error>, out: &mut Vec<Output>) {
         let code = reply.as_ref().err().map_or(0, |error| error.errno.to_result_code());
-        match (&whose, &reply) {
-            (Whose::Peer(_) | Whose::Notifier(_), Ok(Reply::LastClone(parent))) => {
-                out.push(Output::Unused(parent.clone()));
-            }
-            _ => {}
+        if let (Whose::Peer(_) | Whose::Notifier(_), Ok(Reply::LastClone(parent))) = (&whose, &reply) {
+            out.push(Output::Unused(parent.clone()));
         }
         match whose {
             Whose::Caller(id) => out.push(Output::Reply { id, reply }),

@@ -24,14 +24,15 @@ use std::ops::Range;
 pub(crate) enum Step {
     /// These objects get the data that they share with the parent: [`copy_up`].
     CopyUp(Range<u64>),
-    /// The image shares only so many bytes with its parent: [`share_less`]. Others are to know that before the
-    /// next step.
+    /// The image shares only so many bytes with its parent: [`share_less`]. Others are to know that before
+    /// the next step.
     ShareLess(u64),
     /// The rest: [`run`].
     Rest,
 }
 
-/// The next step of an operation. Objects before `copied` are copied up; `told` if the image shares less already.
+/// The next step of an operation. Objects before `copied` are copied up; `told` if the image shares less
+/// already.
 pub(crate) fn next_step(layer: &Layer, operation: &Operation, copied: u64, told: bool) -> Step {
     let wanted = copy_up::wanted(layer, operation);
     let from = wanted.start.max(copied);

@@ -1,5 +1,5 @@
-//! Served images under a load that checks what it reads, while OSDs are killed and started again. It takes 40 s;
-//! `NACRE_BLOCK_SOAK_S=1200` makes it 20 minutes.
+//! Served images under a load that checks what it reads, while OSDs are killed and started again. It takes
+//! 40 s; `NACRE_BLOCK_SOAK_S=1200` makes it 20 minutes.
 
 use super::nbd::Nbd;
 use super::rig::{ALL, Images, MIB, has_tools};
@@ -141,8 +141,8 @@ fn served_images_lose_nothing_while_osds_are_killed() {
     images.cluster.check_logs().unwrap_or_else(|why| panic!("{why}"));
 }
 
-/// Kills one OSD after another, and starts it again. In the middle the clone is flattened. Returns how many were
-/// killed, and those that run since.
+/// Kills one OSD after another, and starts it again. In the middle the clone is flattened. Returns how many
+/// were killed, and those that run since.
 fn kill_osds(images: &Images, time: Duration) -> (usize, BTreeMap<String, Daemon>) {
     let (began, mut rng) = (Instant::now(), Rng::from_seed(1));
     let (mut started, mut kills, mut flattened) = (BTreeMap::new(), 0, false);

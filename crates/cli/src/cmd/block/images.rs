@@ -98,8 +98,8 @@ fn is_absent(error: &anyhow::Error) -> bool {
     error.downcast_ref::<block::Error>().is_some_and(|error| error.errno == client::Errno::ENOENT)
 }
 
-/// An image without a header is what an interrupted `rm` or `create` has left; if there is no such thing either,
-/// the error stands.
+/// An image without a header is what an interrupted `rm` or `create` has left; if there is no such thing
+/// either, the error stands.
 fn remove_remains(world: &World, image: &ImageSpec, error: anyhow::Error) -> Result<()> {
     let (place, name) = (world.place(image)?, image.image.clone());
     if run_script(&world.cluster, move |cx| block::remove_remains(cx, &place, &name))? {

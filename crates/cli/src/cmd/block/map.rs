@@ -143,7 +143,8 @@ fn watch(news: mpsc::Receiver<News>, wakes: &mpsc::Sender<Wake>) -> Result<()> {
     ctrlc::set_handler(report).context("cannot watch for signals")
 }
 
-/// A snapshot in the trash has lost its last clone: it goes. Its image is another, so this has a client of its own.
+/// A snapshot in the trash has lost its last clone: it goes. Clusters are not shared by threads, so this has
+/// a client of its own.
 fn release(args: &BlockArgs, parent: &ParentSpec) {
     let removed = World::connect(args).and_then(|world| {
         remove_trashed(&world, parent)?;
