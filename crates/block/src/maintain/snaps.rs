@@ -182,14 +182,16 @@ pub(super) fn rollback(cx: &mut Cx<'_>, work: &Work, name: &str) -> Flow<Reply> 
     if header.has(feature::OBJECT_MAP) {
         rollback_map(cx, work, snap)?;
     }
+    // What exists behind the end would be lost if this were interrupted, and show again when the image grows.
+    if size > header.size {
+        resize::set_size(cx, work, size)?;
+    }
     let objects = header.objects(size.max(header.size));
     // Objects behind the snapshot's end had no data in it, and are removed by this.
     let all = Work { map: None, layer: work.layer.clone(), name: work.name.clone(), ..*work };
     all.each(cx, "cannot roll an object back", 0..objects, |_| vec![Op::Rollback { snap: snap.id() }])?;
-    if size != header.size {
-        resize::set_size(cx, work, size)?;
-    }
     if size < header.size {
+        resize::set_size(cx, work, size)?;
         resize::fit_map(cx, work, size)?;
     }
     Ok(Reply::Done)

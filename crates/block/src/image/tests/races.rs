@@ -212,3 +212,22 @@ fn who_loses_its_watch_while_another_wants_the_lock_keeps_the_image() {
     }
     assert!(kept > 50, "{kept}");
 }
+
+#[test]
+fn a_rollback_that_is_cut_short_leaves_nothing_behind_the_end() {
+    let mut rig = Rig::new(1, cluster(feature::LAYERING | feature::EXCLUSIVE_LOCK));
+    let client = rig.open(None);
+    rig.write(client, 0, 9, SIZE as usize);
+    assert_eq!(rig.call(client, snap("s".into())), Ok(Reply::Done));
+    assert_eq!(rig.call(client, resize(OBJECT)), Ok(Reply::Done));
+    let id = rig.request(client, Request::Maintain(Operation::Rollback { name: "s".into() }));
+    while !rig.replies.contains_key(&(client, id)) {
+        // The client may die at each of these moments.
+        assert!(rig.step(), "it ends");
+        for n in rig.fake.headers["1"].size.div_ceil(OBJECT)..OBJECTS {
+            let data = rig.fake.data.get(&format!("rbd_data.1.{n:016x}"));
+            assert!(data.is_none_or(|data| data.head.is_none()), "object {n}");
+        }
+    }
+    assert!(rig.read(client) == vec![9; SIZE as usize]);
+}
