@@ -8,8 +8,8 @@
 use e2e::{Cluster, Options, has, run};
 use std::path::Path;
 
-/// What Ceph 16.2 gives: the result, the offset of the first difference in the image, the content. The call that
-/// waits returns the number of bytes, the other 0.
+/// What Ceph 16.2 gives: the result, the offset of the first difference in the image, the content. The call
+/// that waits returns the number of bytes, the other 0.
 fn recorded(base: u64, bytes: impl Fn(u32) -> u32) -> Vec<String> {
     vec![
         format!("absent {} - right", bytes(512)),
