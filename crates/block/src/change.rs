@@ -184,7 +184,7 @@ fn copy_up(cx: &mut Cx<'_>, change: &Change, snapc: &SnapContext) -> Flow<u8> {
     );
     let is_zero = data.parts().iter().all(|part| part.iter().all(|byte| *byte == 0));
     if change.mapped {
-        let head = change.state != Some(state::EXISTS);
+        let head = (change.state != Some(state::EXISTS)).then_some(state::EXISTS);
         update_maps(cx, header, &copied_states(header, object, head, !is_zero))?;
     }
     let copy = |is_zero: bool| method_of("rbd", "copyup", if is_zero { Vec::new() } else { data.to_vec() });
@@ -204,12 +204,12 @@ fn copy_up(cx: &mut Cx<'_>, change: &Change, snapc: &SnapContext) -> Flow<u8> {
     Ok(state::EXISTS)
 }
 
-/// The states of an object in maps before it is copied up: it will exist, in the snapshots too if
-/// `in_snaps`; in the first as something new.
+/// The states of an object in maps before it is copied up: it will exist, in the image itself as `head` if
+/// that is to be changed, in the snapshots too if `in_snaps`; in the first as something new.
 pub(crate) fn copied_states(
     header: &Header,
     object: u64,
-    in_head: bool,
+    head: Option<u8>,
     in_snaps: bool,
 ) -> Vec<(SnapId, u64, u8)> {
     let later = match header.has(crate::format::feature::FAST_DIFF) {
@@ -219,7 +219,7 @@ pub(crate) fn copied_states(
     let snaps = header.snaps.iter().filter(|s| in_snaps && object < header.objects(s.info.image_size));
     let of_snaps =
         snaps.enumerate().map(|(i, snap)| (snap.id(), object, if i == 0 { state::EXISTS } else { later }));
-    of_snaps.chain(in_head.then_some((SnapId::HEAD, object, state::EXISTS))).collect()
+    of_snaps.chain(head.map(|state| (SnapId::HEAD, object, state))).collect()
 }
 
 /// Sets states of objects in maps.

@@ -2,12 +2,12 @@
 //! call, watches. Operations are carried out when they are sent; answers come when the test wants them.
 
 use crate::call::{Answer, Call, ObjectCall};
-use crate::format::{NOSNAP, SnapInfo, SnapNamespace};
+use crate::format::{NOSNAP, SnapInfo, SnapNamespace, snap_kind};
 use crate::map::ObjectMap;
 use maps::SnapId;
 use msgs::Op;
 use msgs::op::input::{ListWatchersReply, NotifyAckInput, WatchItem};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::{Buf, Bufs};
 use wire::{Decode, Encode, Errno, Reader, Utime, Writer};
 
@@ -49,6 +49,9 @@ pub(crate) struct FakeHeader {
     pub(crate) parent: Option<(crate::format::ParentSpec, u64)>,
     /// Only its snapshots share with the parent any more.
     pub(crate) flattened: bool,
+    /// Clones of snapshots, and snapshots in the trash.
+    pub(crate) children: BTreeMap<u64, u32>,
+    pub(crate) trash: BTreeSet<u64>,
     /// Bytes that snapshots share with the parent.
     pub(crate) overlaps: BTreeMap<u64, u64>,
     /// Client and cookie.
@@ -97,8 +100,15 @@ fn change_header(header: &mut FakeHeader, method: &str, bytes: &Bufs) -> Output 
             }
             Ok(Vec::new())
         }
+        "snapshot_trash_add" => {
+            header.trash.insert(input(bytes));
+            Ok(Vec::new())
+        }
         "snapshot_remove" => {
             let id: u64 = input(bytes);
+            if header.children.contains_key(&id) {
+                return Err(Errno::EBUSY);
+            }
             header.snaps.remove(&id).ok_or(Errno::ENOENT)?;
             header.overlaps.remove(&id);
             Ok(Vec::new())
@@ -310,6 +320,7 @@ impl Fake {
                 header.lock = Some((client, new.expect("a cookie")));
                 Ok(Vec::new())
             }
+            ("set_cookie", _) => Err(Errno::EBUSY),
             other => panic!("{other:?}"),
         }
     }
@@ -385,15 +396,12 @@ impl Fake {
             "get_data_pool" => gives(&-1i64),
             "snapshot_get" => {
                 let (id, name, image_size) = snap(header).ok_or(Errno::ENOENT)?;
-                let namespace = SnapNamespace::default();
-                gives(&SnapInfo {
-                    id,
-                    namespace,
-                    name,
-                    image_size,
-                    timestamp: Utime::default(),
-                    child_count: 0,
-                })
+                let mut namespace = SnapNamespace::default();
+                if header.trash.contains(&id) {
+                    namespace.kind = snap_kind::TRASH;
+                }
+                let child_count = header.children.get(&id).copied().unwrap_or(0);
+                gives(&SnapInfo { id, namespace, name, image_size, timestamp: Utime::default(), child_count })
             }
             "get_protection_status" => gives(&0u8),
             _ => change_header(header, method, bytes),
@@ -438,11 +446,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The answer in an acknowledgement, and the number of the notification.
-pub(crate) fn ack_of(call: &Call) -> Option<(u64, Vec<u8>)> {
+/// The answer in an acknowledgement, the number of the notification, and the watch.
+pub(crate) fn ack_of(call: &Call) -> Option<(u64, u64, Vec<u8>)> {
     let Call::Object(call) = call else { return None };
     let Some(Op::NotifyAck { data, .. }) = call.ops.first() else { return None };
     let data: Buf = data.to_buf();
     let ack: NotifyAckInput = Reader::new(&data).get().expect("an acknowledgement");
-    Some((ack.notify_id, ack.reply))
+    Some((ack.notify_id, ack.watch_cookie, ack.reply))
 }

@@ -34,7 +34,7 @@ pub use call::{Answer, Call, ObjectCall, Place};
 pub use error::Error;
 pub use format::{ChildSpec, ParentSpec, SnapInfo, SnapNamespace, feature};
 pub use header::{Header, Snap};
-pub use image::{Image, Input, Opened, Output, Request, Spec};
+pub use image::{Access, Image, Input, Opened, Output, Request, Spec};
 pub use maintain::{Listed, NewImage, clone, create, info, list, remove_remains};
 pub use operation::{Operation, Reply};
 pub use script::{Cx, Flow, Progress, Script, Stop};

@@ -28,6 +28,7 @@ mod code {
     pub(super) const HEADER_UPDATE: u32 = 3;
     pub(super) const ASYNC_PROGRESS: u32 = 4;
     pub(super) const ASYNC_COMPLETE: u32 = 5;
+    pub(super) const FLATTEN: u32 = 6;
     pub(super) const RESIZE: u32 = 7;
     pub(super) const SNAP_CREATE: u32 = 8;
     pub(super) const SNAP_REMOVE: u32 = 9;
@@ -50,8 +51,12 @@ pub(crate) enum Message {
     RequestLock(ClientId),
     /// The header has changed.
     HeaderUpdate,
+    /// A request of another client is under way, and has got so far.
+    AsyncProgress { id: AsyncId, done: u64, total: u64 },
     /// A request of another client has ended.
     AsyncComplete(AsyncId, i32),
+    /// The lock's owner is to make the image independent of its parent.
+    Flatten(AsyncId),
     /// The lock's owner is to change the size.
     Resize { size: u64, id: AsyncId, allow_shrink: bool },
     /// The lock's owner is to take a snapshot.
@@ -72,8 +77,10 @@ impl Message {
             Self::ReleasedLock(client) => w.put(&(code::RELEASED_LOCK, *client)),
             Self::RequestLock(client) => w.put(&((code::REQUEST_LOCK, *client), false)),
             Self::HeaderUpdate => w.put(&code::HEADER_UPDATE),
+            Self::AsyncProgress { id, done, total } => w.put(&((code::ASYNC_PROGRESS, *id), (*done, *total))),
             Self::AsyncComplete(id, result) => w.put(&((code::ASYNC_COMPLETE, *id), *result)),
-            _ => unreachable!("we do not send requests but for the lock"),
+            Self::Flatten(id) => w.put(&(code::FLATTEN, *id)),
+            _ => unreachable!("the other requests are not sent"),
         });
         w.into_vec()
     }
@@ -92,6 +99,15 @@ impl Message {
                     code::RELEASED_LOCK if version >= 2 => Self::ReleasedLock(r.get()?),
                     code::REQUEST_LOCK if version >= 2 => Self::RequestLock(r.get()?),
                     code::HEADER_UPDATE => Self::HeaderUpdate,
+                    code::ASYNC_PROGRESS if version >= 2 => {
+                        let (id, (done, total)) = r.get()?;
+                        Self::AsyncProgress { id, done, total }
+                    }
+                    code::ASYNC_COMPLETE if version >= 2 => {
+                        let (id, result) = r.get()?;
+                        Self::AsyncComplete(id, result)
+                    }
+                    code::FLATTEN if version >= 2 => Self::Flatten(r.get()?),
                     code::RESIZE => {
                         let (size, id) = r.get()?;
                         Self::Resize { size, id, allow_shrink: version < 4 || r.get()? }
@@ -146,7 +162,15 @@ mod tests {
         assert_eq!(encoded, wanted);
         assert_eq!(Message::decode(&encoded), Some(Message::RequestLock(client)));
         assert_eq!(Message::decode(b""), Some(Message::HeaderUpdate));
-        assert_eq!(Message::decode(&[7, 1, 4, 0, 0, 0, 6, 0, 0, 0]), Some(Message::Unsupported));
+        assert_eq!(Message::decode(&[7, 1, 4, 0, 0, 0, 10, 0, 0, 0]), Some(Message::Unsupported));
         assert_eq!(Message::decode(&[7, 1, 200]), None);
+        let id = AsyncId { client, request: 3 };
+        let progress = Message::AsyncProgress { id, done: 5, total: 9 };
+        for message in [Message::Flatten(id), progress, Message::AsyncComplete(id, -22)] {
+            assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+        let mut wanted = vec![7, 1, 28, 0, 0, 0, 6, 0, 0, 0];
+        [0x1122u64, 7, 3].iter().for_each(|part| wanted.extend(part.to_le_bytes()));
+        assert_eq!(Message::Flatten(id).encode(), wanted);
     }
 }

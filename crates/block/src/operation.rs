@@ -33,7 +33,8 @@ pub enum Operation {
         /// It may become smaller, and lose data.
         allow_shrink: bool,
     },
-    /// Makes a clone independent of its parent. Nothing else is changed meanwhile.
+    /// Makes a clone independent of its parent. If another client has the lock, it is asked to do that.
+    /// Changes go on meanwhile.
     Flatten,
     /// Removes the image. Afterwards it can only be closed.
     Remove,

@@ -2,10 +2,23 @@
 
 use crate::call::{Answer, Call, Place};
 use crate::error::Error;
+use crate::format::ParentSpec;
 use crate::header::Header;
 pub use crate::operation::{Operation, Reply};
 use maps::SnapId;
 use stdx::{Bufs, Rng};
+
+/// What an image is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// For everything.
+    Write,
+    /// Nothing is to be written.
+    Read,
+    /// It is to be removed, or its snapshots are. So a clone opens whose parent has gone: an interrupted
+    /// removal has told the parent already that it is no clone any more. Its data cannot be used.
+    Remove,
+}
 
 /// The image to open.
 #[derive(Debug)]
@@ -16,8 +29,8 @@ pub struct Spec {
     pub name: String,
     /// A snapshot, which is read-only.
     pub snap: Option<String>,
-    /// True if nothing is to be written.
-    pub read_only: bool,
+    /// What it is opened for.
+    pub access: Access,
     /// For the numbers of watches.
     pub rng: Rng,
 }
@@ -123,6 +136,18 @@ pub enum Output {
         /// The answer.
         reply: Result<Reply, Error>,
     },
+    /// A request is under way.
+    Progress {
+        /// The caller's number.
+        id: u64,
+        /// Objects that are done with.
+        done: u64,
+        /// All.
+        total: u64,
+    },
+    /// By what was done for another client, a snapshot in the trash has lost its last clone: it can go by
+    /// [`Operation::SnapRemoveTrashed`].
+    Unused(ParentSpec),
     /// The image has this size now.
     Resized(u64),
     /// The image is lost to this client: all further requests fail with this.

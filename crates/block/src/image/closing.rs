@@ -17,7 +17,8 @@ use wire::Errno;
 impl Image {
     pub(super) fn close_if_done(&mut self, now: Instant, out: &mut Vec<Output>) {
         let Stage::Closing(id) = self.stage else { return };
-        let waits = !self.reads.is_empty() || !self.announcing.is_empty();
+        let reads = !self.reads.is_empty() || self.tasks.is_reading();
+        let waits = reads || !self.announcing.is_empty() || !self.delegated.is_empty();
         let changes = !self.requests.is_empty() || !self.queue.is_quiet() || self.needs_lock();
         let busy = waits || changes || !self.is_fresh() && !self.removed;
         if busy || self.lock.is_moving() || self.rewatching.is_some() {

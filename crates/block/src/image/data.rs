@@ -1,9 +1,9 @@
 //! Reads and changes of data.
 
-use super::Image;
 use super::api::{Output, Reply};
 use super::queue::Waiting;
-use super::tasks::{Done, Purpose};
+use super::tasks::{Done, Purpose, Reading};
+use super::{Image, Stage};
 use crate::change::{self, Change, What};
 use crate::error::Error;
 use crate::format::feature;
@@ -39,19 +39,31 @@ impl Image {
             return;
         }
         let layer = self.layer.clone().expect("the image is open");
+        let overlap = layer.overlap;
         let read = move |cx: &mut Cx<'_>| -> Flow<Done> {
             let data = layer::read(cx, &layer, &[(offset, len)])?;
             Ok(Done::Data(data.into_iter().next().unwrap_or_default()))
         };
-        self.start(now, Purpose::Read(id), read, out);
+        self.start(now, Purpose::Read(Reading { id, offset, len, overlap }), read, out);
     }
 
-    pub(super) fn read_ended(&mut self, id: u64, result: Result<Done, Error>, out: &mut Vec<Output>) {
+    pub(super) fn read_ended(&mut self, read: &Reading, result: Result<Done, Error>, out: &mut Vec<Output>) {
+        if self.is_doubtful(read) {
+            return self.reads.push_back((read.id, read.offset, read.len));
+        }
         let reply = result.map(|done| match done {
             Done::Data(data) => Reply::Data(data),
             _ => unreachable!("a read gives data"),
         });
-        out.push(Output::Reply { id, reply });
+        out.push(Output::Reply { id: read.id, reply });
+    }
+
+    /// True if a read may have found the parent's data where the image does not share them any more: an
+    /// object that lay over them was removed after the read had begun. It is made again by the new header.
+    fn is_doubtful(&self, read: &Reading) -> bool {
+        let is_open = matches!(self.stage, Stage::Open | Stage::Closing(_)) && !self.removed;
+        let overlap = self.layer.as_ref().map_or(0, |layer| layer.overlap);
+        is_open && read.overlap > 0 && (!self.is_fresh() || overlap < read.overlap)
     }
 
     /// Writes data, or zeros if there are none.

@@ -1,15 +1,15 @@
 //! Opening an image, and reading its header again when it has changed.
 
-use super::api::{Opened, Output};
+use super::api::{Access, Opened, Output};
 use super::tasks::{Done, Loaded, Purpose};
 use super::{Image, Stage};
-use crate::call::Call;
+use crate::call::{Answer, Call, Place};
 use crate::error::Error;
 use crate::format::{feature, header_object};
 use crate::header::{self, Header};
 use crate::layer::{self, Layer};
 use crate::map;
-use crate::script::{Cx, Flow};
+use crate::script::{Cx, Flow, Stop};
 use maps::SnapId;
 use std::sync::Arc;
 use stdx::Instant;
@@ -26,37 +26,22 @@ impl Image {
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        self.spec.read_only || self.spec.snap.is_some()
+        self.spec.access == Access::Read || self.spec.snap.is_some()
     }
 
     pub(super) fn start_open(&mut self, now: Instant, out: &mut Vec<Output>) {
         let (place, name, cookie) = (self.spec.place.clone(), self.spec.name.clone(), self.me.handle);
-        let (watch, read_only) = (self.spec.snap.is_none(), self.is_read_only());
+        let (watch, access, read_only) = (self.spec.snap.is_none(), self.spec.access, self.is_read_only());
         let open = move |cx: &mut Cx<'_>| -> Flow<Done> {
             let id = header::find_id(cx, &place, &name)?;
-            // Features are looked at first: a client that cannot have the image leaves nothing behind.
+            // A client that cannot have the image leaves nothing behind.
             check_features(&header::load(cx, &place, &id)?, read_only)?;
-            let mut client = None;
-            if watch {
-                let object = header_object(&id);
-                let answer = cx.call(|| Call::Watch { place: place.clone(), object, cookie })?;
-                match answer {
-                    crate::call::Answer::Watching(Ok(gid)) => client = Some(*gid),
-                    // A key that may only read does not follow changes of the header.
-                    answer if answer.result() == Err(Errno::EPERM) && read_only => {}
-                    answer => {
-                        let errno = answer.result().err().unwrap_or(Errno::EIO);
-                        return Err(Error::of(errno, "cannot watch the image").into());
-                    }
-                }
+            let client = if watch { begin_watch(cx, &place, &id, cookie, read_only)? } else { None };
+            let loaded = load_all(cx, &place, &id, access, read_only);
+            if let (Err(Stop::Fail(_)), Some(_)) = (&loaded, client) {
+                cx.call(|| Call::Unwatch { cookie })?;
             }
-            // What changes from now on is notified.
-            let header = header::load(cx, &place, &id)?;
-            check_features(&header, read_only)?;
-            let parent = match &header.parent {
-                Some(spec) => Some(layer::open_parent(cx, spec, 0)?),
-                None => None,
-            };
+            let (header, parent) = loaded?;
             Ok(Done::Loaded(Box::new(Loaded { header, parent, map: None, client })))
         };
         self.start(now, Purpose::Open, open, out);
@@ -116,9 +101,9 @@ impl Image {
             return;
         }
         let (old, with_map) = (self.layer.clone().expect("it is open"), self.lock.is_held());
-        let read_only = self.is_read_only();
+        let (access, read_only) = (self.spec.access, self.is_read_only());
         (self.stale, self.loading) = (false, true);
-        self.start(now, Purpose::Load, move |cx| load(cx, &old, with_map, read_only), out);
+        self.start(now, Purpose::Load, move |cx| load(cx, &old, with_map, access, read_only), out);
     }
 
     pub(super) fn loaded(&mut self, result: Result<Done, Error>, out: &mut Vec<Output>) {
@@ -146,10 +131,40 @@ fn check_features(header: &Header, read_only: bool) -> Result<(), Error> {
     if unknown != 0 { Err(layer::refused("the image", unknown)) } else { Ok(()) }
 }
 
+/// Watches the header. Returns the number by which other clients know this one; none if it may only read.
+fn begin_watch(cx: &mut Cx<'_>, place: &Place, id: &str, cookie: u64, read_only: bool) -> Flow<Option<u64>> {
+    match cx.call(|| Call::Watch { place: place.clone(), object: header_object(id), cookie })? {
+        Answer::Watching(Ok(gid)) => Ok(Some(*gid)),
+        // A key that may only read does not follow changes of the header.
+        answer if answer.result() == Err(Errno::EPERM) && read_only => Ok(None),
+        answer => {
+            let errno = answer.result().err().unwrap_or(Errno::EIO);
+            Err(Error::of(errno, "cannot watch the image").into())
+        }
+    }
+}
+
+/// Reads the header, of which all changes are notified from now on, and the parent.
+fn load_all(
+    cx: &mut Cx<'_>,
+    place: &Place,
+    id: &str,
+    access: Access,
+    read_only: bool,
+) -> Flow<(Header, Option<Arc<Layer>>)> {
+    let header = header::load(cx, place, id)?;
+    check_features(&header, read_only)?;
+    let parent = match &header.parent {
+        Some(spec) if access != Access::Remove => Some(layer::open_parent(cx, spec, 0)?),
+        _ => None,
+    };
+    Ok((header, parent))
+}
+
 /// Reads the header, the parent if it is another than before, and the object map if the lock is held.
-fn load(cx: &mut Cx<'_>, old: &Layer, with_map: bool, read_only: bool) -> Flow<Done> {
+fn load(cx: &mut Cx<'_>, old: &Layer, with_map: bool, access: Access, read_only: bool) -> Flow<Done> {
     let header = header::load(cx, &old.header.place, &old.header.id).map_err(|stop| match stop {
-        crate::script::Stop::Fail(error) if error.errno == Errno::ENOENT => {
+        Stop::Fail(error) if error.errno == Errno::ENOENT => {
             Error::new(Errno::ENOENT, "the image has been removed").into()
         }
         stop => stop,
@@ -157,8 +172,8 @@ fn load(cx: &mut Cx<'_>, old: &Layer, with_map: bool, read_only: bool) -> Flow<D
     check_features(&header, read_only)?;
     let parent = match &header.parent {
         Some(spec) if Some(spec) == old.header.parent.as_ref() && old.parent.is_some() => old.parent.clone(),
-        Some(spec) => Some(layer::open_parent(cx, spec, 0)?),
-        None => None,
+        Some(spec) if access != Access::Remove => Some(layer::open_parent(cx, spec, 0)?),
+        _ => None,
     };
     let map = if with_map { map::open(cx, &header)? } else { None };
     Ok(Done::Loaded(Box::new(Loaded { header, parent, map, client: None })))

@@ -75,6 +75,11 @@ impl Lock {
         self.state == State::Held
     }
 
+    /// True if there is one, and it is not ours.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.state, State::Free { .. } | State::Leaving)
+    }
+
     /// True while a script takes it or gives it back.
     pub(super) fn is_moving(&self) -> bool {
         matches!(self.state, State::Taking | State::Leaving)

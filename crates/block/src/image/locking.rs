@@ -34,7 +34,8 @@ impl Image {
             }
             State::Free { not_before } if due(not_before) => self.lock.try_now(),
             State::Held if self.lock.is_due() && self.queue.is_quiet() && !self.is_maintaining() => {
-                if self.loading {
+                // A new watch takes the lock with it, and must find it.
+                if self.loading || self.rewatching.is_some() {
                     return;
                 }
                 let (header, handle) = (self.header(), self.me.handle);

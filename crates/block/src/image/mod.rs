@@ -7,6 +7,8 @@
 mod api;
 mod closing;
 mod data;
+mod delegated;
+mod delegating;
 mod jobs;
 mod loading;
 mod lock_state;
@@ -22,7 +24,7 @@ use crate::layer::Layer;
 use crate::map::ObjectMap;
 use crate::notify::ClientId;
 use crate::operation::Reply;
-pub use api::{Input, Opened, Output, Request, Spec};
+pub use api::{Access, Input, Opened, Output, Request, Spec};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::{Instant, Rng};
@@ -74,7 +76,9 @@ pub struct Image {
     /// Reads that wait for the header: number, offset, length.
     reads: VecDeque<(u64, u64, u64)>,
     /// Recent requests of other clients, which may come twice.
-    seen: VecDeque<crate::notify::AsyncId>,
+    seen: jobs::Seen,
+    /// Operations that the lock's owner carries out for us.
+    delegated: delegated::Delegated,
     removed: bool,
 }
 
@@ -99,7 +103,8 @@ impl Image {
             upkeep: VecDeque::new(),
             announcing: jobs::Announcing::default(),
             reads: VecDeque::new(),
-            seen: VecDeque::new(),
+            seen: jobs::Seen::default(),
+            delegated: delegated::Delegated::default(),
             removed: false,
         }
     }
@@ -129,7 +134,9 @@ impl Image {
     /// The time at which [`Input::Timer`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Open | Stage::Closing(_) => self.lock.retry_at(),
+            Stage::Open | Stage::Closing(_) => {
+                self.lock.retry_at().into_iter().chain(self.delegated.next_at()).min()
+            }
             _ => None,
         }
     }
@@ -157,7 +164,7 @@ impl Image {
         }
         match (purpose, result) {
             (Purpose::Open, result) => self.opened(now, result, out),
-            (Purpose::Read(id), result) => self.read_ended(id, result, out),
+            (Purpose::Read(read), result) => self.read_ended(&read, result, out),
             (Purpose::Change { object, request }, result) => {
                 self.change_ended(object, request, result, out);
             }
@@ -166,6 +173,7 @@ impl Image {
             (Purpose::GiveBack, result) => self.given_back(now, result, out),
             (Purpose::Rewatch { cookie }, result) => self.rewatched(cookie, result, out),
             (Purpose::Maintain, result) => self.maintained(now, result, out),
+            (Purpose::Ask(id), result) => self.asked(now, id, result),
             (Purpose::Announce(number), _) => self.announced(number, out),
             (Purpose::Close(id), result) => {
                 self.stage = Stage::Closed;
@@ -177,6 +185,11 @@ impl Image {
 
     fn request(&mut self, id: u64, request: Request, out: &mut Vec<Output>) {
         let error = match (&self.stage, &request) {
+            (Stage::Open, Request::Read { .. } | Request::Write { .. } | Request::Zero { .. })
+                if self.spec.access == Access::Remove =>
+            {
+                Some(Error::new(Errno::EPERM, "the image is open only to be removed"))
+            }
             (Stage::Open, _) => None,
             (Stage::Lost(_), Request::Close) => {
                 self.stage = Stage::Closed;
@@ -212,7 +225,8 @@ impl Image {
             self.requests.end(request, Some(error.clone()), out);
         }
         self.fail_jobs(&error, out);
-        for (id, ..) in std::mem::take(&mut self.reads) {
+        let reads = std::mem::take(&mut self.reads).into_iter().map(|(id, ..)| id);
+        for id in reads.chain(self.delegated.clear()) {
             out.push(Output::Reply { id, reply: Err(error.clone()) });
         }
         if let Some(id) = closing {
@@ -230,6 +244,8 @@ impl Image {
         self.watch_again(now, out);
         self.load_again(now, out);
         self.start_reads(now, out);
+        self.leave_flattening(out);
+        self.ask_owner(now, out);
         self.start_job(now, out);
         self.start_changes(now, out);
         if self.is_fresh() && self.upkeep.is_empty() {
@@ -241,7 +257,7 @@ impl Image {
 
     /// True if changes may be made.
     fn may_change(&self) -> bool {
-        self.lock.is_usable() && self.is_fresh() && self.upkeep.is_empty()
+        self.lock.is_usable() && self.is_fresh() && self.lets_changes_begin()
     }
 
     /// True if the header, and the object map with it, are as they were when the lock was taken or later.

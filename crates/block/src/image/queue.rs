@@ -1,10 +1,12 @@
 //! Changes of data objects, in order: those of one object are carried out in the order in which they came.
 //!
 //! Changes that are a single operation may be on their way together, since OSDs keep the order of a client's
-//! operations on an object. One of several steps is alone with its object.
+//! operations on an object. One of several steps is alone with its object. Those of some objects may be held,
+//! while somebody else changes these.
 
 use crate::change::What;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// A change that has not begun.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Queue {
     objects: BTreeMap<u64, Object>,
     flying: usize,
     waiting: usize,
+    /// No change of these objects begins.
+    held: Range<u64>,
 }
 
 impl Queue {
@@ -41,6 +45,18 @@ impl Queue {
         self.flying == 0
     }
 
+    /// Lets no change of these objects begin until [`Self::release`]. Returns true once none is on its way.
+    pub(super) fn hold(&mut self, objects: Range<u64>) -> bool {
+        let is_free = self.objects.range(objects.clone()).all(|(_, object)| object.flying == 0);
+        self.held = objects;
+        is_free
+    }
+
+    /// Ends what [`Self::hold`] began.
+    pub(super) fn release(&mut self) {
+        self.held = 0..0;
+    }
+
     /// True if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0
@@ -48,20 +64,21 @@ impl Queue {
 
     /// Objects whose first change may begin, if it need not be alone.
     pub(super) fn ready(&self) -> Vec<u64> {
-        let ready = |o: &&Object| !o.waiting.is_empty() && !o.alone;
-        self.objects.iter().filter(|(_, o)| ready(o)).map(|(n, _)| *n).collect()
+        let ready = |o: &Object| !o.waiting.is_empty() && !o.alone;
+        let may = |(n, o): &(&u64, &Object)| ready(o) && !self.held.contains(*n);
+        self.objects.iter().filter(may).map(|(n, _)| *n).collect()
     }
 
     /// The first change of an object, if it may begin.
     pub(super) fn first(&self, object: u64) -> Option<&Waiting> {
         let of = self.objects.get(&object)?;
-        if of.alone { None } else { of.waiting.front() }
+        if of.alone || self.held.contains(&object) { None } else { of.waiting.front() }
     }
 
     /// Begins the first change of an object; `alone` if no other may be on its way. `None` if it must wait.
     pub(super) fn begin(&mut self, object: u64, alone: bool) -> Option<Waiting> {
         let of = self.objects.get_mut(&object)?;
-        if of.alone || alone && of.flying > 0 {
+        if of.alone || alone && of.flying > 0 || self.held.contains(&object) {
             return None;
         }
         let change = of.waiting.pop_front()?;

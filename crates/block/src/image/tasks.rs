@@ -7,6 +7,7 @@ use crate::header::Header;
 use crate::layer::Layer;
 use crate::lock::Attempt;
 use crate::map::ObjectMap;
+use crate::notify::AsyncId;
 use crate::script::{Progress, Script};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ pub(super) enum Purpose {
     /// Opens the image.
     Open,
     /// Reads for a request.
-    Read(u64),
+    Read(Reading),
     /// Changes a data object for a request.
     Change { object: u64, request: u64 },
     /// Tries to take the lock.
@@ -31,12 +32,25 @@ pub(super) enum Purpose {
     Rewatch { cookie: u64 },
     /// Carries out an operation.
     Maintain,
+    /// Asks the lock's owner to carry out an operation.
+    Ask(AsyncId),
     /// Tells the header's watchers of an operation that has ended.
     Announce(u64),
     /// Ends the watch and the lock, for this request.
     Close(u64),
     /// Nobody waits for it.
     Detached,
+}
+
+/// A read that is under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Reading {
+    /// The caller's number.
+    pub(super) id: u64,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    /// Bytes that the image shared with its parent when the read began.
+    pub(super) overlap: u64,
 }
 
 /// What a script gives.
@@ -49,8 +63,13 @@ pub(super) enum Done {
     Loaded(Box<Loaded>),
     Attempted(Attempt),
     Maintained(Reply),
-    /// These objects have the parent's data.
-    CopiedUp(std::ops::Range<u64>),
+    /// Objects before the first number need nothing of the parent's any more; these exist by that, in
+    /// this state of the object map.
+    CopiedUp(u64, Vec<(u64, u8)>),
+    /// The answer of the lock's owner to a request, if there was one.
+    Asked(Option<Result<(), wire::Errno>>),
+    /// The image shares less with its parent, and others know of it.
+    SharesLess,
 }
 
 /// What was read of an image.
@@ -132,6 +151,11 @@ impl Tasks {
             }
             Progress::Ended(result) => self.running.remove(&task).map(|(purpose, _)| (purpose, result)),
         }
+    }
+
+    /// True while a read is under way.
+    pub(super) fn is_reading(&self) -> bool {
+        self.running.values().any(|(purpose, _)| matches!(purpose, Purpose::Read(_)))
     }
 
     /// True while a script of this use runs.

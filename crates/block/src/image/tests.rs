@@ -13,6 +13,7 @@ use std::time::Duration;
 use stdx::{Buf, Bufs};
 
 mod clones;
+mod flatten;
 mod races;
 
 const OBJECT: u64 = 1 << ORDER;
@@ -23,7 +24,7 @@ const SIZE: u64 = OBJECTS * OBJECT - 700;
 struct Notifying {
     client: usize,
     token: u64,
-    left: usize,
+    left: BTreeSet<u64>,
     acks: Vec<Vec<u8>>,
 }
 
@@ -42,6 +43,9 @@ struct Rig {
     replies: BTreeMap<(usize, u64), Result<Reply, Error>>,
     opened: Vec<Option<Result<Opened, Error>>>,
     lost: Vec<Error>,
+    /// Notices of progress, and of snapshots that nobody needs.
+    progress: u32,
+    unused: u32,
 }
 
 fn cluster(features: u64) -> Fake {
@@ -69,17 +73,23 @@ impl Rig {
             replies: BTreeMap::new(),
             opened: Vec::new(),
             lost: Vec::new(),
+            progress: 0,
+            unused: 0,
         }
     }
 
     /// A client that opens the image, or a snapshot of it.
     fn open(&mut self, snap: Option<&str>) -> usize {
+        self.open_for(Access::Write, snap)
+    }
+
+    fn open_for(&mut self, access: Access, snap: Option<&str>) -> usize {
         let client = self.clients.len();
         let spec = Spec {
             place: Place { pool: 1, namespace: Vec::new() },
             name: "i".into(),
             snap: snap.map(Into::into),
-            read_only: false,
+            access,
             rng: self.rng.fork(),
         };
         self.clients.push(Some(Image::new(spec)));
@@ -104,6 +114,11 @@ impl Rig {
                 }
                 Output::Opened(opened) => self.opened[client] = Some(*opened),
                 Output::Lost(error) => self.lost.push(error),
+                Output::Unused(_) => self.unused += 1,
+                Output::Progress { id, done, total } => {
+                    assert!(done <= total, "{id}: {done} of {total}");
+                    self.progress += 1;
+                }
                 Output::Resized(_) | Output::Event(_) => {}
             }
         }
@@ -131,11 +146,19 @@ impl Rig {
         if let Some(answer) = self.fake.carry_out(100 + client as u64, call) {
             self.answers.push((client, token, answer));
         }
-        if let Some((id, reply)) = ack_of(call)
+        if let Call::Unwatch { cookie } = call {
+            // It is not waited for any more.
+            self.notifying.values_mut().for_each(|notifying| {
+                notifying.left.remove(cookie);
+            });
+            let ids: Vec<u64> = self.notifying.keys().copied().collect();
+            ids.into_iter().for_each(|id| self.end_notification(id));
+        }
+        if let Some((id, cookie, reply)) = ack_of(call)
             && let Some(notifying) = self.notifying.get_mut(&id)
         {
             notifying.acks.extend(Some(reply).filter(|reply| !reply.is_empty()));
-            notifying.left -= 1;
+            notifying.left.remove(&cookie);
             self.end_notification(id);
         }
         if let Call::Notify { object, payload, .. } = call {
@@ -149,8 +172,9 @@ impl Rig {
                 .filter(|(_, (_, o))| *o == name)
                 .map(|(k, (c, _))| (*k, *c))
                 .collect();
-            let living = watches.iter().filter(|(_, c)| self.clients[(*c - 100) as usize].is_some()).count();
-            self.notifying.insert(id, Notifying { client, token, left: living, acks: Vec::new() });
+            let living = |(_, c): &&(u64, u64)| self.clients[(*c - 100) as usize].is_some();
+            let left = watches.iter().filter(living).map(|(cookie, _)| *cookie).collect();
+            self.notifying.insert(id, Notifying { client, token, left, acks: Vec::new() });
             for (cookie, to) in watches {
                 let payload = payload.clone();
                 self.give((to - 100) as usize, Input::Notified { cookie, notify_id: id, payload });
@@ -160,7 +184,7 @@ impl Rig {
     }
 
     fn end_notification(&mut self, id: u64) {
-        if self.notifying.get(&id).is_some_and(|n| n.left == 0) {
+        if self.notifying.get(&id).is_some_and(|n| n.left.is_empty()) {
             let Notifying { client, token, acks, .. } = self.notifying.remove(&id).expect("just seen");
             self.answers.push((client, token, Answer::Notified { result: Ok(()), acks }));
         }

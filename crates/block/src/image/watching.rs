@@ -1,6 +1,6 @@
 //! What other clients say to the watchers of the header, and the watch itself.
 
-use super::api::{Operation, Output};
+use super::api::{Access, Operation, Output};
 use super::jobs::{Job, Whose};
 use super::tasks::{Done, Purpose};
 use super::{Image, Stage, cookie};
@@ -15,9 +15,6 @@ use msgs::op::input;
 use stdx::Instant;
 use wire::Errno;
 
-/// Requests of other clients that are remembered.
-const SEEN: usize = 64;
-
 impl Image {
     pub(super) fn notified(
         &mut self,
@@ -27,12 +24,19 @@ impl Image {
         payload: &[u8],
         out: &mut Vec<Output>,
     ) {
-        if cookie != self.me.handle || self.layer.is_none() {
+        if self.layer.is_none() {
+            return;
+        }
+        if self.rewatching == Some(cookie) {
+            // The header is read once the new watch is known to be there; who wants the lock asks again.
+            return self.acknowledge_by(cookie, notify_id, Vec::new(), out);
+        }
+        if cookie != self.me.handle {
             return;
         }
         let reply = match Message::decode(payload) {
             Some(message) if matches!(self.stage, Stage::Open | Stage::Closing(_) | Stage::Leaving) => {
-                self.hear(now, notify_id, message)
+                self.hear(now, notify_id, message, out)
             }
             _ => Some(Vec::new()),
         };
@@ -43,8 +47,15 @@ impl Image {
 
     /// Takes a message. Returns the answer, which is empty for one that we have nothing to say to; `None` if
     /// the answer comes later.
-    fn hear(&mut self, now: Instant, notify_id: u64, message: Message) -> Option<Vec<u8>> {
-        let owner = self.lock.is_held() && self.stage != Stage::Leaving;
+    fn hear(
+        &mut self,
+        now: Instant,
+        notify_id: u64,
+        message: Message,
+        out: &mut Vec<Output>,
+    ) -> Option<Vec<u8>> {
+        let whole = self.stage != Stage::Leaving && self.spec.access != Access::Remove;
+        let owner = self.lock.is_held() && whole;
         match message {
             Message::RequestLock(client) if client != self.me => {
                 // An answer says that it is given back.
@@ -52,13 +63,18 @@ impl Image {
             }
             Message::ReleasedLock(client) if client != self.me => self.lock.try_now(),
             Message::HeaderUpdate => self.stale = true,
+            Message::AsyncProgress { id, done, total } => self.hear_progress(now, id, (done, total), out),
+            Message::AsyncComplete(id, code) => self.hear_end(id, code, out),
+            Message::Flatten(id) if owner && self.stage == Stage::Open => {
+                return Some(self.ask_for(id, Operation::Flatten, out));
+            }
             Message::Resize { size, id, allow_shrink } if owner => {
-                return Some(self.ask_for(id, Operation::Resize { size, allow_shrink }));
+                return Some(self.ask_for(id, Operation::Resize { size, allow_shrink }, out));
             }
             Message::SnapCreate { name, namespace, id: Some(id) }
                 if owner && namespace.kind == snap_kind::USER =>
             {
-                return Some(self.ask_for(id, Operation::SnapCreate { name }));
+                return Some(self.ask_for(id, Operation::SnapCreate { name }, out));
             }
             Message::SnapRemove { name, namespace } if owner && namespace.kind == snap_kind::USER => {
                 let whose = Whose::Notifier(notify_id);
@@ -67,7 +83,6 @@ impl Image {
             }
             Message::SnapCreate { .. } | Message::SnapRemove { .. } | Message::Unsupported if owner => {
                 // Whoever asks takes the lock and does it.
-                let _ = now;
                 return Some(response(Errno::EOPNOTSUPP.to_result_code()));
             }
             _ => {}
@@ -75,23 +90,28 @@ impl Image {
         Some(Vec::new())
     }
 
-    /// Another client asks for an operation, perhaps again. It hears of its end.
-    fn ask_for(&mut self, id: AsyncId, operation: Operation) -> Vec<u8> {
-        if !self.seen.contains(&id) {
-            self.seen.push_back(id);
-            if self.seen.len() > SEEN {
-                self.seen.pop_front();
+    /// Another client asks for an operation, perhaps again. It hears of its end, perhaps again.
+    fn ask_for(&mut self, id: AsyncId, operation: Operation, out: &mut Vec<Output>) -> Vec<u8> {
+        match self.seen.get(id) {
+            None => {
+                self.seen.add(id);
+                self.upkeep.push_back(Job::new(operation, Whose::Peer(id)));
             }
-            self.upkeep.push_back(Job::new(operation, Whose::Peer(id)));
+            Some(None) => {}
+            Some(Some(code)) => self.tell(Message::AsyncComplete(id, code), out),
         }
         response(0)
     }
 
     /// Answers a notification.
     pub(super) fn acknowledge(&mut self, notify_id: u64, reply: Vec<u8>, out: &mut Vec<Output>) {
+        self.acknowledge_by(self.me.handle, notify_id, reply, out);
+    }
+
+    fn acknowledge_by(&mut self, cookie: u64, notify_id: u64, reply: Vec<u8>, out: &mut Vec<Output>) {
         let header = self.header();
-        let ack = input::NotifyAckInput { notify_id, watch_cookie: self.me.handle, reply };
-        let op = Op::NotifyAck { cookie: self.me.handle, data: input::write(&ack) };
+        let ack = input::NotifyAckInput { notify_id, watch_cookie: cookie, reply };
+        let op = Op::NotifyAck { cookie, data: input::write(&ack) };
         let call = Call::Object(ObjectCall::new(&header.place, header.object(), vec![op]));
         self.tasks.detach(call, out);
     }

@@ -7,7 +7,9 @@ use crate::call::{Call, ObjectCall, method_of};
 use crate::change::{copied_states, update_maps};
 use crate::error::Error;
 use crate::format::feature;
-use crate::layer;
+use crate::header::Header;
+use crate::layer::{self, Layer};
+use crate::map::state;
 use crate::operation::Operation;
 use crate::script::{Cx, Flow};
 use msgs::Op;
@@ -16,16 +18,16 @@ use stdx::Bufs;
 use wire::Errno;
 
 /// Objects that are copied up at the same time.
-const AT_ONCE: u64 = 8;
+pub(super) const AT_ONCE: u64 = 8;
 
 /// The objects that are to be copied up before an operation.
-pub(crate) fn wanted(work: &Work, operation: &Operation) -> Range<u64> {
-    let header = work.header();
-    let shared = if work.layer.parent.is_some() { header.objects(work.layer.overlap) } else { 0 };
+pub(super) fn wanted(layer: &Layer, operation: &Operation) -> Range<u64> {
+    let header = &layer.header;
+    let shared = if layer.parent.is_some() { header.objects(layer.overlap) } else { 0 };
     match operation {
         Operation::Flatten => 0..shared,
         Operation::Resize { size, allow_shrink: true }
-            if *size < work.layer.overlap && !header.snaps.is_empty() =>
+            if *size < layer.overlap && !header.snaps.is_empty() =>
         {
             super::resize::first_cut(header, *size)..shared
         }
@@ -33,17 +35,23 @@ pub(crate) fn wanted(work: &Work, operation: &Operation) -> Range<u64> {
     }
 }
 
-/// Copies some of these objects up. Returns those that were.
-pub(crate) fn some(cx: &mut Cx<'_>, work: &Work, objects: &Range<u64>) -> Flow<Range<u64>> {
+/// The state of an object of the image itself that has been copied up and nothing else: it is as the last
+/// snapshot has it, if one has it at all.
+fn state_after(header: &Header, object: u64) -> u8 {
+    let is_old = header.snaps.iter().any(|s| object < header.objects(s.info.image_size));
+    if is_old && header.has(feature::FAST_DIFF) { state::EXISTS_CLEAN } else { state::EXISTS }
+}
+
+/// Copies these objects up. Returns those that exist by this, and their states in the object map.
+pub(crate) fn copy_up(cx: &mut Cx<'_>, work: &Work, objects: &Range<u64>) -> Flow<Vec<(u64, u8)>> {
     const WHAT: &str = "cannot copy the parent's data";
-    let some = objects.start..objects.end.min(objects.start + AT_ONCE);
     let (header, layer) = (work.header(), &work.layer);
-    let Some(parent) = &layer.parent else { return Ok(some) };
+    let Some(parent) = &layer.parent else { return Ok(Vec::new()) };
     let on = |n: u64, op: Op| ObjectCall::new(&header.data, header.data_object(n), vec![op]);
     // A map may have objects that do not exist: whoever wanted to write them has died.
-    let found = cx.all(|| some.clone().map(|n| Call::Object(on(n, Op::Stat))).collect())?;
+    let found = cx.all(|| objects.clone().map(|n| Call::Object(on(n, Op::Stat))).collect())?;
     let mut absent: Vec<(u64, Vec<(u64, u64)>)> = Vec::new();
-    for (n, answer) in some.clone().zip(found) {
+    for (n, answer) in objects.clone().zip(found) {
         match answer.result() {
             Ok(()) => {}
             Err(Errno::ENOENT) => absent.push((n, layer.shared_extents(n))),
@@ -62,7 +70,8 @@ pub(crate) fn some(cx: &mut Cx<'_>, work: &Work, objects: &Range<u64>) -> Flow<R
         }
     }
     if header.has(feature::OBJECT_MAP) && work.locked {
-        let states = copies.iter().flat_map(|(n, _)| copied_states(header, *n, true, true));
+        let states = |n: u64| copied_states(header, n, Some(state_after(header, n)), true);
+        let states = copies.iter().flat_map(|(n, _)| states(*n));
         update_maps(cx, header, &states.collect::<Vec<_>>())?;
     }
     // As of before all snapshots: these show the parent's data too.
@@ -73,5 +82,5 @@ pub(crate) fn some(cx: &mut Cx<'_>, work: &Work, objects: &Range<u64>) -> Flow<R
     for answer in copied {
         answer.result().map_err(|errno| Error::of(errno, WHAT))?;
     }
-    Ok(some)
+    Ok(copies.into_iter().map(|(n, _)| (n, state_after(header, n))).collect())
 }

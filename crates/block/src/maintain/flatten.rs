@@ -2,9 +2,11 @@
 
 use super::remove::leave_parent;
 use super::work::Work;
-use crate::call::{NOTHING, rbd};
+use crate::call::{Call, NOTHING, rbd};
 use crate::error::Error;
 use crate::format::feature;
+use crate::lock::NOTIFY_TIMEOUT;
+use crate::notify::Message;
 use crate::operation::Reply;
 use crate::script::{Cx, Flow};
 use wire::Errno;
@@ -21,5 +23,12 @@ pub(super) fn detach(cx: &mut Cx<'_>, work: &Work) -> Flow<Reply> {
     let unused = if shared { None } else { leave_parent(cx, work)? };
     let what = "cannot detach the image from its parent";
     cx.object_ok(what, || work.on_header(vec![rbd("parent_detach", &NOTHING)]))?;
+    // Who still shares would show the parent's data where an object is removed from now on.
+    cx.call(|| Call::Notify {
+        place: header.place.clone(),
+        object: header.object(),
+        payload: Message::HeaderUpdate.encode(),
+        timeout: NOTIFY_TIMEOUT,
+    })?;
     Ok(unused.map_or(Reply::Done, Reply::LastClone))
 }

@@ -38,10 +38,10 @@ pub(super) fn remove(cx: &mut Cx<'_>, work: &Work) -> Flow<Reply> {
 }
 
 /// Removes what an interrupted removal, or an interrupted creation, has left of an image: its name, without a
-/// header. An image that has one is opened and removed as a whole.
-pub fn remove_remains(cx: &mut Cx<'_>, place: &Place, name: &str) -> Flow<()> {
+/// header. An image that has one is opened and removed as a whole. Returns false if there is nothing.
+pub fn remove_remains(cx: &mut Cx<'_>, place: &Place, name: &str) -> Flow<bool> {
     let id = match header::find_id(cx, place, name) {
-        Err(Stop::Fail(error)) if error.errno == Errno::ENOENT => return Ok(()),
+        Err(Stop::Fail(error)) if error.errno == Errno::ENOENT => return Ok(false),
         id => id?,
     };
     match header::load(cx, place, &id) {
@@ -57,7 +57,8 @@ pub fn remove_remains(cx: &mut Cx<'_>, place: &Place, name: &str) -> Flow<()> {
     let names = (name.to_owned(), id.clone());
     let listed = cx.object(|| ObjectCall::new(place, DIRECTORY, vec![rbd("dir_remove_image", &names)]))?;
     ignore_absent(listed.result(), "directory entry")?;
-    ignore_absent(cx.object(|| gone(id_object(name)))?.result(), "name")
+    ignore_absent(cx.object(|| gone(id_object(name)))?.result(), "name")?;
+    Ok(true)
 }
 
 fn ignore_absent(result: Result<(), Errno>, what: &str) -> Flow<()> {

@@ -1,13 +1,17 @@
 //! The size of an image. Before it grows, its object map does; before it shrinks, what goes is removed.
+//!
+//! A clone that shrinks stops sharing what it loses before that: where an object is removed, whoever reads by
+//! a header that still shares would see the parent's data, which were never there or are long overwritten.
 
 use super::work::Work;
 use crate::call::{method_of, rbd};
 use crate::error::Error;
 use crate::format::feature;
 use crate::header::Header;
+use crate::layer::Layer;
 use crate::lock;
 use crate::map::{self, state};
-use crate::operation::Reply;
+use crate::operation::{Operation, Reply};
 use crate::script::{Cx, Flow};
 use maps::SnapId;
 use msgs::{Extent, Op};
@@ -32,6 +36,23 @@ pub(super) fn resize(cx: &mut Cx<'_>, work: &Work, size: u64, allow_shrink: bool
         fit_map(cx, work, size)?;
     }
     Ok(Reply::Done)
+}
+
+/// The bytes that the image will share with its parent, if an operation makes these fewer.
+pub(super) fn shares_less(layer: &Layer, operation: &Operation) -> Option<u64> {
+    let Operation::Resize { size, allow_shrink: true } = operation else { return None };
+    (*size < layer.overlap).then_some(*size)
+}
+
+/// Lowers what the image shares with its parent. Its size stays: interrupted, this leaves zeros where the
+/// parent's data were, in a part that was to go.
+pub(crate) fn share_less(cx: &mut Cx<'_>, work: &Work, overlap: u64) -> Flow<()> {
+    // No method does only this: a smaller size does, and the old size comes back with the same vector.
+    let sizes = [overlap, work.header().size];
+    cx.object_ok("cannot stop sharing data with the parent", || {
+        work.on_header(sizes.iter().map(|size| rbd("set_size", size)).collect())
+    })?;
+    Ok(())
 }
 
 /// Sets the size in the header.

@@ -10,7 +10,7 @@ use crate::header::{self, Header, Snap};
 use crate::lock;
 use crate::map::{self, ObjectMap};
 use crate::operation::Reply;
-use crate::script::{Cx, Flow, decode};
+use crate::script::{Cx, Flow, Stop, decode};
 use maps::SnapId;
 use msgs::Op;
 use wire::Errno;
@@ -82,12 +82,43 @@ pub(super) fn remove(cx: &mut Cx<'_>, work: &Work, name: &str) -> Flow<Reply> {
         return Err(Error::new(Errno::EBUSY, text).into());
     }
     if snap.info.child_count > 0 {
-        let what = "cannot move the snapshot to the trash";
-        cx.object_ok(what, || work.on_header(vec![rbd("snapshot_trash_add", &snap.info.id)]))?;
-        return Ok(Reply::KeptForClones(snap.info.child_count));
+        return keep(cx, work, snap);
     }
-    let unused = remove_now(cx, work, &header, snap)?;
-    Ok(unused.map_or(Reply::Done, Reply::LastClone))
+    if is_last_clone(&header, snap) {
+        // Once the parent has forgotten it, it must go: no clone may come in between.
+        keep(cx, work, snap)?;
+        let header = header::load(cx, &work.header().place, &work.header().id)?;
+        let Some(snap) = header.snaps.iter().find(|s| s.info.id == snap.info.id) else {
+            return Ok(Reply::Done);
+        };
+        if snap.info.child_count > 0 {
+            return Ok(Reply::KeptForClones(snap.info.child_count));
+        }
+        let unused = remove_now(cx, work, &header, snap)?;
+        return Ok(unused.map_or(Reply::Done, Reply::LastClone));
+    }
+    match remove_now(cx, work, &header, snap) {
+        // It has been cloned after all, or the lock is lost.
+        Err(Stop::Fail(error)) if error.errno == Errno::EBUSY => {
+            let header = header::load(cx, &work.header().place, &work.header().id)?;
+            let cloned = header.snap(name).ok().filter(|snap| snap.info.child_count > 0);
+            cloned.map_or(Err(error.into()), |snap| keep(cx, work, snap))
+        }
+        unused => Ok(unused?.map_or(Reply::Done, Reply::LastClone)),
+    }
+}
+
+/// Moves a snapshot to the trash, where it stays for its clones, and nobody can clone it.
+fn keep(cx: &mut Cx<'_>, work: &Work, snap: &Snap) -> Flow<Reply> {
+    let what = "cannot move the snapshot to the trash";
+    cx.object_ok(what, || work.on_header(vec![rbd("snapshot_trash_add", &snap.info.id)]))?;
+    Ok(Reply::KeptForClones(snap.info.child_count))
+}
+
+/// True if the image itself is no clone any more, and no other snapshot of it either.
+fn is_last_clone(header: &Header, snap: &Snap) -> bool {
+    let other = header.snaps.iter().any(|s| s.info.id != snap.info.id && s.overlap.is_some());
+    snap.overlap.is_some() && header.overlap.is_none() && !other
 }
 
 /// Removes a snapshot of the trash whose last clone is gone.
@@ -107,10 +138,7 @@ pub(super) fn remove_trashed(cx: &mut Cx<'_>, work: &Work, id: u64) -> Flow<Repl
 /// If the image was flattened, and this was the last of its snapshots that is a clone, its parent forgets it.
 /// Returns the parent as [`leave_parent`] does.
 fn remove_now(cx: &mut Cx<'_>, work: &Work, header: &Header, snap: &Snap) -> Flow<Option<ParentSpec>> {
-    let other = |s: &&Snap| s.info.id != snap.info.id && s.overlap.is_some();
-    let is_last =
-        snap.overlap.is_some() && header.overlap.is_none() && !header.snaps.iter().any(|s| other(&s));
-    let unused = if is_last { leave_parent(cx, work)? } else { None };
+    let unused = if is_last_clone(header, snap) { leave_parent(cx, work)? } else { None };
     let forgotten = stdx::mutants::is_active("block_forgets_what_changed_in_snapshots");
     if header.has(feature::OBJECT_MAP | feature::FAST_DIFF) && !forgotten {
         merge_map(cx, header, snap)?;
@@ -154,14 +182,16 @@ pub(super) fn rollback(cx: &mut Cx<'_>, work: &Work, name: &str) -> Flow<Reply> 
     if header.has(feature::OBJECT_MAP) {
         rollback_map(cx, work, snap)?;
     }
+    // What exists behind the end would be lost if this were interrupted, and show again when the image grows.
+    if size > header.size {
+        resize::set_size(cx, work, size)?;
+    }
     let objects = header.objects(size.max(header.size));
     // Objects behind the snapshot's end had no data in it, and are removed by this.
     let all = Work { map: None, layer: work.layer.clone(), name: work.name.clone(), ..*work };
     all.each(cx, "cannot roll an object back", 0..objects, |_| vec![Op::Rollback { snap: snap.id() }])?;
-    if size != header.size {
-        resize::set_size(cx, work, size)?;
-    }
     if size < header.size {
+        resize::set_size(cx, work, size)?;
         resize::fit_map(cx, work, size)?;
     }
     Ok(Reply::Done)

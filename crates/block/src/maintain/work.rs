@@ -30,7 +30,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(super) fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         &self.layer.header
     }
 

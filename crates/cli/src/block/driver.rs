@@ -3,7 +3,9 @@
 use super::lock;
 use super::world::carry_out;
 use anyhow::{Context, Result, anyhow};
-use block::{Call, Cx, Error, Flow, Image, Input, Opened, Output, Progress, Reply, Request, Script, Spec};
+use block::{
+    Call, Cx, Error, Flow, Image, Input, Opened, Output, ParentSpec, Progress, Reply, Request, Script, Spec,
+};
 use client::{Cluster, Requests};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +25,10 @@ pub(crate) enum News {
     Resized(u64),
     Lost(Error),
     Event(String),
+    /// A request has got so far: objects, of all.
+    Progress(u64, u64),
+    /// This snapshot in the trash has lost its last clone by what was done for others.
+    Unused(ParentSpec),
 }
 
 struct Core {
@@ -157,6 +163,8 @@ impl Core {
                 Output::Resized(size) => self.tell(News::Resized(size)),
                 Output::Lost(error) => self.tell(News::Lost(error)),
                 Output::Event(text) => self.tell(News::Event(text)),
+                Output::Progress { done, total, .. } => self.tell(News::Progress(done, total)),
+                Output::Unused(parent) => self.tell(News::Unused(parent)),
             }
         }
     }

@@ -4,10 +4,10 @@ use super::*;
 use crate::script::{Progress, Script};
 
 /// Bytes that image 1 shares with its parent, image 2.
-const SHARED: u64 = 5 * OBJECT + 1234;
+pub(super) const SHARED: u64 = 5 * OBJECT + 1234;
 
 /// A cluster in which the image is a clone. Returns what it shows too.
-fn clone(features: u64) -> (Fake, Vec<u8>) {
+pub(super) fn clone(features: u64) -> (Fake, Vec<u8>) {
     let mut fake = cluster(features);
     let snaps = BTreeMap::from([(1, ("s".to_owned(), SIZE))]);
     let parent = FakeHeader { size: SIZE, features: 1, snap_seq: 1, snaps, ..FakeHeader::default() };
@@ -25,11 +25,11 @@ fn clone(features: u64) -> (Fake, Vec<u8>) {
     (fake, model)
 }
 
-fn maintain(operation: Operation) -> Request {
+pub(super) fn maintain(operation: Operation) -> Request {
     Request::Maintain(operation)
 }
 
-fn named(name: &str) -> String {
+pub(super) fn named(name: &str) -> String {
     name.to_owned()
 }
 
@@ -121,7 +121,7 @@ fn what_an_interrupted_removal_has_left_can_be_removed() {
     let mut fake = cluster(feature::DEFAULT);
     assert_eq!(run(&mut fake), Err(Errno::EBUSY), "it is whole");
     fake.headers.clear();
-    assert_eq!(run(&mut fake), Ok(()));
+    assert_eq!(run(&mut fake), Ok(true));
     assert!(fake.maps.is_empty());
 }
 
@@ -140,4 +140,51 @@ fn after_an_image_has_become_smaller_nobody_reads_its_parent_behind_the_end() {
             assert_eq!(read.map_err(|error| error.errno), Err(Errno::EINVAL), "seed {seed}");
         }
     }
+}
+
+#[test]
+fn while_a_clone_shrinks_nobody_reads_its_parent_under_what_goes() {
+    for seed in 0..200 {
+        let (fake, _) = clone(feature::DEFAULT);
+        let mut rig = Rig::new(seed, fake);
+        let clients = [rig.open(None), rig.open(None)];
+        // The parent has 104 here.
+        rig.write(clients[0], 4 * OBJECT, 7, OBJECT as usize);
+        let resize = Operation::Resize { size: OBJECT, allow_shrink: true };
+        let shrinks = rig.request(clients[0], maintain(resize));
+        let mut reads = Vec::new();
+        while !rig.replies.contains_key(&(clients[0], shrinks)) {
+            let client = *rig.rng.pick(&clients);
+            reads.push((client, rig.request(client, Request::Read { offset: 4 * OBJECT, len: 100 })));
+            for _ in 0..4 {
+                rig.step();
+            }
+        }
+        rig.run();
+        for read in reads {
+            match rig.replies.remove(&read).expect("it is answered") {
+                Ok(Reply::Data(data)) => {
+                    let data = data.to_vec();
+                    let known = [[7; 100], [0; 100]].iter().any(|all| data == all);
+                    assert!(known, "seed {seed}: {data:?}");
+                }
+                Err(error) => assert_eq!(error.errno, Errno::EINVAL, "seed {seed}: it is behind the end"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_clone_whose_parent_has_gone_can_be_removed_and_nothing_else() {
+    let (mut fake, _) = clone(feature::DEFAULT);
+    fake.headers.remove("2");
+    let mut rig = Rig::new(1, fake);
+    let client = rig.open(None);
+    assert!(rig.opened[client].as_ref().is_some_and(Result::is_err));
+    let client = rig.open_for(Access::Remove, None);
+    let read = rig.call(client, Request::Read { offset: 0, len: 10 });
+    assert_eq!(read.map_err(|error| error.errno), Err(Errno::EPERM));
+    assert_eq!(rig.call(client, maintain(Operation::Remove)), Ok(Reply::Done));
+    assert_eq!(rig.fake.detached, 1);
 }

@@ -160,3 +160,74 @@ fn a_client_that_is_excluded_while_it_closes_answers_once() {
     // The rig finds a second answer. Giving the map's lock back may fail.
     assert!(rig.replies.contains_key(&(client, id)));
 }
+
+#[test]
+fn a_snapshot_that_is_cloned_while_it_is_removed_stays_for_the_clone() {
+    for seed in 0..50 {
+        let mut rig = Rig::new(seed, cluster(feature::DEFAULT));
+        let client = rig.open(None);
+        assert_eq!(rig.call(client, snap("s".into())), Ok(Reply::Done));
+        let id = *rig.fake.headers["1"].snaps.first_key_value().expect("it is there").0;
+        let remove = Request::Maintain(Operation::SnapRemove { name: "s".into() });
+        let removed = (client, rig.request(client, remove));
+        for _ in 0..rig.rng.below(8) {
+            rig.step();
+        }
+        let header = rig.fake.headers.get_mut("1").expect("it is there");
+        let is_cloned = header.snaps.contains_key(&id);
+        if is_cloned {
+            header.children.insert(id, 1);
+        }
+        rig.run();
+        let wanted = if is_cloned { Reply::KeptForClones(1) } else { Reply::Done };
+        assert_eq!(rig.answer_of(removed), Ok(wanted), "seed {seed}");
+        assert_eq!(rig.fake.headers["1"].snaps.contains_key(&id), is_cloned);
+        assert_eq!(rig.fake.headers["1"].trash.contains(&id), is_cloned);
+    }
+}
+
+#[test]
+fn who_loses_its_watch_while_another_wants_the_lock_keeps_the_image() {
+    let mut kept = 0;
+    for seed in 0..100 {
+        let mut rig = Rig::new(seed, cluster(feature::DEFAULT));
+        let (a, b) = (rig.open(None), rig.open(None));
+        rig.write(a, 0, 1, 10);
+        let cookie =
+            *rig.fake.watches.iter().find(|(_, (of, _))| *of == 100 + a as u64).expect("it is there").0;
+        let request = Request::Write { offset: 0, data: bytes(2, 10) };
+        let written = [(a, rig.request(a, request.clone())), (b, rig.request(b, request))];
+        rig.some_steps();
+        rig.give(a, Input::WatchBroken { cookie });
+        rig.run();
+        // Without a watch for a moment it may be taken for dead.
+        if !rig.fake.blocklist.is_empty() {
+            continue;
+        }
+        kept += 1;
+        for id in written {
+            assert_eq!(rig.answer_of(id), Ok(Reply::Done), "seed {seed}");
+        }
+        assert_eq!(rig.lost, [], "seed {seed}");
+    }
+    assert!(kept > 50, "{kept}");
+}
+
+#[test]
+fn a_rollback_that_is_cut_short_leaves_nothing_behind_the_end() {
+    let mut rig = Rig::new(1, cluster(feature::LAYERING | feature::EXCLUSIVE_LOCK));
+    let client = rig.open(None);
+    rig.write(client, 0, 9, SIZE as usize);
+    assert_eq!(rig.call(client, snap("s".into())), Ok(Reply::Done));
+    assert_eq!(rig.call(client, resize(OBJECT)), Ok(Reply::Done));
+    let id = rig.request(client, Request::Maintain(Operation::Rollback { name: "s".into() }));
+    while !rig.replies.contains_key(&(client, id)) {
+        // The client may die at each of these moments.
+        assert!(rig.step(), "it ends");
+        for n in rig.fake.headers["1"].size.div_ceil(OBJECT)..OBJECTS {
+            let data = rig.fake.data.get(&format!("rbd_data.1.{n:016x}"));
+            assert!(data.is_none_or(|data| data.head.is_none()), "object {n}");
+        }
+    }
+    assert!(rig.read(client) == vec![9; SIZE as usize]);
+}

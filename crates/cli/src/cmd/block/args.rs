@@ -63,6 +63,14 @@ pub(super) enum BlockCommand {
         #[arg(long)]
         allow_shrink: bool,
     },
+    /// Copy everything that a clone shares into it, and make it independent of its parent.
+    ///
+    /// If the image is mapped, the process that serves it does this, and goes on serving it. Interrupted, the
+    /// command can be repeated: what was copied is not copied again.
+    Flatten {
+        #[arg(value_parser = ImageSpec::parse)]
+        image: ImageSpec,
+    },
     /// Remove an image.
     Rm {
         #[arg(value_parser = ImageSpec::parse)]

@@ -2,9 +2,12 @@
 
 use super::args::{BlockArgs, CloneArgs, CreateArgs, NewArgs};
 use super::one::World;
+use super::show::parent as parent_text;
 use crate::block::{ImageSpec, run_script};
+use crate::cmd::terminal::{Format, progress};
 use anyhow::{Context, Result, bail};
 use block::{NewImage, Operation, ParentSpec, Reply, feature};
+use serde_json::json;
 
 /// The size of objects unless another is chosen.
 const OBJECT_SIZE: u64 = 4 << 20;
@@ -62,16 +65,51 @@ pub(super) fn resize(args: &BlockArgs, image: &ImageSpec, size: u64, allow_shrin
     world.shut_down()
 }
 
-pub(super) fn remove(args: &BlockArgs, image: &ImageSpec) -> Result<()> {
+pub(super) fn flatten(args: &BlockArgs, image: &ImageSpec) -> Result<()> {
     let world = World::connect(args)?;
-    if let Reply::LastClone(parent) = world.maintain(image.no_snap()?, Operation::Remove)? {
+    let (place, name) = (world.place(image.no_snap()?)?, image.image.clone());
+    let before = run_script(&world.cluster, move |cx| block::info(cx, &place, &name))?;
+    let bar = progress("flattened");
+    let ended = world.maintain_with(image, Operation::Flatten, &bar);
+    bar.finish_and_clear();
+    if let Reply::LastClone(parent) = ended? {
         remove_trashed(&world, &parent)?;
+    }
+    if args.format == Format::Json {
+        let parent = parent_text(&world, &before);
+        let bytes = before.header.overlap;
+        say!("{}", json!({ "image": image.to_string(), "former_parent": parent, "shared_bytes": bytes }));
     }
     world.shut_down()
 }
 
-/// Removes the snapshot of a removed clone, which is in the trash and not needed any more.
-fn remove_trashed(world: &World, parent: &ParentSpec) -> Result<()> {
+pub(super) fn remove(args: &BlockArgs, image: &ImageSpec) -> Result<()> {
+    let world = World::connect(args)?;
+    match world.maintain(image.no_snap()?, Operation::Remove) {
+        Ok(Reply::LastClone(parent)) => remove_trashed(&world, &parent)?,
+        Ok(_) => {}
+        Err(error) if is_absent(&error) => remove_remains(&world, image, error)?,
+        Err(error) => return Err(error),
+    }
+    world.shut_down()
+}
+
+fn is_absent(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<block::Error>().is_some_and(|error| error.errno == client::Errno::ENOENT)
+}
+
+/// An image without a header is what an interrupted `rm` or `create` has left; if there is no such thing
+/// either, the error stands.
+fn remove_remains(world: &World, image: &ImageSpec, error: anyhow::Error) -> Result<()> {
+    let (place, name) = (world.place(image)?, image.image.clone());
+    if run_script(&world.cluster, move |cx| block::remove_remains(cx, &place, &name))? {
+        return Ok(());
+    }
+    Err(error)
+}
+
+/// Removes the snapshot of a clone that is none any more: it is in the trash, and nobody else needs it.
+pub(super) fn remove_trashed(world: &World, parent: &ParentSpec) -> Result<()> {
     let place = block::Place { pool: parent.pool, namespace: parent.namespace.clone().into_bytes() };
     let images = run_script(&world.cluster, move |cx| block::list(cx, &place))?;
     let Some((name, _)) = images.iter().find(|(_, id)| **id == parent.image) else {

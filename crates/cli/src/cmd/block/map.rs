@@ -1,11 +1,12 @@
 //! `nacre block map`: an image served as a disk.
 
 use super::args::{BlockArgs, MapArgs};
+use super::images::remove_trashed;
 use super::one::World;
 use crate::block::{Driver, Endpoint, News, Registration, Server};
 use anyhow::{Context, Result, bail};
-use block::Request;
 use block::nbd::Export;
+use block::{Access, ParentSpec, Request};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -60,7 +61,8 @@ fn start_detached(map: &MapArgs) -> Result<()> {
 
 fn serve(args: &BlockArgs, map: &MapArgs) -> Result<()> {
     let world = World::connect(args)?;
-    let (driver, opened, news) = world.open(&map.image, map.read_only)?;
+    let access = if map.read_only { Access::Read } else { Access::Write };
+    let (driver, opened, news) = world.open(&map.image, access)?;
     let export = Export {
         name: map.image.to_string(),
         size: opened.size,
@@ -85,7 +87,11 @@ fn serve(args: &BlockArgs, map: &MapArgs) -> Result<()> {
     if map.detached && map.log.is_none() {
         silence_errors()?;
     }
-    let lost = wait(&server, &wakes);
+    let lost = std::thread::scope(|scope| {
+        wait(&server, &wakes, |parent| {
+            scope.spawn(move || release(args, &parent));
+        })
+    });
     server.stop();
     end(&driver, &wakes, lost.is_some())?;
     drop(record);
@@ -137,14 +143,27 @@ fn watch(news: mpsc::Receiver<News>, wakes: &mpsc::Sender<Wake>) -> Result<()> {
     ctrlc::set_handler(report).context("cannot watch for signals")
 }
 
+/// A snapshot in the trash has lost its last clone: it goes. Clusters are not shared by threads, so this has
+/// a client of its own.
+fn release(args: &BlockArgs, parent: &ParentSpec) {
+    let removed = World::connect(args).and_then(|world| {
+        remove_trashed(&world, parent)?;
+        world.shut_down()
+    });
+    if let Err(error) = removed {
+        complain!("nacre: the snapshot {} of a clone that was flattened stays: {error:#}", parent.snap);
+    }
+}
+
 /// Waits for a signal to end, or until the image is lost.
-fn wait(server: &Server, wakes: &mpsc::Receiver<Wake>) -> Option<block::Error> {
+fn wait(server: &Server, wakes: &mpsc::Receiver<Wake>, release: impl Fn(ParentSpec)) -> Option<block::Error> {
     loop {
         match wakes.recv() {
             Ok(Wake::News(News::Lost(error))) => return Some(error),
             Ok(Wake::News(News::Resized(size))) => server.resized(size),
             Ok(Wake::News(News::Event(text))) => complain!("nacre: {text}"),
-            Ok(Wake::News(News::Opened(_))) => {}
+            Ok(Wake::News(News::Unused(parent))) => release(parent),
+            Ok(Wake::News(News::Opened(_) | News::Progress(..))) => {}
             Ok(Wake::Signal) | Err(_) => return None,
         }
     }

@@ -32,6 +32,7 @@ pub(crate) fn run(args: &BlockArgs) -> Result<()> {
         BlockCommand::Resize { image, size, allow_shrink } => {
             images::resize(args, image, *size, *allow_shrink)
         }
+        BlockCommand::Flatten { image } => images::flatten(args, image),
         BlockCommand::Rm { image } => images::remove(args, image),
     }
 }

@@ -4,8 +4,9 @@ use super::args::BlockArgs;
 use crate::block::{Driver, ImageSpec, News, Pools};
 use crate::cluster::PATIENCE;
 use anyhow::{Context, Result};
-use block::{Opened, Operation, Place, Reply, Request, Spec};
+use block::{Access, Opened, Operation, Place, Reply, Request, Spec};
 use client::Cluster;
+use indicatif::ProgressBar;
 use std::sync::mpsc::Receiver;
 
 /// A cluster, and its pools.
@@ -26,16 +27,12 @@ impl World {
     }
 
     /// Opens an image.
-    pub(super) fn open(
-        &self,
-        image: &ImageSpec,
-        read_only: bool,
-    ) -> Result<(Driver, Opened, Receiver<News>)> {
+    pub(super) fn open(&self, image: &ImageSpec, access: Access) -> Result<(Driver, Opened, Receiver<News>)> {
         let spec = Spec {
             place: self.place(image)?,
             name: image.image.clone(),
             snap: image.snap.clone(),
-            read_only,
+            access,
             rng: runtime::rng(),
         };
         let (driver, news) = Driver::open(&self.cluster, spec);
@@ -46,21 +43,36 @@ impl World {
                     return Ok((driver, opened, news));
                 }
                 News::Event(text) => complain!("nacre: {text}"),
-                News::Resized(_) | News::Lost(_) => {}
+                News::Resized(_) | News::Lost(_) | News::Progress(..) | News::Unused(_) => {}
             }
         }
     }
 
     /// Carries out one operation on an image.
     pub(super) fn maintain(&self, image: &ImageSpec, operation: Operation) -> Result<Reply> {
-        let (driver, _, news) = self.open(image, false)?;
-        // Who waits for the lock wants to know whom for.
+        self.maintain_with(image, operation, &ProgressBar::hidden())
+    }
+
+    /// The same, which shows how far it is.
+    pub(super) fn maintain_with(
+        &self,
+        image: &ImageSpec,
+        operation: Operation,
+        bar: &ProgressBar,
+    ) -> Result<Reply> {
+        let access = if operation == Operation::Remove { Access::Remove } else { Access::Write };
+        let (driver, _, news) = self.open(image, access)?;
+        let bar = bar.clone();
         std::thread::spawn(move || {
             for told in news {
-                if let News::Event(text) = told
-                    && text.contains("is held by")
-                {
-                    complain!("nacre: {text}");
+                match told {
+                    // Who waits for the lock wants to know whom for.
+                    News::Event(text) if text.contains("is held by") => complain!("nacre: {text}"),
+                    News::Progress(done, total) => {
+                        bar.set_length(total);
+                        bar.set_position(done);
+                    }
+                    _ => {}
                 }
             }
         });

@@ -53,7 +53,7 @@ pub(super) fn list(args: &BlockArgs, pool: &str) -> Result<()> {
 }
 
 /// POOL/IMAGE@SNAPSHOT of the parent.
-fn parent(world: &World, listed: &Listed) -> Option<String> {
+pub(super) fn parent(world: &World, listed: &Listed) -> Option<String> {
     let spec = listed.header.parent.as_ref()?;
     let namespace = if spec.namespace.is_empty() { String::new() } else { format!("{}/", spec.namespace) };
     let unknown = || (spec.image.clone(), format!("#{}", spec.snap));

@@ -174,8 +174,7 @@ impl ImageLoad {
             self.history.written(written);
         }
         if let Reply::LastClone(parent) = reply {
-            // Its snapshot in the trash can go: that is found when it is looked at.
-            self.subjects.iter_mut().filter(|s| s.new.id == parent.image).for_each(|s| s.seen = false);
+            self.look_again(&parent.image);
         }
         match (&waiting.act, reply) {
             (Act::Read(_) | Act::ReadAll, Reply::Data(data)) => {
@@ -207,13 +206,21 @@ impl ImageLoad {
         }
     }
 
+    /// An image has lost a clone: a snapshot in the trash may go. That is found when it is looked at.
+    pub(super) fn look_again(&mut self, id: &str) {
+        self.subjects.iter_mut().filter(|s| s.new.id == id).for_each(|s| s.seen = false);
+    }
+
     /// An image is no clone any more, unless its snapshots still are.
     fn flattened(&mut self, image: usize) {
         let subject = &mut self.subjects[image];
         subject.flattening = false;
         let is_deep = subject.new.features & block::feature::DEEP_FLATTEN != 0;
-        if is_deep || subject.left_snaps().is_empty() {
-            subject.parent = None;
+        // One that was removed may be in the trash, for clones of its own.
+        if is_deep || subject.snaps.is_empty() {
+            let parent = subject.parent.take();
+            // Whoever flattened it for another may have died before it said so.
+            parent.into_iter().for_each(|(parent, _)| self.subjects[parent].seen = false);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::host::HostId;
 use crate::image_calls::{Kind, answer_of, request_of};
 use crate::oracle::images::UNIT;
 use crate::workload::Load;
-use block::{Answer, Call, Error, Image, Input, Opened, Output, Progress, Script, Spec};
+use block::{Access, Answer, Call, Error, Image, Input, Opened, Output, Progress, Script, Spec};
 use fsclient::{Answer as ClientAnswer, Reply};
 use msgs::Op;
 use node::RequestId;
@@ -48,7 +48,7 @@ impl ImageLoad {
             place: subject.new.place.clone(),
             name: subject.new.name.clone(),
             snap: snap.map(|snap| subject.snaps[snap].name.clone()),
-            read_only: false,
+            access: if plan.first().is_some_and(Act::removes) { Access::Remove } else { Access::Write },
             rng: self.rng.fork(),
         };
         let machine = Machine {
@@ -183,6 +183,10 @@ impl ImageLoad {
                         self.excuse(world, seat, "the image is lost".to_owned(), &error, &[]);
                     }
                     Output::Event(text) => note(world, seat, key, format_args!("{text}")),
+                    Output::Progress { id, done, total } => {
+                        note(world, seat, key, format_args!("request {id}: {done} of {total}"));
+                    }
+                    Output::Unused(parent) => self.look_again(&parent.image),
                 }
             }
             self.go_on(key);

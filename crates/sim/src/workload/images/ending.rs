@@ -74,7 +74,7 @@ impl ImageLoad {
         let subject = &self.subjects[image];
         if matches!(subject.phase, Phase::Leaving | Phase::Abandoned) {
             let (place, name) = (subject.new.place.clone(), subject.new.name.clone());
-            let script = Script::new(move |cx| block::remove_remains(cx, &place, &name));
+            let script = Script::new(move |cx| block::remove_remains(cx, &place, &name).map(drop));
             self.run(world, seat, Job::Clean(image), script);
         }
     }

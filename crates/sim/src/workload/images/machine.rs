@@ -27,6 +27,11 @@ pub(super) enum Act {
 }
 
 impl Act {
+    /// True if the whole image is to go.
+    pub(super) fn removes(&self) -> bool {
+        matches!(self, Self::Remove)
+    }
+
     /// True if it changes the size of the image.
     pub(super) fn is_resizing(&self) -> bool {
         matches!(self, Self::Resize(_) | Self::Rollback(_))
