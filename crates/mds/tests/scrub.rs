@@ -22,6 +22,7 @@ const TIGHT: MdsOptions = MdsOptions {
     journal_bytes: 64 << 10,
     balance_interval: Duration::from_secs(5),
     balance_least: 100,
+    replicate_least: 0,
     journal_delay: Duration::ZERO,
     handover_part: 500,
 };

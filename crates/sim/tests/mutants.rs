@@ -74,7 +74,8 @@ mutants! {
         by "keeps_running" | "unexpected_event" | "replicas_identical" | "objects_linearizable";
     mon_reuses_global_ids in Any within 400 by "global_ids_unique";
     mds_hands_over_what_is_not_stored in Ranks within 120 from 680000
-        by "no_panic" | "metadata_consistent" | "namespace_linearizable" | "files_linearizable";
+        by "no_panic" | "metadata_consistent" | "namespace_linearizable" | "files_linearizable"
+            | "answers_everything";
     mds_hands_over_no_capabilities in Ranks within 120 from 680000
         by "unexpected_event" | "locks_exclude" | "answers_everything";
     mds_hands_over_no_locks in Ranks within 120 from 680000 by "locks_exclude" | "unexpected_event";
@@ -90,7 +91,7 @@ mutants! {
             | "metadata_consistent";
     mds_tells_no_client_of_imports in Ranks within 120 from 680000
         by "answers_everything" | "locks_exclude";
-    mds_keeps_what_went_ahead in Ranks within 120 from 680000
+    mds_keeps_what_went_ahead in Ranks within 120 from 680250
         by "no_panic" | "files_linearizable" | "namespace_linearizable" | "unexpected_event"
             | "statistics_exact";
     mds_forgets_what_is_counted in Ranks within 120 from 680000 by "statistics_exact" | "metadata_consistent";

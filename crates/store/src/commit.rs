@@ -61,8 +61,8 @@ enum Flush {
 /// Transactions between submission and the table.
 ///
 /// Invariants: transactions of this incarnation are numbered without gaps, `waiting` and `unapplied` hold the
-/// newest; `admitted` is the cost of `unapplied`, `promised` that of `waiting` and `unapplied`; `hashes` has the
-/// placement hashes of the objects that these two touch, in their order.
+/// newest; `admitted` is the cost of `unapplied`, `promised` that of `waiting` and `unapplied`; `hashes` has
+/// the placement hashes of the objects that these two touch, in their order.
 pub(crate) struct Commit {
     ring: Ring,
     waiting: VecDeque<Waiting>,

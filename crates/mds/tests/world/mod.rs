@@ -30,6 +30,7 @@ pub const ROOMY: MdsOptions = MdsOptions {
     journal_bytes: 64 << 20,
     balance_interval: Duration::from_secs(5),
     balance_least: 100,
+    replicate_least: 0,
     journal_delay: DELAY,
     handover_part: 500,
 };
@@ -42,6 +43,7 @@ pub const TINY: MdsOptions = MdsOptions {
     journal_bytes: 256 << 10,
     balance_interval: Duration::from_secs(5),
     balance_least: 100,
+    replicate_least: 0,
     journal_delay: DELAY,
     handover_part: 2,
 };

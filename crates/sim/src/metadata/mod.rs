@@ -43,6 +43,8 @@ const THINKS_AT_FIRST: Duration = Duration::from_millis(500);
 const BALANCE_LEAST: u64 = 2;
 /// The time until a directory that all use is spread.
 const AT_FULL_SPEED: Duration = Duration::from_secs(25);
+/// Time between the last change in a directory and a flash crowd.
+const CALM: Duration = Duration::from_secs(60);
 /// Time at full speed before requests count.
 const SPEEDS_UP: u64 = 1;
 /// Inodes that a client keeps without using them.
@@ -281,6 +283,10 @@ fn make_shared(spec: &MetadataSpec, cluster: &mut Cluster) -> Result<(), String>
         made.push(make(shared_file(dir, number))?);
     }
     made.into_iter().for_each(|ino| forget(cluster, client, ino));
+    if spec.workload == Workload::FlashCrowd {
+        let begins = cluster.world.now() + CALM;
+        while cluster.world.step(begins) {}
+    }
     Ok(())
 }
 

@@ -61,8 +61,8 @@ pub(super) fn spread(
 }
 
 /// The directory with the most to do in it, if that is more than each rank has in the mean, so that no rank
-/// could take it over, and next to nothing of it changes something: other ranks can answer for it too. `least`
-/// is that mean, or the number of requests a second that an administrator has set.
+/// could take it over, and next to nothing of it changes something: other ranks can answer for it too.
+/// `least` is that mean, or the number of requests a second that an administrator has set.
 pub(super) fn replicate(
     cache: &Cache,
     loads: &Loads,
