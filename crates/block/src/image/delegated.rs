@@ -4,7 +4,7 @@
 use crate::notify::{AsyncId, ClientId};
 use stdx::Instant;
 
-/// Operations that others carry out, or are asked to; all are [`Operation::Flatten`].
+/// Operations that others carry out, or are asked to; all are [`crate::Operation::Flatten`].
 #[derive(Debug, Default)]
 pub(super) struct Delegated {
     of: Vec<One>,

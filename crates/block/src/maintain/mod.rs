@@ -22,7 +22,7 @@ use std::ops::Range;
 /// A step of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// These objects get the data that they share with the parent: [`copy_up`].
+    /// These objects get the data that they share with the parent: [`copy_up()`].
     CopyUp(Range<u64>),
     /// The image shares only so many bytes with its parent: [`share_less`]. Others are to know that before
     /// the next step.
