@@ -116,7 +116,7 @@ impl Cache {
             Ok(Auth::Here | Auth::Frozen(_)) => false,
             Ok(Auth::Rank(_)) => !self.replicas.keeps(dir.ino),
             // Of a directory that has left there may be entries without its inode, which were being loaded;
-            // of one that was removed here, changes to be stored.
+            // of one here that was not loaded since a restart, changes from the journal.
             Err(_) => d.dirty.is_empty() && d.commit.is_none(),
         };
         let frags = self.dirs.iter().filter(|(dir, d)| is_foreign(dir, d));

@@ -10,6 +10,11 @@ use stdx::Rng;
 /// Limits of the bytes in a tree.
 const SIZES: [u64; 3] = [40, 200, 6 << 20];
 
+/// One of these inodes.
+fn pick(rng: &mut Rng, from: &BTreeSet<u64>) -> Option<u64> {
+    from.iter().nth(rng.below(from.len().max(1) as u64) as usize).copied()
+}
+
 impl FileLoad {
     /// The next operation of a client.
     pub(super) fn draw(&mut self, client: usize) -> Work {
@@ -20,9 +25,6 @@ impl FileLoad {
         }
         let rng = &mut self.rng;
         let state = &self.clients[client];
-        let pick = |rng: &mut Rng, from: &BTreeSet<u64>| {
-            from.iter().nth(rng.below(from.len().max(1) as u64) as usize).copied()
-        };
         let name = |rng: &mut Rng, from: &[&str]| (*rng.pick(from)).to_owned();
         let dir = pick(rng, &state.dirs).unwrap_or(ROOT);
         let to = pick(rng, &state.dirs).unwrap_or(ROOT);
@@ -76,8 +78,8 @@ impl FileLoad {
         if rng.chance(1, 40) {
             return None;
         }
-        let dir = *state.dirs.iter().nth(rng.below(state.dirs.len() as u64) as usize)?;
-        let file = state.files.iter().nth(rng.below(state.files.len().max(1) as u64) as usize).copied();
+        let dir = pick(rng, &state.dirs)?;
+        let file = pick(rng, &state.files);
         Some(match (rng.below(10), file) {
             (6..8, Some(file)) => Work::Stat(file),
             (8, Some(file)) => Work::Data(file, read_of(file, rng.below(CELLS))),
@@ -93,8 +95,8 @@ impl FileLoad {
         }
         let (rng, state) = (&mut self.rng, &mut self.clients[client]);
         if state.spree.is_none() && rng.chance(1, 16) {
-            let dir = state.dirs.iter().nth(rng.below(state.dirs.len() as u64) as usize)?;
-            state.spree = Some((*dir, 5 + rng.below(12) as u32));
+            let dir = pick(rng, &state.dirs)?;
+            state.spree = Some((dir, 5 + rng.below(12) as u32));
         }
         let (dir, left) = state.spree?;
         state.spree = (left > 1).then_some((dir, left - 1));

@@ -266,10 +266,8 @@ impl Loader {
     fn follow_back_pointer(&mut self, env: &mut Env, cache: &mut Cache, need: Need, back: &BackPointer) {
         let key = DentryKey::new(&back.name);
         // A shard is known without its directory, which is needed to take an entry in.
-        let is_cached = cache.inodes.contains_key(&back.dir.head());
-        let frag = cache.frag_of(back.dir, key.hash);
-        let frag = frag.and_then(|dir| if is_cached { Ok(dir) } else { Err(Need::Inode(back.dir.head())) });
-        let dir = match frag {
+        let above = cache.inode(back.dir.head());
+        let dir = match above.and_then(|_| cache.frag_of(back.dir, key.hash)) {
             Ok(dir) => dir,
             Err(Need::Inode(dir)) if !self.waits_for(&need, dir) => {
                 // The directory's inode says in which fragment the name is.

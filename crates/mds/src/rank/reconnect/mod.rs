@@ -136,7 +136,8 @@ impl Reconnect {
         if !self.has_absent() && !self.has_unclaimed() {
             return;
         }
-        if matches!(cache.authority(ino.ino), Ok(Auth::Rank(_))) {
+        let is_recorded = cache.inodes.get(&ino).is_some_and(|inode| !inode.data.ranges.is_empty());
+        if !is_recorded || matches!(cache.authority(ino.ino), Ok(Auth::Rank(_))) {
             return;
         }
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
