@@ -18,7 +18,7 @@ use crate::realms::Realms;
 use crate::references::References;
 use crate::unwanted::Unwanted;
 use inodes::Inodes;
-use maps::{MdsRank, ceph_str_hash_rjenkins};
+use maps::{FileLayout, MdsRank, ceph_str_hash_rjenkins};
 use msgs::{
     CapReconnect, CapReleaseItem, Caps, ClientCaps, ClientReply, ClientSnap, DirStat, InodeStat, LeaseStat,
     cap_op, snap_op,
@@ -26,13 +26,11 @@ use msgs::{
 use rados::SnapContext;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use stdx::{Instant, Now};
+use stdx::{Instant, Now, Shared};
 use wire::Errno;
 
-/// Names that are kept for each inode that is kept: they are smaller, and to know all names of a directory
-/// saves a request for each name that is not in it.
-const NAMES_PER_INODE: usize = 3;
-/// The same of names of which hashes are kept, of 10 bytes or so. It is then not known what they lead to.
+/// Hashes of names of inodes that were dropped, for each inode that is kept, of 10 bytes or so: other names
+/// are known not to be in their directories.
 const FORGOTTEN_PER_INODE: usize = 32;
 
 /// The inodes and names that the client knows.
@@ -45,6 +43,8 @@ pub(crate) struct Cache {
     /// References that local callers hold to inodes that are not here.
     references: References,
     numbers: Numbers,
+    /// The layout that came last: inodes with the same one share it.
+    last_layout: Shared<FileLayout>,
     names: Names,
     partition: Partition,
     buffer: BufferTotal,
@@ -92,6 +92,7 @@ impl Cache {
             inodes: Inodes::default(),
             references: References::default(),
             numbers: Numbers::default(),
+            last_layout: Shared::default(),
             names: Names::new(FORGOTTEN_PER_INODE * unused_limit),
             partition: Partition::default(),
             buffer: BufferTotal::new(buffer_limit),
@@ -227,6 +228,7 @@ impl Cache {
         });
         inode.set_used_at(self.use_counter);
         self.releases.extend(inode.update(rank, stat));
+        inode.share_layout(&mut self.last_layout);
         self.has_quotas |= inode.attrs().quota().is_enabled();
         self.inode_changed(key);
         key
@@ -528,8 +530,7 @@ impl Cache {
         }
     }
 
-    /// Drops an inode that may go and gives its capability back. If callers refer to it, its directory still
-    /// knows its name.
+    /// Drops an inode that may go and gives its capability back.
     pub(crate) fn drop_inode(&mut self, key: InodeKey) {
         let Some(mut inode) = self.inodes.remove(&key) else { return };
         if inode.attrs().nlink() > 0 {
@@ -543,9 +544,7 @@ impl Cache {
         self.recount_as((inode.data().counted_bytes(), 0));
         self.buffer.note_clean(key);
         self.releases.extend(release_of(&inode));
-        let keeps_name =
-            inode.usage().lookups() > 0 && self.names.len() < NAMES_PER_INODE * self.unused_limit;
-        if let Some((dir, name)) = inode.parent().filter(|_| !keeps_name)
+        if let Some((dir, name)) = inode.parent()
             && self.names.last_known(*dir, name) == Some(key)
         {
             self.forget_name(*dir, name);

@@ -44,12 +44,11 @@ struct OfDir {
 
 /// Names by directory. An entry alone proves nothing: [`Names::lookup`] says if it is believed.
 ///
-/// Invariants: `len` counts the names of all directories, and `forgotten` their hashes of forgotten ones; no
-/// directory is kept without either.
+/// Invariants: `forgotten` counts the hashes of forgotten names of all directories; no directory is kept without
+/// names or such hashes.
 #[derive(Debug)]
 pub(crate) struct Names {
     dirs: FastMap<InodeKey, OfDir>,
-    len: usize,
     forgotten: usize,
     most_forgotten: usize,
 }
@@ -64,7 +63,7 @@ impl Names {
     /// No names. Of directories of which all names are known, up to `most_forgotten` are forgotten without
     /// that becoming untrue.
     pub(crate) fn new(most_forgotten: usize) -> Self {
-        Self { dirs: FastMap::default(), len: 0, forgotten: 0, most_forgotten }
+        Self { dirs: FastMap::default(), forgotten: 0, most_forgotten }
     }
 
     #[cfg(test)]
@@ -92,10 +91,7 @@ impl Names {
         let names = &mut self.dirs.entry(dir).or_default().names;
         match names.get_mut(name) {
             Some(known) => *known = dentry,
-            None => {
-                names.insert(name.into(), dentry);
-                self.len += 1;
-            }
+            None => drop(names.insert(name.into(), dentry)),
         }
     }
 
@@ -118,15 +114,10 @@ impl Names {
         self.put(dir.key(), name, dentry);
     }
 
-    /// Number of names.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// Takes a name out of the table.
     pub(crate) fn remove(&mut self, dir: InodeKey, name: &[u8]) {
         let Some(of_dir) = self.dirs.get_mut(&dir) else { return };
-        self.len -= usize::from(of_dir.names.remove(name).is_some());
+        of_dir.names.remove(name);
         if of_dir.names.is_empty() && of_dir.forgotten.is_empty() {
             self.dirs.remove(&dir);
         }
@@ -152,7 +143,6 @@ impl Names {
     /// Forgets all names of a directory.
     pub(crate) fn remove_dir(&mut self, dir: InodeKey) {
         let Some(of_dir) = self.dirs.remove(&dir) else { return };
-        self.len -= of_dir.names.len();
         self.forgotten -= of_dir.forgotten.len();
     }
 

@@ -1,6 +1,6 @@
 //! Fields that have their default nearly always, or the same value in many structures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,6 +12,12 @@ pub trait ConstDefault: Default + PartialEq + 'static {
 }
 
 impl<K: PartialEq + 'static, V: PartialEq + 'static> ConstDefault for BTreeMap<K, V> {
+    fn const_default() -> &'static Self {
+        const { &Self::new() }
+    }
+}
+
+impl<T: PartialEq + 'static> ConstDefault for BTreeSet<T> {
     fn const_default() -> &'static Self {
         const { &Self::new() }
     }

@@ -13,7 +13,7 @@ impl Inode {
 
     /// A create has made this inode, with a capability that it assumes.
     pub(crate) fn promise_new(&mut self) {
-        self.promised.set_new(true);
+        self.promised.edit(|promised| promised.set_new(true));
         self.caps.assume();
     }
 
@@ -21,7 +21,7 @@ impl Inode {
     /// does not tell the number of links, but the last one has gone for good. Of a directory, the right to
     /// work in it goes as well, unless unanswered removals of names in it rest on that.
     pub(crate) fn promise_removal(&mut self, wall: Wall) -> Option<DentryRelease> {
-        self.promised.set_unlinked(true);
+        self.promised.edit(|promised| promised.set_unlinked(true));
         self.usage.set_removed_here(true);
         self.attrs.note_unlinked(wall);
         self.stop_work();
@@ -32,13 +32,13 @@ impl Inode {
 
     /// A name in this directory was given to a new inode, or removed; `is_of_dir` if that is a directory.
     pub(crate) fn promise_name(&mut self, name: &[u8], (is_given, is_of_dir): (bool, bool), wall: Wall) {
-        self.promised.add_name(name);
+        self.promised.edit(|promised| promised.add_name(name));
         self.attrs.note_name(is_given, is_of_dir, wall);
     }
 
     /// The promise about a name in this directory has ended.
     pub(crate) fn end_promise_of_name(&mut self, name: &[u8]) {
-        self.promised.remove_name(name);
+        self.promised.edit(|promised| promised.remove_name(name));
     }
 
     /// The promise about this inode has ended. If it is broken, the next fsync or close says so.
@@ -50,8 +50,8 @@ impl Inode {
         if self.promised.is_unlinked() && !is_kept {
             self.usage.set_removed_here(false);
         }
-        self.promised.set_new(false);
-        self.promised.set_unlinked(false);
+        self.promised.edit(|promised| promised.set_new(false));
+        self.promised.edit(|promised| promised.set_unlinked(false));
     }
 
     /// This client changes names in this directory: it wants to do so without waiting, until `until`.

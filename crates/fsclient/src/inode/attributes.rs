@@ -6,7 +6,7 @@ use crate::mode;
 use maps::FileLayout;
 use msgs::{CapFile, ClientCaps, ClientQuota, InodeStat, QuotaInfo, cap};
 use std::collections::BTreeMap;
-use stdx::{ConstDefault, Rare, Wall};
+use stdx::{ConstDefault, Rare, Shared, Wall};
 use wire::{Reader, Timespec};
 
 /// The attributes that may be newer here than at the MDS. Its messages then do not replace them.
@@ -113,7 +113,7 @@ pub(crate) struct Attributes {
     ctime: Timespec,
     btime: Timespec,
     change_attr: u64,
-    layout: Rare<FileLayout>,
+    layout: Shared<FileLayout>,
     symlink: Rare<Vec<u8>>,
     xattrs: Rare<BTreeMap<Vec<u8>, Vec<u8>>>,
     xattr_version: u64,
@@ -230,7 +230,7 @@ impl Attributes {
 
     /// Those of the directory of this directory's snapshots: owner, mode and times are the same.
     pub(super) fn of_snapdir(&self) -> Self {
-        let mut emptied = Self { xattrs: Rare::default(), layout: Rare::default(), nlink: 1, ..self.clone() };
+        let mut emptied = Self { xattrs: Rare::default(), layout: Shared::default(), nlink: 1, ..self.clone() };
         emptied.dir.edit(|dir| {
             (dir.nfiles, dir.nsubdirs, dir.rbytes) = (0, 0, 0);
             dir.quota = Quota::default();
@@ -271,6 +271,11 @@ impl Attributes {
             (dir.rbytes, dir.rfiles, dir.rsubdirs) = (msg.rbytes, msg.rfiles, msg.rsubdirs);
             dir.rctime = msg.rctime;
         });
+    }
+
+    /// Shares the layout with the inode that had the same one last.
+    pub(super) fn share_layout(&mut self, last: &mut Shared<FileLayout>) {
+        self.layout.unite(last);
     }
 
     /// The MDS is told the size.

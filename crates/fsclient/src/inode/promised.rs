@@ -1,11 +1,12 @@
 //! What asynchronous requests without an answer have promised about an inode.
 
 use std::collections::BTreeSet;
+use stdx::ConstDefault;
 
 /// Promises about one inode.
 ///
 /// Invariant: of a name there is at most one, since whoever wants another waits for its answer.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Debug, Default)]
 pub(crate) struct Promised {
     /// A create has made it: no MDS knows it yet.
     is_new: bool,
@@ -13,6 +14,12 @@ pub(crate) struct Promised {
     is_unlinked: bool,
     /// Names in this directory that were given or removed.
     names: BTreeSet<Vec<u8>>,
+}
+
+impl ConstDefault for Promised {
+    fn const_default() -> &'static Self {
+        const { &Self { is_new: false, is_unlinked: false, names: BTreeSet::new() } }
+    }
 }
 
 impl Promised {

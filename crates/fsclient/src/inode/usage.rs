@@ -2,6 +2,7 @@
 
 use crate::key::OpId;
 use std::collections::BTreeSet;
+use stdx::Rare;
 
 /// The access that an open file has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Usage {
     /// Reads under way, which need `Fr` until they end.
     reads: u32,
     /// Operations to try again when something about the inode changes.
-    waiters: BTreeSet<OpId>,
+    waiters: Rare<BTreeSet<OpId>>,
     /// The time of the last use, as a count: the least recently used are trimmed first.
     used_at: u64,
 }
@@ -102,7 +103,7 @@ impl Usage {
     }
 
     pub(crate) fn wait(&mut self, op: OpId) {
-        self.waiters.insert(op);
+        self.waiters.edit(|waiters| waiters.insert(op));
     }
 
     /// True if operations wait for something about the inode to change.
@@ -111,7 +112,7 @@ impl Usage {
     }
 
     pub(crate) fn take_waiters(&mut self) -> BTreeSet<OpId> {
-        std::mem::take(&mut self.waiters)
+        self.waiters.edit(std::mem::take)
     }
 
     pub(crate) fn set_used_at(&mut self, used_at: u64) {
