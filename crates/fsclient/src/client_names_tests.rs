@@ -254,6 +254,24 @@ fn a_directory_of_which_all_is_known_is_listed_without_an_mds_in_its_order() {
 }
 
 #[test]
+fn what_callers_were_told_just_now_is_not_told_again() {
+    let mut rig = rig_with_all_names();
+    rig.later(2 * SECOND);
+    let told = |out: &Outs| {
+        let Ok(Answer::Entries(entries)) = answers(out)[0] else { panic!("entries") };
+        assert_eq!(entries.len(), 100);
+        entries.iter().filter(|e| e.entry.is_some()).map(|e| e.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&rig.list()).len(), 100);
+    assert_eq!(told(&rig.list()).len(), 0, "the names lead there still");
+    // Attributes of one change.
+    rig.client.cache.open_inode(InodeKey::head(0x200_0000_0000 + 7)).withdraw_belief();
+    assert_eq!(told(&rig.list()), [b"f7"]);
+    rig.later(SECOND / 2);
+    assert_eq!(told(&rig.list()).len(), 100, "they run out soon");
+}
+
+#[test]
 fn a_listing_that_is_not_certain_is_fetched() {
     let mut rig = rig_with_all_names();
     rig.client.cache.open_inode(InodeKey::head(DIR)).lose_cap();

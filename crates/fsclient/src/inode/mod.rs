@@ -344,6 +344,16 @@ impl Inode {
         self.told_names.has(name)
     }
 
+    /// True if local callers believe a name in this directory, and will for a while yet.
+    pub(crate) fn is_name_fresh(&self, now: Instant, name: &[u8]) -> bool {
+        self.told_names.is_fresh(now, name)
+    }
+
+    /// True if local callers were told the attributes that are believed here.
+    pub(crate) fn are_attributes_told(&self) -> bool {
+        self.trust.is_told() && self.knows_attributes() && !self.is_belief_doubted()
+    }
+
     /// Local callers have moved a name that they believe into this directory.
     pub(crate) fn note_told_name(&mut self, now: Instant, name: &[u8]) {
         let has_right = self.may(cap::FILE_SHARED);

@@ -7,6 +7,8 @@ use stdx::{ConstDefault, FastSet, Instant};
 
 /// The time for which a name is told.
 const TOLD_FOR: Duration = Duration::from_secs(1);
+/// A name that was told less long ago is believed for a while yet.
+const FRESH_FOR: Duration = Duration::from_millis(500);
 /// Callers count from the moment in which they take an answer in: after this time nobody believes a name.
 const BELIEVED_AT_MOST: Duration = Duration::from_secs(2);
 /// The time in which no names are told in a directory that several change.
@@ -135,6 +137,13 @@ impl ToldNames {
     pub(super) fn has(&self, name: &[u8]) -> bool {
         let is_withdrawn = self.withdrawal.as_ref().is_some_and(|w| w.names.contains(name));
         is_withdrawn || self.recent.contains(name) || self.older.contains(name)
+    }
+
+    /// True if callers believe a name for [`FRESH_FOR`] yet. Of names that were told in the last seconds this
+    /// knows only some.
+    pub(super) fn is_fresh(&self, now: Instant, name: &[u8]) -> bool {
+        let is_sure = self.withdrawal.is_none() && !self.unsure;
+        is_sure && now < self.turned_at + FRESH_FOR && self.recent.contains(name)
     }
 
     /// The caller `pid` is about to change the directory.
@@ -282,6 +291,16 @@ mod tests {
             told.start(at(40_000), 2, Right::Revoked).is_empty() && !told.is_withdrawing(),
             "it has run out"
         );
+    }
+
+    #[test]
+    fn a_name_is_fresh_until_shortly_before_it_runs_out() {
+        let mut told = ToldNames::default();
+        told.tell(at(0), b"a");
+        assert!(told.is_fresh(at(499), b"a") && !told.is_fresh(at(499), b"b"));
+        assert!(!told.is_fresh(at(500), b"a"));
+        told.note_right(false);
+        assert!(!told.is_fresh(at(0), b"a"), "it may be stale");
     }
 
     #[test]
