@@ -10,9 +10,9 @@ use stdx::{Instant, Now};
 pub(crate) const WRITE_BACK_AFTER: Duration = Duration::from_secs(2);
 /// The time for which data of a file stay that nobody writes any more: many a file is removed soon after, and
 /// those of several files leave together.
-const WRITE_BACK_CLOSED_AFTER: Duration = Duration::from_millis(100);
+pub(crate) const WRITE_BACK_CLOSED_AFTER: Duration = Duration::from_secs(1);
 /// Files that were closed in the same interval are written back at once.
-const CLOSED_TOGETHER: Duration = Duration::from_millis(25);
+pub(crate) const CLOSED_TOGETHER: Duration = Duration::from_millis(25);
 
 /// Buffered bytes of the client.
 ///

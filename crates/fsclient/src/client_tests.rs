@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{Caller, Fh, Ino, SetAttr};
-use crate::buffer::WRITE_BACK_AFTER;
+use crate::buffer::{CLOSED_TOGETHER, WRITE_BACK_AFTER, WRITE_BACK_CLOSED_AFTER};
 use crate::config::ClientOptions;
 use crate::inode::{Access, Inode};
 use crate::key::InodeKey;
@@ -119,7 +119,7 @@ impl Rig {
     /// Closes the file, whose data leave after a while.
     pub(super) fn close_and_wait(&mut self) -> Outs {
         let mut out = self.ask(FsRequest::Release { fh: self.fh, lock_owner: 0 });
-        self.now.mono = self.now.mono + Duration::from_millis(125);
+        self.now.mono = self.now.mono + WRITE_BACK_CLOSED_AFTER + CLOSED_TOGETHER;
         out.extend(self.input(Input::Timer));
         out
     }
