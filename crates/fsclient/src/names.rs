@@ -44,8 +44,8 @@ struct OfDir {
 
 /// Names by directory. An entry alone proves nothing: [`Names::lookup`] says if it is believed.
 ///
-/// Invariants: `forgotten` counts the hashes of forgotten names of all directories; no directory is kept without
-/// names or such hashes.
+/// Invariants: `forgotten` counts the hashes of forgotten names of all directories; no directory is kept
+/// without names or such hashes.
 #[derive(Debug)]
 pub(crate) struct Names {
     dirs: FastMap<InodeKey, OfDir>,

@@ -230,7 +230,8 @@ impl Attributes {
 
     /// Those of the directory of this directory's snapshots: owner, mode and times are the same.
     pub(super) fn of_snapdir(&self) -> Self {
-        let mut emptied = Self { xattrs: Rare::default(), layout: Shared::default(), nlink: 1, ..self.clone() };
+        let mut emptied =
+            Self { xattrs: Rare::default(), layout: Shared::default(), nlink: 1, ..self.clone() };
         emptied.dir.edit(|dir| {
             (dir.nfiles, dir.nsubdirs, dir.rbytes) = (0, 0, 0);
             dir.quota = Quota::default();
