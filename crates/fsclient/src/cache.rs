@@ -392,14 +392,6 @@ impl Cache {
         Some(Entry { entry_valid, ..entry })
     }
 
-    /// True if local callers believe both that a name leads to an inode and its attributes, and will for a
-    /// while yet: to tell them again brings nothing.
-    pub(crate) fn is_entry_fresh(&self, now: Now, dir: InodeKey, name: &[u8], key: InodeKey) -> bool {
-        let is_name_fresh = |dir: &Inode| dir.is_name_fresh(now.mono, name);
-        self.inodes.get(&dir).is_some_and(is_name_fresh)
-            && self.inodes.get(&key).is_some_and(Inode::are_attributes_told)
-    }
-
     /// The same for an inode that was found without a name.
     pub(crate) fn entry_of(&mut self, key: InodeKey) -> Option<Entry> {
         let inode = self.inodes.get_mut(&key)?;
@@ -408,6 +400,14 @@ impl Cache {
         inode.set_used_at(self.use_counter);
         let (attr, attr_valid) = (inode.attr(), inode.tell_attributes(false));
         Some(Entry { attr, entry_valid: Duration::ZERO, attr_valid })
+    }
+
+    /// True if local callers believe both that a name leads to an inode and its attributes, and will for a
+    /// while yet: to tell them again brings nothing.
+    pub(crate) fn is_entry_fresh(&self, now: Now, dir: InodeKey, name: &[u8], key: InodeKey) -> bool {
+        let is_name_fresh = |dir: &Inode| dir.is_name_fresh(now.mono, name);
+        self.inodes.get(&dir).is_some_and(is_name_fresh)
+            && self.inodes.get(&key).is_some_and(Inode::are_attributes_told)
     }
 
     /// The time for which a local caller may believe the answer for a name.

@@ -157,9 +157,10 @@ impl Directories<'_> {
         let (parent, StreamEntry { key, mode, name }) = (dir.key(), dir.entry(n).clone());
         // Of an inode that was dropped meanwhile, or whose attributes are not ours to tell any more, only the
         // name is told; as of one of which the caller knows the rest.
-        let is_told = !plus || self.cache.is_entry_fresh(now, parent, &name, key);
-        let is_believed = self.cache.inode(key).is_some_and(|i| i.knows_attributes());
-        let entry = if is_believed && !is_told { self.cache.entry(now, parent, &name, key) } else { None };
+        let is_believed = || self.cache.inode(key).is_some_and(|i| i.knows_attributes());
+        let is_told = || self.cache.is_entry_fresh(now, parent, &name, key);
+        let tells_all = plus && is_believed() && !is_told();
+        let entry = if tells_all { self.cache.entry(now, parent, &name, key) } else { None };
         let ino = self.cache.number(key);
         Ok(DirEntry { ino, kind: mode & 0o170_000, next_offset: n + 1, name, entry })
     }

@@ -50,8 +50,10 @@ impl Inode {
         if self.promised.is_unlinked() && !is_kept {
             self.usage.set_removed_here(false);
         }
-        self.promised.edit(|promised| promised.set_new(false));
-        self.promised.edit(|promised| promised.set_unlinked(false));
+        self.promised.edit(|promised| {
+            promised.set_new(false);
+            promised.set_unlinked(false);
+        });
     }
 
     /// This client changes names in this directory: it wants to do so without waiting, until `until`.
