@@ -258,19 +258,14 @@ fn counts_on_standbys(fs: &MdsMap) -> bool {
     fs.standby_count_wanted < 0 && !fs.up.is_empty()
 }
 
-/// True if a file system has a standby for the first time.
-pub(crate) fn wants_standby_count(fsmap: &maps::FsMap) -> bool {
+/// Notes that a file system has a standby, so that health tells when there is none any more.
+fn want_standbys(edit: &mut Edit<'_>) {
+    let fsmap = edit.fsmap_now();
     let has_one = |fs: &MdsMap| !fsmap.standby_daemons.is_empty() || followers(fs).next().is_some();
-    fsmap.filesystems.values().any(|fs| counts_on_standbys(&fs.mds_map) && has_one(&fs.mds_map))
-}
-
-/// Notes that a file system has had a standby, so that health tells when there is none any more.
-pub(crate) fn want_standbys(edit: &mut Edit<'_>) {
-    if wants_standby_count(edit.fsmap_now()) {
-        let all = edit.fsmap_now().filesystems.iter().filter(|(_, fs)| counts_on_standbys(&fs.mds_map));
-        for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
-            edit.filesystem(id).standby_count_wanted = COUNTED_ON;
-        }
+    let all = fsmap.filesystems.iter();
+    let first = all.filter(|(_, fs)| counts_on_standbys(&fs.mds_map) && has_one(&fs.mds_map));
+    for id in first.map(|(id, _)| *id).collect::<Vec<_>>() {
+        edit.filesystem(id).standby_count_wanted = COUNTED_ON;
     }
 }
 
@@ -288,8 +283,15 @@ fn wanted_rank(fs: &MdsMap) -> Option<(MdsRank, MdsState)> {
     Some((rank, state))
 }
 
-/// Assigns ranks to standbys as long as there are both, and then followers to ranks.
+/// Assigns ranks to standbys as long as there are both, and then followers to ranks. A file system that has a
+/// standby left counts on one from then on.
 pub(crate) fn assign(edit: &mut Edit<'_>) {
+    assign_ranks(edit);
+    want_standbys(edit);
+    assign_followers(edit);
+}
+
+fn assign_ranks(edit: &mut Edit<'_>) {
     while let Some((fscid, rank, state, gid)) = next_assignment(edit) {
         let mut info = take_standby(edit, fscid, gid);
         let fs = edit.filesystem(fscid);
@@ -304,6 +306,9 @@ pub(crate) fn assign(edit: &mut Edit<'_>) {
         fs.mds_info.insert(gid, info);
         edit.notes.push(note);
     }
+}
+
+fn assign_followers(edit: &mut Edit<'_>) {
     let all = edit.fsmap_now().filesystems.iter();
     let lacking: Vec<_> = all.filter_map(|(id, fs)| Some((*id, lacks_follower(&fs.mds_map)?))).collect();
     for (fscid, rank) in lacking {
