@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// No mount may take longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a mount whose test ends may take to save what it has and close its sessions.
+const PARTING: Duration = Duration::from_secs(5);
+
 /// The program that mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Program {
@@ -86,6 +89,11 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // Lazily: a test that failed may still have files open in it.
         let _ = Command::new("umount").arg("-l").arg(&self.point).stderr(Stdio::null()).status();
+        // What a killed client had stays its own for a minute: the next mount of the test would wait for it.
+        let began = Instant::now();
+        while began.elapsed() < PARTING && matches!(self.process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

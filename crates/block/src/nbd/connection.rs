@@ -1,7 +1,7 @@
 //! How far a connection is, and what it wants next.
 
 use super::number::{be32, be64};
-use super::types::{Command, Event, Export, Violation, What};
+use super::types::{Command, Event, Export, Tls, Violation, What};
 use stdx::Buf;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +31,7 @@ pub(super) enum Phase {
 pub struct Connection {
     pub(super) export: Export,
     pub(super) phase: Phase,
+    pub(super) tls: Tls,
     /// The client knows that 124 zeros are not sent.
     pub(super) no_zeroes: bool,
     /// Reads are answered in chunks.

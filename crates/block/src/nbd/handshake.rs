@@ -3,7 +3,7 @@
 use super::connection::{Connection, Phase};
 use super::number::{be16, be32};
 use super::transmission;
-use super::types::{Event, Export, MAX_PAYLOAD, Violation};
+use super::types::{Event, Export, MAX_PAYLOAD, Tls, Violation};
 use stdx::{Buf, Bufs};
 
 const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
@@ -18,6 +18,7 @@ mod option {
     pub(super) const EXPORT_NAME: u32 = 1;
     pub(super) const ABORT: u32 = 2;
     pub(super) const LIST: u32 = 3;
+    pub(super) const START_TLS: u32 = 5;
     pub(super) const INFO: u32 = 6;
     pub(super) const GO: u32 = 7;
     pub(super) const STRUCTURED_REPLY: u32 = 8;
@@ -30,6 +31,7 @@ mod reply {
     pub(super) const INFO: u32 = 3;
     pub(super) const UNSUPPORTED: u32 = 1 << 31 | 1;
     pub(super) const INVALID: u32 = 1 << 31 | 3;
+    pub(super) const TLS_REQUIRED: u32 = 1 << 31 | 5;
     pub(super) const UNKNOWN: u32 = 1 << 31 | 6;
 }
 
@@ -65,8 +67,8 @@ fn name_of(data: &[u8]) -> Option<&[u8]> {
 
 impl Connection {
     /// A connection that a client has just opened, and what is sent to it first.
-    pub fn new(export: Export) -> (Self, Bufs) {
-        let connection = Self { export, phase: Phase::Flags, no_zeroes: false, structured: false };
+    pub fn new(export: Export, tls: Tls) -> (Self, Bufs) {
+        let connection = Self { export, phase: Phase::Flags, tls, no_zeroes: false, structured: false };
         (connection, greeting())
     }
 
@@ -93,6 +95,13 @@ impl Connection {
     pub(super) fn option(&mut self, option: u32, data: &[u8]) -> Result<Vec<Event>, Violation> {
         self.phase = Phase::Option;
         Ok(match option {
+            option::START_TLS if self.tls != Tls::Off => self.start_tls(data),
+            option::EXPORT_NAME if self.tls == Tls::Demanded => {
+                return Err(Violation("the client uses no TLS, which this server demands".into()));
+            }
+            _ if self.tls == Tls::Demanded && option != option::ABORT => {
+                vec![answer(option, reply::TLS_REQUIRED, b"this server demands TLS")]
+            }
             option::EXPORT_NAME => return self.export_name(data),
             option::ABORT => {
                 self.phase = Phase::Left;
@@ -113,6 +122,14 @@ impl Connection {
             }
             _ => vec![answer(option, reply::UNSUPPORTED, b"")],
         })
+    }
+
+    fn start_tls(&mut self, data: &[u8]) -> Vec<Event> {
+        if self.tls == Tls::On || !data.is_empty() {
+            return vec![answer(option::START_TLS, reply::INVALID, b"TLS is begun once, without data")];
+        }
+        self.tls = Tls::On;
+        vec![answer(option::START_TLS, reply::ACK, &[]), Event::StartTls]
     }
 
     fn is_ours(&self, name: &[u8]) -> bool {

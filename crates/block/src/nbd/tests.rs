@@ -44,7 +44,7 @@ fn request(kind: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
 }
 
 fn connected(structured: bool) -> Connection {
-    let (mut connection, greeting) = Connection::new(export());
+    let (mut connection, greeting) = Connection::new(export(), Tls::Off);
     assert_eq!(greeting.to_vec(), [&b"NBDMAGICIHAVEOPT"[..], &[0, 3]].concat());
     let mut bytes = 3u32.to_be_bytes().to_vec();
     if structured {
@@ -93,7 +93,7 @@ fn a_client_without_structured_replies_gets_simple_ones() {
 
 #[test]
 fn another_name_is_refused_and_the_client_may_choose_again() {
-    let (mut connection, _) = Connection::new(export());
+    let (mut connection, _) = Connection::new(export(), Tls::Off);
     let bytes = [3u32.to_be_bytes().to_vec(), go(b"other")].concat();
     let answer = sent(&feed(&mut connection, &bytes).expect("it is well formed"));
     assert_eq!(answer[12..16], [0x80, 0, 0, 6]);
@@ -109,27 +109,55 @@ fn what_is_too_large_ends_the_connection_or_the_request() {
     let mut connection = connected(true);
     let failed = sent(&feed(&mut connection, &request(0, 1, 0, u32::MAX)).expect("it is answered"));
     assert_eq!(failed[6..8], [0x80, 1]);
-    let (mut connection, _) = Connection::new(export());
+    let (mut connection, _) = Connection::new(export(), Tls::Off);
     let head = [3u32.to_be_bytes().to_vec(), option(7, &[0; 9000])].concat();
     assert!(feed(&mut connection, &head).is_err());
+}
+
+#[test]
+fn where_tls_is_demanded_nothing_is_told_before_it() {
+    let kind = |answer: &[u8]| u32::from_be_bytes(answer[12..16].try_into().expect("four bytes"));
+    let flags = 3u32.to_be_bytes();
+    let (mut connection, _) = Connection::new(export(), Tls::Demanded);
+    assert_eq!(feed(&mut connection, &flags), Ok(Vec::new()));
+    for bytes in [go(b"p/i"), option(3, &[]), option(8, &[]), option(99, b"x")] {
+        let answer = sent(&feed(&mut connection, &bytes).expect("it is well formed"));
+        assert_eq!((kind(&answer), &answer[20..]), (1 << 31 | 5, &b"this server demands TLS"[..]));
+    }
+    let refused = sent(&feed(&mut connection, &option(5, b"x")).expect("it is well formed"));
+    assert_eq!(kind(&refused), 1 << 31 | 3, "it has no data");
+    let begun = feed(&mut connection, &option(5, &[])).expect("it is well formed");
+    assert_eq!((kind(&sent(&begun)), begun.last()), (1, Some(&Event::StartTls)));
+    let again = sent(&feed(&mut connection, &option(5, &[])).expect("it is well formed"));
+    assert_eq!(kind(&again), 1 << 31 | 3, "it is begun once");
+    let chosen = sent(&feed(&mut connection, &go(b"p/i")).expect("it is well formed"));
+    assert_eq!(kind(&chosen), 3, "the export is described");
+
+    let (mut connection, _) = Connection::new(export(), Tls::Demanded);
+    let by_name = [&flags[..], &option(1, b"p/i")].concat();
+    assert!(feed(&mut connection, &by_name).is_err(), "this option has no other answer");
+    let (mut connection, _) = Connection::new(export(), Tls::Off);
+    let unknown = sent(&feed(&mut connection, &[&flags[..], &option(5, &[])].concat()).expect("well formed"));
+    assert_eq!(kind(&unknown), 1 << 31 | 1);
 }
 
 proptest! {
     #[test]
     fn whatever_comes_ends_in_an_answer_or_the_end(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let (mut connection, _) = Connection::new(export());
+        let (mut connection, _) = Connection::new(export(), Tls::Off);
         let _ = feed(&mut connection, &bytes);
     }
 
     #[test]
     fn damaged_options_and_requests_are_survived(
+        tls in prop_oneof![Just(Tls::Off), Just(Tls::Demanded), Just(Tls::On)],
         at in 0usize..200,
         value in any::<u8>(),
         structured in any::<bool>(),
         data in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
-        let (mut connection, _) = Connection::new(export());
-        let options = [option(6, &data), option(10, &data), go(b"p/i")].concat();
+        let (mut connection, _) = Connection::new(export(), tls);
+        let options = [option(5, &[]), option(6, &data), option(10, &data), go(b"p/i")].concat();
         let mut bytes = [3u32.to_be_bytes().to_vec(), options].concat();
         bytes.extend(request(1, 5, 4096, 3));
         bytes.extend(b"abc");

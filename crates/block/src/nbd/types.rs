@@ -18,6 +18,17 @@ pub struct Export {
     pub preferred_block: u32,
 }
 
+/// Whether a connection has to be encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tls {
+    /// It can't be.
+    Off,
+    /// Nothing is told to a client before it has begun TLS.
+    Demanded,
+    /// It is.
+    On,
+}
+
 /// Something that a client wants done.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Command {
@@ -62,6 +73,9 @@ pub enum Event {
     Send(Bufs),
     /// A request, to be answered with [`Form::answer`](super::Form::answer).
     Command(Command),
+    /// All that follows, in both directions, is in TLS. Nothing comes before the handshake: the client waits
+    /// for what was sent.
+    StartTls,
     /// The client has left: once its requests are answered the connection ends.
     Left,
 }

@@ -5,6 +5,7 @@ mod mapped;
 mod nbd_server;
 mod pools;
 mod spec;
+pub(crate) mod tls;
 mod world;
 
 pub(crate) use driver::News;

@@ -1,9 +1,10 @@
 //! NBD on sockets: each connection has a thread that reads requests, and one that writes answers.
 
-use super::{Driver, lock};
+use super::{Driver, lock, tls};
 use anyhow::{Context, Result, bail};
-use block::nbd::{Answer, Command, Connection, Event, Export, What};
+use block::nbd::{Answer, Command, Connection, Event, Export, Tls, What};
 use block::{Reply, Request};
+use rustls::ServerConfig;
 use std::io::{IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileTypeExt;
@@ -11,6 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use stdx::{BufMut, Bufs};
 use wire::Errno;
 
@@ -22,6 +24,9 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_CONNECTIONS: usize = 64;
 /// Answers that are written at once.
 const BATCH: usize = 64;
+
+/// How long a client may be silent that has not proved who it is.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pieces of memory that the kernel takes at once.
 const MAX_SLICES: usize = 1024;
@@ -62,10 +67,33 @@ impl Stream {
         };
     }
 
-    fn reader(&mut self) -> &mut dyn Read {
+    /// How long a read or write may wait.
+    fn set_patience(&self, patience: Option<Duration>) -> std::io::Result<()> {
         match self {
-            Self::Unix(stream) => stream,
-            Self::Tcp(stream) => stream,
+            Self::Unix(stream) => {
+                stream.set_read_timeout(patience).and_then(|()| stream.set_write_timeout(patience))
+            }
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(patience).and_then(|()| stream.set_write_timeout(patience))
+            }
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(out),
+            Self::Tcp(stream) => stream.read(out),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(data),
+            Self::Tcp(stream) => stream.write(data),
         }
     }
 
@@ -75,12 +103,23 @@ impl Stream {
             Self::Tcp(stream) => stream.write_vectored(parts),
         }
     }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
+
+/// Where requests come from.
+type Input = Box<dyn Read + Send>;
+/// Where answers go.
+type Output = Box<dyn Write + Send>;
 
 /// What is served, and to whom.
 struct State {
     driver: Driver,
     export: Mutex<Export>,
+    /// Clients have to use TLS with this.
+    tls: Option<Arc<ServerConfig>>,
     connections: Mutex<Vec<(Stream, JoinHandle<()>)>>,
 }
 
@@ -91,11 +130,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Begins to serve. Where a port was not chosen, the returned server's endpoint has the one that was
-    /// found.
-    pub(crate) fn start(endpoint: &Endpoint, driver: Driver, export: Export) -> Result<Self> {
+    /// Begins to serve, with TLS if there is a configuration for it. Where a port was not chosen, the
+    /// returned server's endpoint has the one that was found.
+    pub(crate) fn start(
+        endpoint: &Endpoint,
+        driver: Driver,
+        export: Export,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<Self> {
         let (listener, endpoint) = bind(endpoint)?;
-        let state = State { driver, export: Mutex::new(export), connections: Mutex::default() };
+        let state = State { driver, export: Mutex::new(export), tls, connections: Mutex::default() };
         let server = Self { state: Arc::new(state), endpoint };
         let state = server.state.clone();
         // It ends with the process: when it is told to end there is no more to be accepted.
@@ -207,35 +251,82 @@ impl Flying {
     }
 }
 
-fn serve(state: &Arc<State>, stream: Stream) {
-    let (mut connection, greeting) = Connection::new(lock(&state.export).clone());
+fn serve(state: &Arc<State>, mut stream: Stream) {
+    if let Err(why) = talk(state, &mut stream) {
+        complain!("nacre: a connection is ended: {why:#}");
+    }
+    stream.end(Shutdown::Both);
+}
+
+/// Answers a client until it leaves.
+fn talk(state: &Arc<State>, stream: &mut Stream) -> Result<()> {
+    let export = lock(&state.export).clone();
+    let (mut connection, greeting) =
+        Connection::new(export, if state.tls.is_some() { Tls::Demanded } else { Tls::Off });
     let (answers, to_write) = mpsc::channel();
-    let Ok(out) = stream.another() else { return };
+    let (input, out): (Input, Output) = match &state.tls {
+        None => {
+            // The writer lives as long as there are answers.
+            let _ = answers.send((greeting, None));
+            (Box::new(stream.another()?), Box::new(stream.another()?))
+        }
+        Some(config) => match secure(config, stream, &mut connection, greeting)? {
+            None => return Ok(()),
+            Some(session) => (
+                Box::new(tls::Decrypting::new(session.clone(), stream.another()?)),
+                Box::new(tls::Encrypting::new(session, stream.another()?)),
+            ),
+        },
+    };
     let flying = Arc::new(Flying::default());
     let of_writer = flying.clone();
-    let writer = std::thread::spawn(move || write_all(out, &to_write, &of_writer));
-    // The writer lives as long as there are answers.
-    let _ = answers.send((greeting, None));
-    let mut stream = stream;
-    if let Err(why) = read_requests(state, &mut stream, &mut connection, &answers, &flying) {
-        complain!("nacre: a connection is ended: {why}");
-    }
+    let end = stream.another()?;
+    let writer = std::thread::spawn(move || write_all(out, &end, &to_write, &of_writer));
+    let outcome = read_requests(state, input, &mut connection, &answers, &flying);
     drop(flying.wait(|now| now.0 > 0));
     drop(answers);
     // It ends when all answers are written, or nobody reads them.
     let _ = writer.join();
-    stream.end(Shutdown::Both);
+    outcome
+}
+
+/// Begins TLS: until then each request is answered before the next is read. Returns none if the client
+/// leaves.
+fn secure(
+    config: &Arc<ServerConfig>,
+    stream: &mut Stream,
+    connection: &mut Connection,
+    greeting: Bufs,
+) -> Result<Option<tls::Session>> {
+    stream.set_patience(Some(HANDSHAKE_PATIENCE))?;
+    write_batch(stream, &[(greeting, None)])?;
+    while connection.wants() > 0 {
+        let mut bytes = BufMut::uncleared(connection.wants());
+        stream.read_exact(bytes.as_mut_slice())?;
+        for event in connection.take(bytes.freeze())? {
+            match event {
+                Event::Send(bytes) => write_batch(stream, &[(bytes, None)])?,
+                Event::StartTls => {
+                    let session = tls::accept(config, stream)?;
+                    stream.set_patience(None)?;
+                    return Ok(Some(session));
+                }
+                Event::Command(_) | Event::Left => return Ok(None),
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Reads requests until the client leaves.
 fn read_requests(
     state: &Arc<State>,
-    stream: &mut Stream,
+    input: Input,
     connection: &mut Connection,
     answers: &mpsc::Sender<ToWrite>,
     flying: &Arc<Flying>,
 ) -> Result<()> {
-    let mut input = std::io::BufReader::with_capacity(64 << 10, stream.reader());
+    let mut input = std::io::BufReader::with_capacity(64 << 10, input);
     while connection.wants() > 0 {
         let mut bytes = BufMut::uncleared(connection.wants());
         match input.read_exact(bytes.as_mut_slice()) {
@@ -250,7 +341,7 @@ fn read_requests(
                     let _ = answers.send((bytes, None));
                 }
                 Event::Command(command) => submit(state, connection, command, answers, flying),
-                Event::Left => return Ok(()),
+                Event::StartTls | Event::Left => return Ok(()),
             }
         }
     }
@@ -296,7 +387,7 @@ fn submit(
 
 /// Writes answers. A client that reads none has a bounded number of requests: only what is written makes room
 /// for others. Answers to one that has gone are dropped.
-fn write_all(mut stream: Stream, answers: &mpsc::Receiver<ToWrite>, flying: &Flying) {
+fn write_all(mut out: Output, stream: &Stream, answers: &mpsc::Receiver<ToWrite>, flying: &Flying) {
     let mut gone = false;
     while let Ok(first) = answers.recv() {
         let mut batch = vec![first];
@@ -305,7 +396,7 @@ fn write_all(mut stream: Stream, answers: &mpsc::Receiver<ToWrite>, flying: &Fly
         {
             batch.push(more);
         }
-        if !gone && write_batch(&mut stream, &batch).is_err() {
+        if !gone && write_batch(&mut out, &batch).is_err() {
             gone = true;
             stream.end(Shutdown::Both);
         }
@@ -313,12 +404,12 @@ fn write_all(mut stream: Stream, answers: &mpsc::Receiver<ToWrite>, flying: &Fly
     }
 }
 
-fn write_batch(stream: &mut Stream, batch: &[ToWrite]) -> std::io::Result<()> {
+fn write_batch(out: &mut impl Write, batch: &[ToWrite]) -> std::io::Result<()> {
     let parts = batch.iter().flat_map(|(answer, _)| answer.parts());
     let mut slices: Vec<IoSlice<'_>> = parts.map(|part| IoSlice::new(part)).collect();
     let mut left = &mut slices[..];
     while !left.is_empty() {
-        match stream.write_vectored(&left[..left.len().min(MAX_SLICES)]) {
+        match out.write_vectored(&left[..left.len().min(MAX_SLICES)]) {
             Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
             Ok(n) => IoSlice::advance_slices(&mut left, n),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

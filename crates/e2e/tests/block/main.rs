@@ -9,6 +9,7 @@ mod flatten;
 mod nbd;
 mod rig;
 mod soak;
+mod tls;
 
 use e2e::run;
 use rig::{ALL, Images, MIB, PATIENCE, fill, has_tools, qemu_io};

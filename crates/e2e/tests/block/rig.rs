@@ -88,7 +88,12 @@ impl Images {
     }
 
     pub(super) fn map_at(&self, image: &str, socket: PathBuf) -> Mapped {
-        let mut command = self.command(&["map", image, "--socket", socket.to_str().expect("text")]);
+        self.map_with(image, &["--socket", socket.to_str().expect("text")])
+    }
+
+    /// With other options.
+    pub(super) fn map_with(&self, image: &str, options: &[&str]) -> Mapped {
+        let mut command = self.command(&[&["map", image], options].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("piped");

@@ -129,12 +129,19 @@ pub(super) struct MapArgs {
     /// The unix socket [default: a file in the directory of records].
     #[arg(long, conflicts_with = "listen")]
     pub(super) socket: Option<PathBuf>,
-    /// Serve on a TCP port: ADDRESS:PORT, port 0 for any. NBD has no protection: see --plain.
+    /// Serve on a TCP port: ADDRESS:PORT, port 0 for any.
     #[arg(long)]
     pub(super) listen: Option<std::net::SocketAddr>,
     /// Permit an address that others than this host reach, without authentication and encryption.
-    #[arg(long, requires = "listen")]
+    #[arg(long, requires = "listen", conflicts_with = "tls_certificates")]
     pub(super) plain: bool,
+    /// Demand TLS, with server-cert.pem, server-key.pem, ca-cert.pem and, if there is one, ca-crl.pem of this
+    /// directory. Clients need a certificate of that authority.
+    #[arg(long, value_name = "DIR")]
+    pub(super) tls_certificates: Option<PathBuf>,
+    /// Accept clients without a certificate: whoever reaches the port may use the image.
+    #[arg(long, requires = "tls_certificates")]
+    pub(super) tls_any_client: bool,
     /// Refuse writes.
     #[arg(long, short = 'r')]
     pub(super) read_only: bool,

@@ -3,6 +3,7 @@
 use super::args::{BlockArgs, MapArgs};
 use super::images::remove_trashed;
 use super::one::World;
+use crate::block::tls::{self, Clients};
 use crate::block::{Driver, Endpoint, News, Registration, Server};
 use anyhow::{Context, Result, bail};
 use block::nbd::Export;
@@ -22,10 +23,12 @@ pub(super) fn run(args: &BlockArgs, map: &MapArgs) -> Result<()> {
     if let Some(addr) = map.listen
         && !addr.ip().is_loopback()
         && !map.plain
+        && map.tls_certificates.is_none()
     {
         bail!(
-            "{addr} can be reached by others, and whoever reaches it may read and write the image: listen \
-             on a loopback address and tunnel it (ssh -L), or permit it with --plain"
+            "{addr} can be reached by others, and whoever reaches it may read and write the image: demand \
+             TLS with --tls-certificates, listen on a loopback address and tunnel it (ssh -L), or permit it \
+             with --plain"
         );
     }
     if map.daemonize { start_detached(map) } else { serve(args, map) }
@@ -60,6 +63,9 @@ fn start_detached(map: &MapArgs) -> Result<()> {
 }
 
 fn serve(args: &BlockArgs, map: &MapArgs) -> Result<()> {
+    let clients = if map.tls_any_client { Clients::Any } else { Clients::Certified };
+    let tls = map.tls_certificates.as_ref().map(|dir| tls::config(dir, clients)).transpose()?;
+    let is_encrypted = tls.is_some();
     let world = World::connect(args)?;
     let access = if map.read_only { Access::Read } else { Access::Write };
     let (driver, opened, news) = world.open(&map.image, access)?;
@@ -71,7 +77,7 @@ fn serve(args: &BlockArgs, map: &MapArgs) -> Result<()> {
     };
     let run_dir = args.run_dir();
     let endpoint = choose(map, &run_dir)?;
-    let server = Server::start(&endpoint, driver.clone(), export)?;
+    let server = Server::start(&endpoint, driver.clone(), export, tls)?;
     let shown = match server.endpoint() {
         Endpoint::Unix(path) => path.display().to_string(),
         Endpoint::Tcp(addr) => addr.to_string(),
@@ -83,7 +89,7 @@ fn serve(args: &BlockArgs, map: &MapArgs) -> Result<()> {
         // The terminal's signals are not for it.
         let _ = rustix::process::setsid();
     }
-    say!("{}", url(server.endpoint()));
+    say!("{}", url(server.endpoint(), is_encrypted));
     if map.detached && map.log.is_none() {
         silence_errors()?;
     }
@@ -120,10 +126,11 @@ fn choose(map: &MapArgs, run_dir: &Path) -> Result<Endpoint> {
 }
 
 /// The name by which QEMU and libnbd find the server.
-fn url(endpoint: &Endpoint) -> String {
+fn url(endpoint: &Endpoint, is_encrypted: bool) -> String {
+    let scheme = if is_encrypted { "nbds" } else { "nbd" };
     match endpoint {
-        Endpoint::Unix(path) => format!("nbd+unix:///?socket={}", path.display()),
-        Endpoint::Tcp(addr) => format!("nbd://{addr}"),
+        Endpoint::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
+        Endpoint::Tcp(addr) => format!("{scheme}://{addr}"),
     }
 }
 
