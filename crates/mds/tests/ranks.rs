@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use world::World;
 use world::client::{asynchronous, create, getattr, lookup, lookup_in, mkdir, request};
 use world::fragments::flush;
-use world::pair::ino;
+use world::pair::{B, ino};
 use world::ranks::{A, Ranks};
 
 /// `O_RDWR`.
@@ -232,6 +232,45 @@ fn a_flush_that_comes_while_a_directory_moves_is_not_lost() {
         assert_eq!(seen.size, 500, "{steps} steps");
     }
     assert!(held_back > 0, "some came while it was about to leave");
+}
+
+/// A client answers a revocation at any moment at which a subtree becomes part of another one that comes. It
+/// hears nothing of that, so it says once what it has changed.
+#[test]
+fn what_a_client_gives_back_while_a_subtree_joins_another_is_not_lost() {
+    for steps in 0..120 {
+        let mut r = Ranks::new(900 + steps);
+        r.ok(0, mkdir("d"));
+        r.ok(0, mkdir("d/e"));
+        r.export(0, "/d", 1);
+        r.settle();
+        r.export(1, "/d/e", 0);
+        r.settle();
+        let (rank, created) = r.ask_at(0, create("d/e/f", READ_WRITE));
+        let f = ino(&created);
+        assert_eq!(rank, 0);
+        let path = msgs::FilePath { ino: f, path: Vec::new() };
+        let asks = r.with(0, |w| {
+            w.connect(B);
+            let a = w.clients.get_mut(&A).expect("a");
+            assert!(a.write_to(f, 500));
+            a.keeps = Some(f);
+            w.start(B, ClientRequest { path, ..getattr("", cap::FILE_SHARED) })
+        });
+        r.export(1, "/d", 0);
+        (0..steps).for_each(|_| r.step());
+        r.with(0, |w| {
+            let a = w.clients.get_mut(&A).expect("a");
+            assert!(a.unconfirmed.remove(&f), "something is revoked");
+            a.keeps = None;
+            let (tid, m) = a.update(f);
+            w.send(A, tid, m);
+        });
+        r.settle();
+        let answer = r.with(0, |w| w.reply(B, asks));
+        assert_eq!(answer.trace.target.map(|target| target.size), Some(500), "{steps} steps");
+        assert_eq!(r.authorities("/d/e"), [0], "{steps} steps");
+    }
 }
 
 /// A rank tells the others what it has got. That may come when the subtree has long moved on, and is where

@@ -179,7 +179,8 @@ impl Rank {
         }
     }
 
-    fn dispatch(&mut self, client: ClientId, tid: u64, body: Body) {
+    pub(super) fn dispatch(&mut self, client: ClientId, tid: u64, body: Body) {
+        let Some(body) = self.hold_for_join(client, tid, body) else { return };
         match body {
             Body::ClientSession(m) => self.client_session(client, &m),
             Body::ClientRequest(m) => self.client_request(client, tid, *m),

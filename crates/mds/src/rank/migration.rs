@@ -8,7 +8,7 @@ use crate::cap::Late;
 use crate::types::{ClientId, IoId, Lsn, Segment};
 use fsfmt::{Counted, Event, Ino, InodeKey, SubtreeRecord, Update};
 use maps::MdsRank;
-use msgs::ClientCaps;
+use msgs::{Body, ClientCaps};
 use peer::{HandedCap, TakenCap};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -169,6 +169,8 @@ pub(super) struct Migration {
     pub unready: BTreeMap<Ino, BTreeSet<InodeKey>>,
     /// Flushes that wait until a subtree has left, or stays.
     pub held: BTreeMap<Ino, Vec<(ClientId, u64, Box<ClientCaps>)>>,
+    /// What clients have said of capabilities in subtrees that become part of those around them, by root.
+    pub held_for_join: BTreeMap<Ino, Vec<(ClientId, u64, Body)>>,
     pub writes: BTreeMap<IoId, (Ino, Write)>,
     /// Directories of which other ranks have replicas, or are about to.
     pub replicas: BTreeMap<Ino, Giving>,
@@ -373,6 +375,16 @@ impl Migration {
         let is_below =
             |other: &Ino| cache.subtrees.record(*other).is_some_and(|record| record.is_below(root));
         self.imports.keys().chain(self.merges.keys()).any(is_below)
+    }
+
+    /// True while subtrees of this rank may become part of others.
+    pub fn has_joins(&self) -> bool {
+        !self.imports.is_empty() || !self.merges.is_empty()
+    }
+
+    /// True while a subtree of this rank becomes part of the one around it.
+    pub fn joins(&self, root: Ino) -> bool {
+        self.merges.contains_key(&root) || self.imports.values().any(|import| import.joins.contains(&root))
     }
 
     /// Subtrees that are handed over to this rank, and of which something is being read first.

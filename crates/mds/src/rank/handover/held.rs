@@ -1,12 +1,15 @@
 //! Flushes in a subtree that is about to leave. Each is an event that would have to be stored before the
 //! subtree can be handed over, and a client that writes has more of them all the while. So they wait: if the
 //! subtree leaves, their clients repeat them to the other rank, as they do after every IMPORT.
+//!
+//! What clients say of a subtree that becomes part of another one of this rank waits too: they hear nothing of
+//! that, and would not repeat it.
 
 use super::Rank;
 use crate::authority::Hold;
 use crate::types::ClientId;
 use fsfmt::Ino;
-use msgs::ClientCaps;
+use msgs::{Body, ClientCaps};
 
 impl Rank {
     /// Returns a message about a capability, unless it waits. What is awaited because something is revoked
@@ -48,6 +51,30 @@ impl Rank {
     pub(super) fn release_held(&mut self, root: Ino) {
         for (client, tid, m) in self.migration.held.remove(&root).unwrap_or_default() {
             self.take_caps(client, tid, &m);
+        }
+    }
+
+    /// Returns a message of a client, unless it is about a capability in a subtree that becomes part of the
+    /// one around it.
+    pub(in crate::rank) fn hold_for_join(&mut self, client: ClientId, tid: u64, body: Body) -> Option<Body> {
+        if !self.migration.has_joins() {
+            return Some(body);
+        }
+        let inodes: Vec<u64> = match &body {
+            Body::ClientCaps(m) => vec![m.ino],
+            Body::ClientCapRelease(m) => m.caps.iter().map(|item| item.ino).collect(),
+            _ => return Some(body),
+        };
+        let mut roots = inodes.into_iter().filter_map(|ino| self.cache.root_of(Ino(ino)).ok());
+        let Some(root) = roots.find(|root| self.migration.joins(*root)) else { return Some(body) };
+        self.migration.held_for_join.entry(root).or_default().push((client, tid, body));
+        None
+    }
+
+    /// A subtree has become part of the one around it: what waited for that is handled now.
+    pub(super) fn release_joined(&mut self, root: Ino) {
+        for (client, tid, body) in self.migration.held_for_join.remove(&root).unwrap_or_default() {
+            self.dispatch(client, tid, body);
         }
     }
 

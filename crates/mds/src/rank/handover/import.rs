@@ -443,6 +443,7 @@ impl Rank {
         self.announce_first();
         for other in import.joins.into_iter().chain([root]) {
             self.tell_authority(other);
+            self.release_joined(other);
         }
         self.partition_changed(false);
     }

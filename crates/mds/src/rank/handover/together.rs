@@ -138,6 +138,7 @@ impl Rank {
         self.migration.stay.insert(root, self.env.now() + STAY);
         self.balance.rest(self.env.now(), root);
         self.tell_authority(root);
+        self.release_joined(root);
         self.partition_changed(false);
     }
 
