@@ -7,6 +7,7 @@ use crate::pg::Pg;
 use crate::pg::member::Member;
 use crate::pg::membership::Members;
 use crate::pg::meta::Stored;
+use crate::pg::recovery::suspended::flags;
 use crate::pg::trim::forget_snaps;
 use crate::superblock::{map_key, superblock_op};
 use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId, Spg, split_off, stable_mod, stable_mod_mask};
@@ -394,6 +395,9 @@ impl Osd {
                 continue;
             }
             pg.begin(&mut self.core);
+        }
+        if flags(before) != flags(&map) {
+            self.pgs.values_mut().for_each(|pg| pg.recover(&mut self.core));
         }
         self.notify_clients_of_down_osds(before, &map);
         if before.blocklist != map.blocklist {

@@ -22,4 +22,5 @@ mod shards;
 mod snapshots;
 mod split;
 mod storm;
+mod suspended;
 mod watches;

@@ -181,6 +181,11 @@ impl Backfill {
         self.own.is_some()
     }
 
+    /// True if a client waits for what is being compared at a member.
+    pub fn is_hurried(&self, member: Member) -> bool {
+        self.members.get(&member).is_some_and(|fill| fill.hurry)
+    }
+
     /// Everything before it is equal at a member that is filled.
     pub fn cursor(&self, member: Member) -> Option<&ObjectKey> {
         self.members.get(&member).map(|fill| &fill.cursor)

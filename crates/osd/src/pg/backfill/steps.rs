@@ -142,6 +142,12 @@ impl Pg {
         members
             .filter(|(member, fill)| fill.is_to_be_compared() && !core.is_out_of_space(member.osd))
             .map(|(member, _)| *member)
+            .filter(|member| self.may_fill(core, *member))
+    }
+
+    /// The members to which something that differs is to be sent now.
+    pub(in crate::pg) fn to_be_sent(&self, core: &Core) -> impl Iterator<Item = Member> {
+        self.backfill.to_be_sent().into_iter().filter(|member| self.may_fill(core, *member))
     }
 
     /// Starts or continues the comparison of members' copies. Between two steps only writes to an object of
@@ -207,12 +213,13 @@ impl Pg {
 
     /// Sends what differs, and moves the cursor once all of it has arrived.
     pub fn backfill_go_on(&mut self, core: &mut Core, member: Member) {
+        let suspended = self.backfill_is_suspended(core);
         loop {
             let Some(fill) = self.backfill.members.get_mut(&member) else { return };
             if !fill.compared || fill.sending.len() >= AT_ONCE {
                 return;
             }
-            if !fill.to_send.is_empty() && !fill.hurry && !core.may_recover() {
+            if !fill.to_send.is_empty() && !fill.hurry && (suspended || !core.may_recover()) {
                 return;
             }
             if let Some((key, version, deleted)) = fill.to_send.pop() {

@@ -6,6 +6,7 @@ mod reverting;
 mod sending;
 mod slots;
 mod steps;
+pub mod suspended;
 mod transfer;
 pub mod unfound;
 

@@ -28,7 +28,10 @@ impl Pg {
 
     /// True if work is in progress or possible.
     fn has_work(&self, core: &Core) -> bool {
-        let to_fill = |(member, _)| self.backfill.is_filling(member) && !core.is_out_of_space(member.osd);
+        let to_fill = |(member, _): (Member, _)| {
+            let may_fill = self.backfill.is_filling(member) && self.may_fill(core, member);
+            may_fill && !core.is_out_of_space(member.osd)
+        };
         !self.recovery.pulls.is_empty()
             || !self.recovery.pushes.is_empty()
             || self.next_to_recover(core).is_some()
@@ -41,6 +44,11 @@ impl Pg {
             full if full < self.members.size() || self.members.acting() == self.members.up() => DEGRADED,
             _ => MISPLACED,
         }
+    }
+
+    /// True if there are copies enough, some of them elsewhere than they should be.
+    pub(in crate::pg) fn is_only_misplaced(&self) -> bool {
+        self.urgency() == MISPLACED
     }
 
     /// Members that lack something and have room, by their number.

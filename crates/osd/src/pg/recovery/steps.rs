@@ -85,7 +85,7 @@ impl Pg {
             && self.is_primary(core)
             && self.holds_slots()
             && (self.next_to_recover(core).is_some()
-                || !self.backfill.to_be_sent().is_empty()
+                || self.to_be_sent(core).next().is_some()
                 || self.to_be_compared(core).next().is_some())
     }
 
@@ -113,7 +113,7 @@ impl Pg {
             }
             self.recover_object(core, &key);
         }
-        for member in self.backfill.to_be_sent() {
+        for member in self.to_be_sent(core).collect::<Vec<_>>() {
             self.backfill_go_on(core, member);
         }
         self.backfill_members(core);
@@ -127,7 +127,8 @@ impl Pg {
 
     pub(in crate::pg) fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
         let r = &self.recovery;
-        let may_pull = !core.is_out_of_space(core.id());
+        let suspended = Self::recovery_is_suspended(core);
+        let may_pull = !suspended && !core.is_out_of_space(core.id());
         let own = self
             .local
             .missing()
@@ -145,7 +146,7 @@ impl Pg {
         if let Some((_, key)) = self.replication.lacking().find(is_due) {
             return Some(key.clone());
         }
-        let members = self.members_copies();
+        let members = self.members_copies().filter(|_| !suspended);
         members
             .filter_map(|(member, c)| {
                 c.missing().keys().find(|k| self.is_push_due(core, member, k) && !r.unfound.contains(*k))
