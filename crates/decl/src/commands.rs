@@ -23,10 +23,12 @@ command_table! {
     MonRm = "mon" "rw" "mon rm name:str" "Removes a monitor";
     MonRemove = "mon" "rw" "mon remove name:str" "Removes a monitor", hidden;
     MonGetmap = "mon" "r" "mon getmap epoch:int?[0]" "Writes the map of monitors in binary form";
+    MonOkToStop = "mon" "r" "mon ok-to-stop ids:str*" "Says whether these monitors can stop with a quorum left";
     MonMetadata = "mon" "r" "mon metadata id:str?" "Shows what monitors say of their host";
     MonVersions = "mon" "r" "mon versions" "Counts monitors by version";
     MonCountMetadata = "mon" "r" "mon count-metadata property:str" "Counts monitors by a value of their metadata";
     MonFeatureLs = "mon" "r" "mon feature ls" "Lists the features that monitors need to have";
+    Finalize = "mon" "rw" "finalize dry_run:bool?" "Lets daemons use what they all understand since an upgrade; there is no way back to the former version";
     TimeSyncStatus = "mon" "r" "time-sync-status" "Shows the clock differences of the monitors";
     MgrStat = "mgr" "r" "mgr stat" "Says which manager is active";
     MgrDump = "mgr" "r" "mgr dump epoch:int?[0]" "Prints the map of managers";

@@ -170,6 +170,12 @@ codes! {
     RecentCrash = "RECENT_CRASH" Warn
         "nothing now: the daemon was started again"
         "see `ceph crash info ID`; `ceph crash archive-all` when the cause is known";
+    DaemonOldVersion = "DAEMON_OLD_VERSION" Warn
+        "nothing that is new in the later version is used until all daemons have it"
+        "finish the upgrade: install the later version on their hosts and start them again: `nacre osd --conf CONF --id N`";
+    OsdUpgradeFinished = "OSD_UPGRADE_FINISHED" Warn
+        "nothing that is new in this version is used yet, and daemons may go back to the former one"
+        "`nacre finalize` once you are content with this version: there is no way back from there";
     PgDamaged = "PG_DAMAGED" Error
         "reads of damaged copies are answered from others while there are any"
         "see `rados list-inconsistent-obj PG`, then run `ceph pg repair PG`; what no copy has whole must be restored from elsewhere";

@@ -9,8 +9,7 @@ wire::wire_structs! {
     pub struct NacreMap[v 2/1] {
         /// The OSD map that it came with; it belongs to later ones too, until another one comes.
         pub epoch: Epoch,
-        /// The feature level that OSDs need to come up. It is raised when the cluster first uses something
-        /// that older OSDs do not know.
+        /// The feature level in use, which each daemon needs to take part (docs/adr/0030-feature-level.md).
         pub feature_level: u32,
         /// OSDs that are down and whose process is known to be dead, by the `up_from` of the incarnation:
         /// nobody waits out its leases. For an OSD that is up again, the OSD map says as much.

@@ -23,6 +23,8 @@ pub struct MdsConfig {
     pub hostname: String,
     /// The answer to `ceph mds metadata`.
     pub metadata: BTreeMap<String, String>,
+    /// Feature levels that it can do.
+    pub levels: peer::level::Levels,
     /// Limits and intervals.
     pub options: MdsOptions,
 }

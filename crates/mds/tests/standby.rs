@@ -43,6 +43,7 @@ impl Rig {
             monitors: vec![addr(3300)],
             hostname: String::new(),
             metadata: Default::default(),
+            levels: Default::default(),
             options: MdsOptions::default(),
         };
         let mut rig = Self { mds: Mds::new(config, Rng::from_seed(1)), mon: ConnId(0), ms: 0, beacon: 0 };

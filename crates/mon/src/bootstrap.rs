@@ -73,6 +73,7 @@ fn osdmap(config: &MonConfig, now: Now) -> Change {
         full_crc,
         ..OsdMapIncremental::default()
     };
-    let nacre = NacreMap { epoch: map.epoch, feature_level: 1, ..NacreMap::default() };
+    let feature_level = config.build.levels.newest;
+    let nacre = NacreMap { epoch: map.epoch, feature_level, ..NacreMap::default() };
     Change::OsdMap { inc: Writer::encode(&inc), nacre }
 }

@@ -26,4 +26,6 @@ pub struct MonConfig {
     /// Marker file of a monitor that has been in a cluster, if the file exists. Such a monitor never founds a
     /// new cluster: with an empty store it waits for monitors that have the cluster's state.
     pub joined: Option<String>,
+    /// What it says of its build.
+    pub build: peer::level::Build,
 }

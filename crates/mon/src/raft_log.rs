@@ -204,6 +204,17 @@ impl<S: Storage> RaftLog<S> {
         self.raft = Some(Raft::new(own, Timing::default(), rng, restored, now));
     }
 
+    /// The highest feature level in the store that was opened: of the checkpoint and the entries after it.
+    pub fn stored_level(&self) -> u32 {
+        let entries = self.restored.entries.iter().filter_map(|entry| decode::<LogEntry>(&entry.data).ok());
+        let level = |change| match change {
+            Change::OsdMap { nacre, .. } => nacre.feature_level,
+            _ => 0,
+        };
+        let levels = entries.flat_map(|entry| entry.changes).map(level);
+        levels.fold(self.state.osd.nacre().feature_level, u32::max)
+    }
+
     /// True if the log holds neither a state nor an entry.
     pub fn is_blank(&self) -> bool {
         self.state.is_empty()

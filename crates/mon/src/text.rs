@@ -131,7 +131,12 @@ pub(crate) fn cut(mut text: String, max: usize) -> String {
 
 /// The version as `ceph version` prints it and daemons report it.
 pub fn version() -> String {
-    format!("nacre version {}", env!("CARGO_PKG_VERSION"))
+    version_of(env!("CARGO_PKG_VERSION"))
+}
+
+/// The same of another version.
+pub fn version_of(version: &str) -> String {
+    format!("nacre version {version}")
 }
 
 #[cfg(test)]

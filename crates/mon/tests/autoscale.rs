@@ -4,6 +4,7 @@ mod support;
 
 use maps::Pool;
 use node::ConnId;
+use peer::level::{Build, Levels};
 use std::time::Duration;
 use support::{Rig, boot, osdmap, report_bytes};
 
@@ -12,7 +13,7 @@ const GIB: i64 = 1 << 30;
 /// Three OSDs of 20 GiB, each on a host of its own.
 fn cluster() -> (Rig, Vec<ConnId>) {
     let mut rig = Rig::with(&[("osd_pool_default_pg_autoscale_mode", "on")]);
-    let conns = (0..3).map(|id| boot_on_host(&mut rig, id, 2)).collect();
+    let conns = (0..3).map(|id| boot_on_host(&mut rig, id, Levels::default().newest)).collect();
     (rig, conns)
 }
 
@@ -156,20 +157,41 @@ fn nothing_is_changed_while_an_osd_or_pg_is_unknown() {
 }
 
 #[test]
-fn pgs_are_merged_only_where_all_osds_understand_it() {
-    let (mut rig, _) = cluster();
+fn pgs_are_merged_only_where_all_daemons_understand_it() {
+    let before = Build { levels: Levels { oldest: 1, newest: 1 }, ..Build::default() };
+    let mut rig = Rig::of_build(Default::default(), before);
+    let newest = Levels::default().newest;
+    for id in 0..3 {
+        boot_on_host(&mut rig, id, newest);
+    }
     create(&mut rig, r#","pg_num":8,"autoscale_mode":"off""#);
     let old = boot_on_host(&mut rig, 3, 1);
     assert!(osdmap(&mut rig).is_up(maps::OsdId(3)), "nothing is required yet");
     let lower = r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"4"}"#;
     let refused = rig.command(lower);
     assert_eq!(refused.code, wire::Errno::EPERM.to_result_code());
-    assert!(refused.status.contains("upgrade and restart osd.3 first"), "{}", refused.status);
+    assert!(refused.status.contains("needs feature level 2, and 1 is in use"), "{}", refused.status);
     assert_eq!(pool(&mut rig).pg_num_target, 8);
+    rig.build = Build::default();
+    rig.crash_and_restart();
+    let finalize = r#"{"prefix":"finalize"}"#;
+    let refused = rig.command(finalize);
+    assert!(
+        refused.status.contains(&format!("level {newest} is not for osd.3 (level 1)")),
+        "{}",
+        refused.status
+    );
     rig.close(old);
     rig.ok(r#"{"prefix":"osd down","ids":["3"]}"#);
-    assert_eq!(rig.command(lower).code, wire::Errno::EPERM.to_result_code(), "it is in");
-    boot_on_host(&mut rig, 3, 2);
+    let refused = rig.command(finalize);
+    assert_eq!(refused.code, wire::Errno::EPERM.to_result_code(), "it is in");
+    assert!(refused.status.contains("osd.3 (level 1, when it last ran)"), "{}", refused.status);
+    boot_on_host(&mut rig, 3, newest);
+    pass(&mut rig, 2);
+    let would = rig.json(r#"{"prefix":"finalize","dry_run":true}"#);
+    assert_eq!((&would["raised"], &would["possible"]), (&false.into(), &newest.into()));
+    assert_eq!(rig.command(lower).code, wire::Errno::EPERM.to_result_code(), "nothing was changed");
+    rig.ok(finalize);
     rig.ok(lower);
     assert_eq!(pool(&mut rig).pg_num_target, 4);
 
@@ -178,8 +200,8 @@ fn pgs_are_merged_only_where_all_osds_understand_it() {
     pass(&mut rig, 2);
     assert!(osdmap(&mut rig).is_down(maps::OsdId(3)), "one that is older is not let in any more");
     let said = rig.ok(r#"{"prefix":"log last","num":20}"#);
-    assert!(said.contains("osd.3 is of feature level 1, the cluster uses 2"), "{said}");
-    boot_on_host(&mut rig, 3, 2);
+    assert!(said.contains("and the build of osd.3 can do 1 at most: install a newer one"), "{said}");
+    boot_on_host(&mut rig, 3, newest);
     pass(&mut rig, 2);
     assert!(osdmap(&mut rig).is_up(maps::OsdId(3)));
 }

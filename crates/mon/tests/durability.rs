@@ -150,6 +150,24 @@ fn a_store_of_a_later_version_is_refused_and_not_called_damaged() {
 }
 
 #[test]
+fn a_store_used_at_a_later_level_is_refused_and_left_as_it_is() {
+    let mut rig = Rig::new();
+    let newest = rig.build.levels.newest;
+    rig.build.levels.newest -= 1;
+    let before = rig.disk.entries();
+    rig.crash_and_restart();
+    let stop =
+        rig.outs.iter().find_map(|o| if let Output::Stop(Err(why)) = o { Some(why.clone()) } else { None });
+    let why = stop.expect("stops");
+    assert!(why.contains(&format!("level {newest}, and this build can do {} at most", newest - 1)), "{why}");
+    assert!(why.contains("install a build that can do level") && why.contains("mon.a"), "{why}");
+    assert_eq!(rig.disk.entries(), before, "nothing was changed");
+    rig.build.levels.newest = newest;
+    rig.crash_and_restart();
+    assert!(rig.outs.iter().any(|o| matches!(o, Output::Ready)), "the newer build opens it");
+}
+
+#[test]
 fn a_state_longer_than_a_transaction_is_kept() {
     let mut rig = Rig::new();
     for id in 0..700 {

@@ -41,6 +41,21 @@ fn three_empty_monitors_make_one_cluster_and_each_answers() {
 }
 
 #[test]
+fn monitors_can_stop_while_a_quorum_is_left() {
+    let mut w = three();
+    let stop = |ids: &str| format!(r#"{{"prefix":"mon ok-to-stop","ids":[{ids}]}}"#);
+    let said = w.command(0, &stop(r#""b""#));
+    assert_eq!((said.code, said.status.as_str()), (0, "quorum should be preserved (a,c) after stopping b"));
+    let said = w.command(0, &stop(r#""b","c""#));
+    assert_eq!(said.code, wire::Errno::EBUSY.to_result_code());
+    assert!(said.status.contains("not enough monitors would be available (a)"), "{}", said.status);
+    assert_eq!(w.command(0, &stop(r#""d""#)).code, wire::Errno::ENOENT.to_result_code());
+    w.kill(2);
+    w.wait_quorum(0, &["a", "b"]);
+    assert_eq!(w.command(0, &stop(r#""b""#)).code, wire::Errno::EBUSY.to_result_code());
+}
+
+#[test]
 fn without_a_majority_no_cluster_is_made() {
     let mut w = World::new(3);
     w.kill(1);

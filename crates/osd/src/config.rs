@@ -2,6 +2,7 @@
 
 use crate::ops::Limits;
 use maps::OsdId;
+use peer::level::Levels;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::{AddrVec, EntityAddr, Uuid};
@@ -37,10 +38,6 @@ pub struct OsdConfig {
     pub options: OsdOptions,
 }
 
-/// Feature level of this version. 2: merges of PGs. 3: pre-shipped data of updates. 4: log entries that undo
-/// others.
-const FEATURE_LEVEL: u32 = 4;
-
 /// Tunables of an OSD.
 #[derive(Clone, Debug)]
 pub struct OsdOptions {
@@ -69,8 +66,8 @@ pub struct OsdOptions {
     pub update_whole: u64,
     /// Bytes of one part of them.
     pub update_part: u64,
-    /// Feature level that it reports; lower to imitate an older version.
-    pub feature_level: u32,
+    /// Feature levels that it can do; lower to imitate an older version.
+    pub levels: Levels,
     /// PGs that one OSD recovers at a time as primary, and again as many that are backfilled here
     /// (`osd_max_backfills`).
     pub max_backfills: usize,
@@ -111,7 +108,7 @@ impl Default for OsdOptions {
             recovery_chunk: 1 << 20,
             update_whole: 4 << 20,
             update_part: 1 << 20,
-            feature_level: FEATURE_LEVEL,
+            levels: Levels::default(),
             max_backfills: 1,
             space_retry: Duration::from_secs(2),
             scan_max: 64,

@@ -313,7 +313,7 @@ impl Osd {
             // It was merged, and the asker will learn that; our copy remains.
             return;
         }
-        let feature_level = self.core.options().feature_level;
+        let feature_level = self.core.options().levels.newest;
         let notice = crate::pg::info::Notice { feature_level, ..Default::default() };
         let body = peer::PgNotify {
             head: query.head.answer(self.core.epoch()),

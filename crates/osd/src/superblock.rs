@@ -12,7 +12,7 @@ pub(crate) const SUPERBLOCK_KEY: &[u8] = b"superblock";
 wire_structs! {
     /// Owner of the store, and the maps in it.
     #[derive(Eq)]
-    pub struct Superblock[v 1/1] {
+    pub struct Superblock[v 2/1] {
         /// Id of the cluster.
         pub fsid: Uuid,
         /// Number of the OSD.
@@ -25,6 +25,8 @@ wire_structs! {
         pub newest: Epoch,
         /// The newest map in which it was up.
         pub last_up: Epoch,
+        /// The highest feature level that the cluster used while the OSD was in it; 0 if it knows none.
+        pub feature_level: u32 = since 2,
     }
 }
 

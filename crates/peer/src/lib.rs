@@ -6,6 +6,7 @@
 //! metadata servers.
 
 pub mod daemon;
+pub mod level;
 pub mod mds;
 pub mod mon;
 pub mod osd;

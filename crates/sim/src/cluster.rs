@@ -14,6 +14,7 @@
 //! administrator's commands make pools and the file system.
 
 use crate::any::Daemon;
+use crate::builds::{Builds, name_version};
 use crate::disk::Crash;
 use crate::faults::Faults;
 use crate::host::HostId;
@@ -126,6 +127,8 @@ pub(crate) struct Parts {
     pub metadata: BTreeMap<String, String>,
     /// Wraps each monitor, given its rank.
     pub mon: Rc<dyn Fn(usize, AnyNode) -> AnyNode>,
+    /// What is installed on the hosts.
+    pub builds: Builds,
 }
 
 impl Default for Parts {
@@ -138,6 +141,7 @@ impl Default for Parts {
             location: Rc::new(move |n| at([("host", format!("sim-{n}")), ("root", "default".to_owned())])),
             metadata: BTreeMap::new(),
             mon: Rc::new(|_, mon| mon),
+            builds: Builds::default(),
         }
     }
 }
@@ -156,6 +160,8 @@ pub struct Cluster {
     pub standbys: Vec<HostId>,
     /// Clients' hosts. Clients may crash; [`Self::admin`] never does.
     pub clients: Vec<HostId>,
+    /// What is installed on their hosts.
+    pub builds: Builds,
     /// The client that gives commands.
     pub admin: HostId,
     /// The OSD that last answered each client, kept up to date by [`Self::watch_with`].
@@ -239,7 +245,7 @@ impl Cluster {
         let id = Identity::new(spec, &mut rng);
         let mons = (0..id.monmap.len()).map(|rank| world.add(mon_spec(rank, spec, &id, parts))).collect();
         let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng), parts))).collect();
-        let mds = spec.fs.then(|| world.add(mds_spec(0, spec, &id)));
+        let mds = spec.fs.then(|| world.add(mds_spec(0, spec, &id, parts)));
         let admin =
             world.add(client_spec("admin", ADMIN, &Spec { fs: false, ..spec.clone() }, Kind::Ours, &id));
         let clients = (0..spec.clients)
@@ -248,7 +254,7 @@ impl Cluster {
                 world.add(client_spec(&n.to_string(), n, spec, kind, &id))
             })
             .collect();
-        let standbys = (1..=spec.standbys).map(|n| world.add(mds_spec(n, spec, &id))).collect();
+        let standbys = (1..=spec.standbys).map(|n| world.add(mds_spec(n, spec, &id, parts))).collect();
         Self {
             world,
             mons,
@@ -256,6 +262,7 @@ impl Cluster {
             mds,
             standbys,
             clients,
+            builds: parts.builds.clone(),
             admin,
             primaries: Default::default(),
             flushes: Rc::default(),
@@ -598,7 +605,7 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> HostSpec<
         options.insert("osd_pool_default_size".to_owned(), size.to_string());
     }
     options.extend(spec.options.clone());
-    let (keyring, wrap) = (id.keyring.clone(), parts.mon.clone());
+    let (keyring, wrap, builds) = (id.keyring.clone(), parts.mon.clone(), parts.builds.clone());
     HostSpec {
         name: format!("mon.{name}"),
         service: Some(EntityType::MON),
@@ -616,6 +623,7 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> HostSpec<
                 disk,
                 store_path: format!("{name}/block"),
                 joined: None,
+                build: builds.of(&format!("mon.{name}")),
             };
             let store = store::Store::new(store::Config::default(), disk, boot.rng.fork());
             wrap(rank, Box::new(Daemon::new(mon::Mon::new(config, store, boot.rng))))
@@ -633,6 +641,9 @@ fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid, parts: &Parts) -> Ho
         addr: ([10, 64 + high, middle, low], 6800).into(),
         disks: vec![spec.osd_disk],
         make: Box::new(move |boot: Boot| {
+            let build = parts.builds.of(&format!("osd.{n}"));
+            let mut metadata = parts.metadata.clone();
+            name_version(&mut metadata, &build);
             let config = osd::OsdConfig {
                 id: maps::OsdId(n as i32),
                 uuid,
@@ -645,8 +656,8 @@ fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid, parts: &Parts) -> Ho
                 crush_weight: 0x1_0000,
                 crush_location: (parts.location)(n),
                 device_class: "ssd".to_owned(),
-                metadata: parts.metadata.clone(),
-                options: options.clone(),
+                metadata,
+                options: osd::OsdOptions { levels: build.levels, ..options.clone() },
             };
             (parts.osd)(config, boot)
         }),
@@ -661,23 +672,27 @@ fn mds_name(n: u32) -> String {
     }
 }
 
-fn mds_spec(n: u32, spec: &Spec, id: &Identity) -> HostSpec<Request, Reply> {
+fn mds_spec(n: u32, spec: &Spec, id: &Identity, parts: &Parts) -> HostSpec<Request, Reply> {
     let name = mds_name(n);
     let credentials = id.credentials(EntityType::MDS, &name);
-    let (mons, options) = (id.mons.clone(), spec.mds.clone());
+    let (mons, options, builds) = (id.mons.clone(), spec.mds.clone(), parts.builds.clone());
     HostSpec {
         name: format!("mds.{name}"),
         service: Some(EntityType::MDS),
         addr: ([10, 0, 2, 1 + u8::try_from(n).expect("few metadata servers")], 6800).into(),
         disks: vec![],
         make: Box::new(move |boot: Boot| {
+            let build = builds.of(&format!("mds.{name}"));
+            let mut metadata = BTreeMap::new();
+            name_version(&mut metadata, &build);
             let config = mds::MdsConfig {
                 name: name.clone(),
                 addrs: AddrVec::from(boot.addr),
                 credentials: credentials.clone(),
                 methods: vec![Method::Cephx],
                 hostname: "sim-mds".to_owned(),
-                metadata: BTreeMap::new(),
+                metadata,
+                levels: build.levels,
                 monitors: mons.clone(),
                 options: options.clone(),
             };

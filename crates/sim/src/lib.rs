@@ -6,6 +6,7 @@
 
 mod any;
 mod audit;
+pub mod builds;
 pub mod cluster;
 mod disk;
 mod faults;

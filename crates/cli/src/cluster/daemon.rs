@@ -360,7 +360,7 @@ impl Daemon {
 
     /// Its description for `ceph osd metadata` and `ceph mds metadata`.
     pub(super) fn metadata(&self) -> BTreeMap<String, String> {
-        let version = env!("CARGO_PKG_VERSION");
+        let version = super::build().version;
         let mut out = super::host::metadata(&self.dir);
         match self.name.ty {
             EntityType::OSD => drop(out.insert("osd_data".into(), self.dir.display().to_string())),
@@ -372,7 +372,7 @@ impl Daemon {
             ("hostname", self.hostname()),
             ("ceph_release", "pacific".to_owned()),
             ("ceph_version", format!("nacre version {version}")),
-            ("ceph_version_short", version.to_owned()),
+            ("ceph_version_short", version),
         ];
         out.extend(pairs.map(|(k, v)| (k.to_owned(), v)));
         out

@@ -1,6 +1,7 @@
 //! The configuration of each role.
 
 use super::Daemon;
+use super::build;
 use super::http::{Own, Remote};
 use anyhow::{Context, Result};
 use auth::Method;
@@ -52,6 +53,7 @@ impl Daemon {
             disk: info,
             store_path: self.dir().join("block").display().to_string(),
             joined: Some(self.joined()).filter(|file| file.exists()).map(|file| file.display().to_string()),
+            build: build(),
         };
         let host = self.metadata();
         let make = move || {
@@ -93,7 +95,11 @@ impl Daemon {
             crush_location: self.crush_location()?,
             device_class: "ssd".to_owned(),
             metadata: self.metadata(),
-            options: osd::OsdOptions { memory_shares: self.osds(), ..osd::OsdOptions::default() },
+            options: osd::OsdOptions {
+                memory_shares: self.osds(),
+                levels: build().levels,
+                ..osd::OsdOptions::default()
+            },
         };
         let options = self.conf.all(&self.name);
         let make = move || osd::Osd::new(config, info, runtime::rng()).with_file_options(options);
@@ -111,6 +117,7 @@ impl Daemon {
             monitors: self.mon_addrs()?,
             hostname: self.hostname(),
             metadata: self.metadata(),
+            levels: build().levels,
             options: mds::MdsOptions::from_values(&self.conf.all(&self.name)),
         };
         let options = self.conf.all(&self.name);

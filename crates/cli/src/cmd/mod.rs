@@ -8,6 +8,7 @@ mod dev;
 mod disk;
 mod drain;
 mod exporter;
+mod finalize;
 mod fs_bench;
 mod host;
 mod init;
@@ -66,6 +67,8 @@ pub(crate) enum Command {
     Drain(drain::DrainArgs),
     /// Take this host out of its cluster.
     Leave(MemberArgs),
+    /// End an upgrade: let daemons use what is new in their version.
+    Finalize(finalize::FinalizeArgs),
     /// List, add or remove disks of this host.
     Disk(disk::DiskCommands),
     /// Run a monitor.
@@ -113,6 +116,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Host(args) => host::run(&args),
         Command::Drain(args) => drain::run(&args),
         Command::Leave(args) => leave::run(&args),
+        Command::Finalize(args) => finalize::run(&args),
         Command::Disk(args) => disk::run(&args),
         Command::Mon(args) => daemon::run(wire::EntityType::MON, &args),
         Command::Osd(args) => osd::run(&args),

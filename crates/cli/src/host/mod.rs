@@ -27,7 +27,7 @@ pub(crate) use drain::{check_drain, drain};
 pub(crate) use go_on::go_on;
 pub(crate) use members::{Member, members};
 pub(crate) use paths::HostPaths;
-pub(crate) use query::{list, query};
+pub(crate) use query::{list, query, query_with};
 pub(crate) use record::{Host, Osd, Stage};
 pub(crate) use register::{monitors, register_osds, write_key};
 pub(crate) use retire::{forget, purge, remove_dir, retire, wait_for_end};

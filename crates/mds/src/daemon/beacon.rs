@@ -35,15 +35,11 @@ impl Mds {
             epoch: self.map.epoch,
             addrs: self.config.addrs.clone(),
             features: wire::FEATURES,
-            feature_level: 1,
+            feature_level: self.config.levels.newest,
             rank: info.map_or(MdsRank::NONE, |i| i.rank),
             join_fs: Fscid::NONE,
             health: self.health(),
-            metadata: if self.state == MdsState::BOOT {
-                self.config.metadata.clone()
-            } else {
-                Default::default()
-            },
+            metadata: if self.state == MdsState::BOOT { self.metadata() } else { Default::default() },
             busy: self.load.busy,
             idle: self.load.idle,
         };
@@ -61,6 +57,13 @@ impl Mds {
                 }
             });
         });
+    }
+
+    /// What it says of itself and its host.
+    fn metadata(&self) -> BTreeMap<String, String> {
+        let mut metadata = self.config.metadata.clone();
+        self.config.levels.announce(&mut metadata);
+        metadata
     }
 
     /// What the monitors are to show in the cluster's health.

@@ -167,6 +167,7 @@ impl Mds {
             cluster.mon(now, outs, |monc, o| {
                 monc.subscribe("mdsmap", 0, false, o);
                 monc.subscribe("config", 0, false, o);
+                monc.subscribe("nacremap", 0, false, o);
             });
             cluster.start(now, outs);
         });
@@ -352,6 +353,12 @@ impl Mds {
             }
             Told::Message(Msg { body: node::Body::Peer(peer::Body::MdsBeacon(m)), .. }) => {
                 self.beacon_answered(now, &m, out);
+            }
+            Told::Message(Msg { body: node::Body::Peer(peer::Body::NacreMap(m)), .. }) => {
+                let (levels, who) = (self.config.levels, format!("mds.{}", self.config.name));
+                if let Some(why) = levels.refusal(&who, m.map.feature_level) {
+                    self.stop(Output::Stop(Err(why)), out);
+                }
             }
             Told::Denied => {
                 let text = format!("the monitors refuse the key of mds.{}", self.config.name);

@@ -1,7 +1,10 @@
 //! Versions and features of daemons and clients.
 
 use crate::commands::reply::{Outcome, answer, structured};
+use crate::domain::builds::mds_names;
+use crate::domain::features;
 use crate::domain::managers::Managers;
+use crate::edit::Edit;
 use crate::text::version;
 use crate::view::View;
 use decl::Args;
@@ -16,11 +19,8 @@ pub fn version_cmd(_: &View<'_>, args: &Args) -> Outcome {
 /// Versions of a kind of daemon, with how many have each.
 fn count_versions(view: &View<'_>, kind: &str) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
-    if kind == "mon" {
-        out.insert(version(), view.state.monmap.mons.len() as u64);
-        return out;
-    }
     let up: Vec<String> = match kind {
+        "mon" => view.state.monmap.mons.keys().map(|name| format!("mon.{name}")).collect(),
         "osd" => view
             .state
             .osdmap()
@@ -29,7 +29,7 @@ fn count_versions(view: &View<'_>, kind: &str) -> BTreeMap<String, u64> {
             .map(|(id, _)| format!("osd.{id}"))
             .collect(),
         "mgr" => Managers::of(&view.state.kv).all().map(|m| format!("mgr.{}", m.name)).collect(),
-        _ => mds_names(view).into_iter().map(|n| format!("mds.{n}")).collect(),
+        _ => mds_names(view.state).into_iter().map(|n| format!("mds.{n}")).collect(),
     };
     for name in up {
         let found = wire::EntityName::parse(&name).and_then(|n| view.state.metadata.get(&n));
@@ -37,12 +37,6 @@ fn count_versions(view: &View<'_>, kind: &str) -> BTreeMap<String, u64> {
         *out.entry(version).or_default() += 1;
     }
     out
-}
-
-fn mds_names(view: &View<'_>) -> Vec<String> {
-    let fsmap = &view.state.fsmap;
-    let ranks = fsmap.filesystems.values().flat_map(|f| f.mds_map.mds_info.values());
-    ranks.chain(fsmap.standby_daemons.values()).map(|i| i.name.clone()).collect()
 }
 
 pub fn versions_of(view: &View<'_>, args: &Args, kind: &str) -> Outcome {
@@ -59,6 +53,28 @@ pub fn versions(view: &View<'_>, args: &Args) -> Outcome {
     }
     out.insert("overall".into(), json!(overall));
     structured(args, &Value::Object(out))
+}
+
+/// Raises the feature level, or says what it would do.
+pub fn finalize(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let found = features::finalize(edit)?;
+    let (raises, is_dry) = (found.is_ready(), args.flag("dry_run"));
+    if is_dry {
+        edit.discard();
+    }
+    let (was, possible, raised) = (found.in_use, found.newest, raises && !is_dry);
+    let json = || {
+        let in_use = if raised { possible } else { was };
+        json!({ "feature_level": in_use, "was": was, "possible": possible, "raised": raised })
+    };
+    let plain = || match (raises, is_dry) {
+        (false, _) => format!("feature level {was} is in use, the highest that the daemons can do\n"),
+        (true, true) => format!("feature level {possible} would be in use, {was} is now\n"),
+        (true, false) => format!(
+            "feature level {possible} is in use, {was} was: builds that can do less are refused from now on\n"
+        ),
+    };
+    answer(args, json, plain)
 }
 
 pub fn features(view: &View<'_>, args: &Args) -> Outcome {

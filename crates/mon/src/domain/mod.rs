@@ -3,6 +3,7 @@
 
 pub(crate) mod autoscale;
 pub(crate) mod balancer;
+pub(crate) mod builds;
 pub(crate) mod client_features;
 pub(crate) mod config_log;
 pub(crate) mod crash;

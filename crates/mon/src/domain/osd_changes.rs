@@ -65,7 +65,7 @@ fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) -> bool {
         return false;
     }
     // The required level may have risen since the OSD was checked.
-    if features::refusal(edit.base, m.osd, m.feature_level).is_some() {
+    if features::refusal(edit.base, "", &m.metadata, m.feature_level).is_some() {
         return false;
     }
     // Its new epoch implies that earlier incarnations are over.
@@ -102,7 +102,7 @@ fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) -> bool {
     }
     let name = EntityName::new(EntityType::OSD, osd.0.to_string());
     let mut metadata = m.metadata.clone();
-    metadata.insert(features::KEY.to_owned(), m.feature_level.to_string());
+    metadata.insert(peer::level::NEWEST.to_owned(), m.feature_level.to_string());
     if edit.base.metadata.get(&name) != Some(&metadata) {
         edit.push(Change::Metadata(name, Some(metadata)));
     }

@@ -1,5 +1,6 @@
 //! Health checks: what is wrong, where, and what to do about it.
 
+mod builds;
 pub(crate) mod check;
 mod mon;
 pub(crate) mod mute;
@@ -121,6 +122,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     osd::device_checks(view, &mut out);
     pool::pool_checks(view, &mut out);
     pool::autoscale_checks(view, &mut out);
+    builds::checks(view.state, &mut out);
     crash_check(view, &mut out);
     let wanted: u64 = view.option("osd_pool_default_size");
     let osds = map.existing().count();

@@ -87,6 +87,7 @@ fn config(mons: usize) -> MonConfig {
         disk: INFO,
         store_path: "/data/mon.a/block".into(),
         joined: None,
+        build: Default::default(),
     }
 }
 

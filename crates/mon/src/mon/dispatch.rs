@@ -41,7 +41,7 @@ impl<S: Storage> Mon<S> {
     ) {
         match body {
             peer::Body::MonHello(m) => {
-                self.greeted(conn, *m, out);
+                self.greeted(now, conn, *m, out);
                 self.check_members_later();
             }
             peer::Body::MonRaft(m) => {

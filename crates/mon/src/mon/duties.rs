@@ -96,7 +96,7 @@ impl<S: Storage> Mon<S> {
             let size = u64::from(map.pools[&scale.id].size);
             self.edit(now, |edit| {
                 let fits = pool::check_pg_num(edit, scale.ideal.into(), size, Some(scale.id)).is_ok();
-                let may = scale.ideal > scale.pg_num || features::require(edit, features::MERGES).is_ok();
+                let may = scale.ideal > scale.pg_num || features::require(edit, peer::level::MERGES).is_ok();
                 if !fits || !may {
                     // Shown by `autoscale-status`, and as a refusal to whom tries it.
                     return edit.discard();
@@ -128,7 +128,7 @@ impl<S: Storage> Mon<S> {
             };
             match step {
                 Step::Prepare if !self.volatile.merges.may_begin(now.mono, *id) => continue,
-                Step::Prepare => self.edit(now, |edit| match features::require(edit, features::MERGES) {
+                Step::Prepare => self.edit(now, |edit| match features::require(edit, peer::level::MERGES) {
                     Ok(()) => set_pending(edit, *id, pool.pg_num - 1),
                     Err(_) => edit.discard(),
                 }),

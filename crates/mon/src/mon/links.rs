@@ -2,7 +2,9 @@
 //! receives on the connections that the others opened (docs/adr/0002). All hold the key of `mon.`; the first
 //! message names the sender's monitor and store.
 
+use crate::cluster_log::LogLevel;
 use crate::consensus::{Message, VoterId};
+use crate::domain::features;
 use crate::mds_probes::is_probe;
 use crate::mon::{Mon, Out};
 use crate::quorum::codec;
@@ -63,7 +65,7 @@ impl<S: Storage> Mon<S> {
             name: self.config.name.clone(),
             store: self.own_store().0,
             empty: self.log.is_blank(),
-            feature_level: 1,
+            feature_level: self.config.build.levels.newest,
             metadata: self.own_metadata(),
         };
         let Some(name) = self.links.ready(conn) else { return };
@@ -79,13 +81,17 @@ impl<S: Storage> Mon<S> {
 
     /// Metadata of this monitor's host.
     pub(super) fn own_metadata(&self) -> BTreeMap<String, String> {
+        let version = &self.config.build.version;
         let fixed = [
             ("hostname", self.config.hostname.clone()),
-            ("ceph_version", crate::text::version()),
-            ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
+            ("ceph_version", crate::text::version_of(version)),
+            ("ceph_version_short", version.clone()),
             ("ceph_release", "pacific".to_owned()),
         ];
-        fixed.into_iter().map(|(k, v)| (k.to_owned(), v)).chain(self.host.clone()).collect()
+        let mut out: BTreeMap<_, _> =
+            fixed.into_iter().map(|(k, v)| (k.to_owned(), v)).chain(self.host.clone()).collect();
+        self.config.build.levels.announce(&mut out);
+        out
     }
 
     /// A connection that this monitor opened has ended.
@@ -115,12 +121,18 @@ impl<S: Storage> Mon<S> {
     }
 
     /// Handles the introduction of another monitor.
-    pub(super) fn greeted(&mut self, conn: ConnId, m: peer::MonHello, out: &mut Vec<Out>) {
+    pub(super) fn greeted(&mut self, now: Now, conn: ConnId, m: peer::MonHello, out: &mut Vec<Out>) {
         if m.fsid != self.config.monmap.fsid {
             let text = format!("mon.{} is of cluster {}: check its `fsid`", m.name, m.fsid);
             out.push(Output::Event(Event::new(Level::Warn, "mon_of_other_cluster", text)));
             self.sessions.remove(conn);
             return out.push(Output::Close { conn });
+        }
+        // It ends by itself once it has the state: until then it understands what it gets.
+        let who = format!("mon.{}", m.name);
+        let newest = m.feature_level;
+        if let Some(why) = features::refusal(self.log.tail(), &who, &m.metadata, newest) {
+            self.log_rate_limited(now, LogLevel::Error, &why);
         }
         // Answers in flight on its earlier connection are lost; the requests must be sent again.
         self.requests_lost(&m.name);

@@ -1,6 +1,7 @@
 //! Metadata servers: their beacons, their ranks, and the failure of a silent one.
 
 use crate::cluster_log::LogLevel;
+use crate::domain::features;
 use crate::domain::mds_ranks::{
     Answer, assign, beacon, fail, has_standby, info_of, is_standby, mark_laggy, needs_assignment, of_name,
 };
@@ -28,6 +29,12 @@ impl<S: Storage> Mon<S> {
         if !is_mds || m.fsid != self.log.state().monmap.fsid {
             let text = format!("beacon of mds.{} from {}", m.name, self.who(conn));
             out.push(Output::Event(node::Event::new(node::Level::Warn, "mds_beacon_refused", text)));
+            return;
+        }
+        let who = format!("mds.{}", m.name);
+        if let Some(why) = features::refusal(self.log.tail(), &who, &m.metadata, m.feature_level) {
+            self.log_rate_limited(now, LogLevel::Error, &why);
+            out.push(Output::Event(node::Event::new(node::Level::Warn, "mds_beacon_refused", why)));
             return;
         }
         self.volatile.mds.heard(now.mono, conn, &m);

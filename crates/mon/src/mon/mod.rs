@@ -195,8 +195,17 @@ impl<S: Storage> Mon<S> {
         }
     }
 
+    /// The reason why this build may not take part in the cluster, by the committed state.
+    fn level_refusal(&self) -> Option<String> {
+        let level = self.log.state().osd.nacre().feature_level;
+        self.config.build.levels.refusal(&format!("mon.{}", self.config.name), level)
+    }
+
     /// Publishes a new committed state and sends the answers that waited for it.
     fn committed(&mut self, now: Now, out: &mut Vec<Out>) {
+        if let Some(why) = self.level_refusal() {
+            return self.stop(why, out);
+        }
         self.after_commit(now, out);
         let version = self.log.state().version;
         while let Some(answer) = self.answers.pop_committed(version) {

@@ -51,7 +51,12 @@ impl<S: Storage> Mon<S> {
             self.log_rate_limited(now, LogLevel::Error, &why);
             return refuse(why, out);
         }
-        if let Some(why) = crate::domain::features::refusal(self.log.tail(), m.osd, m.feature_level) {
+        if let Some(why) = crate::domain::features::refusal(
+            self.log.tail(),
+            &format!("osd.{}", m.osd),
+            &m.metadata,
+            m.feature_level,
+        ) {
             self.log_rate_limited(now, LogLevel::Error, &why);
             return refuse(why, out);
         }

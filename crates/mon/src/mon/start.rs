@@ -49,6 +49,10 @@ impl<S: Storage> Mon<S> {
             }
             _ => {}
         }
+        let level = self.log.stored_level();
+        if let Some(why) = self.config.build.levels.refusal_of_store(&format!("mon.{name}"), level) {
+            return self.stop(format!("{why} (file {})", self.config.store_path), out);
+        }
         if self.log.is_blank()
             && let Some(joined) = &self.config.joined
         {

@@ -7,6 +7,7 @@ pub mod world;
 
 use mon::{Mon, MonConfig};
 use node::{CloseReason, ConnId, Input, Msg, Node, Output, Peer};
+use peer::level::Build;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Now, Rng, Wall};
@@ -31,6 +32,8 @@ pub struct Rig {
     starts: u64,
     /// What the next beacons say of processor time: used by the server, left on its host.
     pub mds_load: (u32, u32),
+    /// The build that is installed.
+    pub build: Build,
 }
 
 /// Makes a file system with its pools.
@@ -99,6 +102,7 @@ pub fn config(options: &BTreeMap<String, String>) -> MonConfig {
         disk: node::DiskInfo { id: node::DiskId(0), size: 1 << 30, sector: 512 },
         store_path: "/var/lib/nacre/mon.a/block".into(),
         joined: None,
+        build: Default::default(),
     }
 }
 
@@ -112,7 +116,13 @@ impl Rig {
         // Pools keep the numbers of PGs that tests give them.
         let all = [("osd_pool_default_pg_autoscale_mode", "off")].into_iter().chain(options.iter().copied());
         let options = all.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-        let mut rig = Self::unstarted(options);
+        Self::of_build(options, Build::default())
+    }
+
+    /// A new cluster of another build, up and running.
+    pub fn of_build(options: BTreeMap<String, String>, build: Build) -> Self {
+        let mut rig = Self { build, ..Self::unstarted(options) };
+        rig.mon = rig.monitor();
         rig.start();
         assert!(rig.outs.iter().any(|o| matches!(o, Output::Ready)), "ready at once: {:?}", rig.outs);
         rig
@@ -131,7 +141,14 @@ impl Rig {
             outs: Vec::new(),
             starts: 1,
             mds_load: (0, 0),
+            build: Build::default(),
         }
+    }
+
+    /// The monitor's next process, on the same disk.
+    fn monitor(&self) -> Mon<FakeStore> {
+        let config = MonConfig { build: self.build.clone(), ..config(&self.options) };
+        Mon::new(config, FakeStore::new(self.disk.clone()), Rng::from_seed(self.starts))
     }
 
     pub fn now(&self) -> Now {
@@ -168,8 +185,7 @@ impl Rig {
         self.disk.crash();
         self.starts += 1;
         self.outs.clear();
-        let store = FakeStore::new(self.disk.clone());
-        self.mon = Mon::new(config(&self.options), store, Rng::from_seed(self.starts));
+        self.mon = self.monitor();
         self.start();
     }
 
@@ -319,6 +335,7 @@ impl Rig {
             rank: maps::MdsRank::NONE,
             join_fs: maps::Fscid::NONE,
             metadata: BTreeMap::from([("hostname".to_owned(), "host1".to_owned())]),
+            feature_level: self.build.levels.newest,
             busy: self.mds_load.0,
             idle: self.mds_load.1,
             ..peer::MdsBeacon::default()
@@ -348,7 +365,7 @@ pub fn boot(id: i32, nonce: u32) -> peer::OsdBoot {
         cluster_addrs: osd_addrs(port + 1, nonce),
         heartbeat_addrs: osd_addrs(port + 2, nonce),
         crush_weight: 0x500,
-        feature_level: 2,
+        feature_level: peer::level::Levels::default().newest,
         device_class: "ssd".into(),
         crush_location: [("host", "host1"), ("root", "default")].map(|(a, b)| (a.into(), b.into())).into(),
         metadata: BTreeMap::from([("hostname".to_owned(), "host1".to_owned())]),

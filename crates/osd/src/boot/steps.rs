@@ -97,6 +97,10 @@ impl Osd {
                 }
             },
         };
+        let (levels, whose) = (config.options.levels, format!("osd.{}", config.id));
+        if let Some(why) = levels.refusal_of_store(&whose, superblock.feature_level) {
+            return self.stop(why);
+        }
         let newest = superblock.newest;
         self.maps.load(superblock);
         if newest == Epoch(0) {

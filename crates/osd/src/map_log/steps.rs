@@ -428,6 +428,15 @@ impl Osd {
         self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
     }
 
+    /// Keeps the cluster's feature level with the store: a build that can't do it is not to open it.
+    pub(crate) fn keep_level(&mut self, level: u32) {
+        if level > self.maps.superblock.feature_level {
+            self.maps.superblock.feature_level = level;
+            let ops = vec![superblock_op(&self.maps.superblock)];
+            self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
+        }
+    }
+
     /// Sends the map to clients when an OSD is marked down. A client that waits for a silent OSD hears
     /// nothing of it: its connection does not break, and its monitor may be on the same host. Every OSD that
     /// shared PGs with the lost one informs the clients whose epoch it knows.

@@ -256,7 +256,7 @@ impl Pg {
             info: self.local.info().clone(),
             past: self.members.past().to_vec(),
             lease_left_ns: self.lease_left(core),
-            feature_level: core.options().feature_level,
+            feature_level: core.options().levels.newest,
         }
     }
 

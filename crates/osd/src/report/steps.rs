@@ -20,6 +20,8 @@ const WEIGHT_SHIFT: u32 = 40 - 16;
 impl OsdConfig {
     /// The request to be marked up: with the newest map that it has, and the epoch in which it was last up.
     pub fn boot(&self, epoch: Epoch, last_up: Epoch) -> peer::OsdBoot {
+        let mut metadata = self.metadata.clone();
+        self.options.levels.announce(&mut metadata);
         peer::OsdBoot {
             osd: self.id,
             uuid: self.uuid,
@@ -30,8 +32,8 @@ impl OsdConfig {
             epoch,
             boot_epoch: last_up,
             features: wire::FEATURES,
-            feature_level: self.options.feature_level,
-            metadata: self.metadata.clone(),
+            feature_level: self.options.levels.newest,
+            metadata,
             crush_weight: self.crush_weight,
             device_class: self.device_class.clone(),
             crush_location: self.crush_location.clone(),
@@ -87,9 +89,14 @@ impl Osd {
     }
 
     fn take_nacre(&mut self, map: maps::NacreMap) {
+        let level = map.feature_level;
+        if let Some(why) = self.core.options().levels.refusal(&format!("osd.{}", self.core.id()), level) {
+            return self.stop(why);
+        }
         if !self.core.take_nacre(map) {
             return;
         }
+        self.keep_level(level);
         // An activation may wait for a mark of death.
         for pg in self.pgs.values_mut() {
             pg.check_activated(&mut self.core);

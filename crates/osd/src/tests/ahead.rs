@@ -183,7 +183,7 @@ fn a_member_of_an_older_version_gets_everything_at_once() {
     let mut c = cluster();
     c.write("x", "before");
     let old = c.acting("x")[2];
-    c.options.feature_level = 2;
+    c.options.levels.newest = 2;
     c.kill(old);
     c.run_until("it is down", |c| !c.map.is_up(OsdId(old as i32)));
     c.start(old);

@@ -11,6 +11,7 @@ mod disk;
 mod full;
 mod heartbeats;
 mod hostile;
+mod levels;
 mod lost;
 mod map_sharing;
 mod merge;

@@ -566,7 +566,7 @@ fn the_store_of_a_later_version_is_refused() {
     assert_eq!(c.stopped.len(), 1);
     let why = &c.stopped[0].1;
     assert!(
-        why.contains("version 9 needs a reader of 9, this one knows 1") && why.contains(wire::NEWER),
+        why.contains("version 9 needs a reader of 9, this one knows 2") && why.contains(wire::NEWER),
         "{why}"
     );
 }

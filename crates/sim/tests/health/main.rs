@@ -13,3 +13,4 @@ mod pools;
 mod scrubs;
 mod servers;
 mod space;
+mod upgrades;

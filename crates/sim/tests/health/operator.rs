@@ -3,6 +3,7 @@
 use crate::descriptions;
 use fsclient::{Answer, ObjectRequest, Request, SnapContext};
 use maps::SnapId;
+use peer::level::Build;
 use serde_json::{Value, json};
 use sim::cluster::{Cluster, Spec};
 use sim::{Faults, HostId};
@@ -48,7 +49,13 @@ pub struct Operator {
 impl Operator {
     /// A cluster that is healthy.
     pub fn of(spec: &Spec) -> Self {
+        Self::of_build(spec, Build::default())
+    }
+
+    /// The same of another build.
+    pub fn of_build(spec: &Spec, build: Build) -> Self {
         let mut c = Cluster::new(27, Faults::none(), spec);
+        c.builds.install(build);
         c.bring_up().expect("a cluster without faults comes up");
         Self { c }
     }
@@ -132,6 +139,7 @@ impl Operator {
     pub fn runs(&mut self, line: &str) -> String {
         match line.split_once(' ') {
             Some(("ceph", rest)) => self.ceph(rest),
+            Some(("nacre", "finalize")) => self.ceph("finalize"),
             Some(("nacre", rest)) => {
                 let words: Vec<&str> = rest.split(' ').collect();
                 let [role @ ("mon" | "osd" | "mds"), "--conf", _, "--id", id] = words[..] else {

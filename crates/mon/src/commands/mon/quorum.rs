@@ -4,7 +4,7 @@ use crate::commands::mon::json::{features, monmap_json};
 use crate::commands::reply::{Outcome, answer, output, said, structured};
 use crate::edit::Edit;
 use crate::entry::Change;
-use crate::failure::{Failure, invalid};
+use crate::failure::{Failure, invalid, missing};
 use crate::text::{addrs, pretty};
 use crate::view::View;
 use decl::Args;
@@ -13,6 +13,22 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use wire::{EntityAddr, Errno};
+
+/// Whether a quorum is left without these monitors.
+pub fn ok_to_stop(view: &View<'_>, args: &Args) -> Outcome {
+    let (map, stop) = (&view.state.monmap, args.list("ids"));
+    if let Some(unknown) = stop.iter().find(|name| !map.mons.contains_key(*name)) {
+        return missing(format!("mon.{unknown} does not exist"));
+    }
+    let left: Vec<&str> =
+        view.quorum.names().iter().filter(|name| !stop.contains(name)).map(String::as_str).collect();
+    let (left, enough, stop) = (left.join(","), left.len() > map.mons.len() / 2, stop.join(","));
+    if !enough {
+        let text = format!("not enough monitors would be available ({left}) after stopping mons {stop}");
+        return Err(Failure::new(Errno::EBUSY, text));
+    }
+    said(format!("quorum should be preserved ({left}) after stopping {stop}"))
+}
 
 /// Ceph's port of monitors.
 const PORT: u16 = 3300;

@@ -75,8 +75,9 @@ fn mon_metadata(view: &View<'_>, name: &str) -> Map<String, Value> {
     let said = view.state.metadata.get(&EntityName::new(EntityType::MON, name));
     if said.is_none() && name == view.config.name {
         out.insert("ceph_release".into(), "pacific".into());
-        out.insert("ceph_version".into(), crate::text::version().into());
-        out.insert("ceph_version_short".into(), env!("CARGO_PKG_VERSION").into());
+        let version = &view.config.build.version;
+        out.insert("ceph_version".into(), crate::text::version_of(version).into());
+        out.insert("ceph_version_short".into(), version.clone().into());
         out.insert("hostname".into(), view.config.hostname.clone().into());
         out.extend(view.host.iter().map(|(k, v)| (k.clone(), v.clone().into())));
     }

@@ -225,7 +225,7 @@ fn set_pg_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Re
     }
     let n = n as u32;
     if n < old.pg_num {
-        features::require(edit, features::MERGES)?;
+        features::require(edit, peer::level::MERGES)?;
     }
     let pool = edit.pool(id);
     // `pgp_num` follows unless somebody has set the two apart.

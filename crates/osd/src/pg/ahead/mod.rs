@@ -15,7 +15,7 @@ use stdx::{BLOCK, Bufs};
 use store::{ObjectKey, Transaction, TxnOp};
 
 /// Members of this feature level take data ahead of updates.
-const AHEAD_FEATURE_LEVEL: u32 = 3;
+const AHEAD_FEATURE_LEVEL: u32 = peer::level::AHEAD;
 /// Smaller payloads travel with the update: stores put them into their log, which bounds them.
 const MIN_AHEAD_BYTES: usize = 64 << 10;
 

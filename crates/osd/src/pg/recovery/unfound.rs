@@ -20,7 +20,7 @@ use wire::Errno;
 
 /// From which level on OSDs know entries that undo others. One below it would answer a repeated request as if
 /// it had been carried out.
-const UNDO_FEATURE_LEVEL: u32 = 4;
+const UNDO_FEATURE_LEVEL: u32 = peer::level::UNDO;
 
 /// Reason for a refusal: an errno and a text.
 type Refusal = (Errno, String);
