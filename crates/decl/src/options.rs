@@ -138,7 +138,7 @@ options! {
     "osd_heartbeat_interval" Secs "6" "advanced" "how often OSDs look whether others are alive";
     "osd_heartbeat_grace" Secs "20" "advanced" "an OSD that gives no sign for so long is reported";
     "osd_max_object_size" Size "128M" "advanced" "largest object";
-    "osd_memory_target" Size "48M" "basic" "memory that an OSD aims at; its caches take all of that but 32M, or a quarter of it where that is more, and messages may take more with it from the next start on; less than 16M counts as not set";
+    "osd_memory_target" Size "48M" "basic" "memory that an OSD aims at; its caches take all of that but 32M, or a quarter of it where that is more, and messages may take more with it from the next start on; less than 16M counts as not set. If it is not set, what was read stays in memory that nobody else needs";
     "osd_pool_default_size" Uint "3" "advanced" "copies in a new pool";
     "osd_pool_default_min_size" Uint "0" "advanced" "copies that a write needs in a new pool; 0 is more than half of them";
     "osd_pool_default_pg_num" Uint "32" "advanced" "PGs of a new pool";

@@ -31,6 +31,9 @@ pub enum DiskOp {
         offset: u64,
         /// Number of bytes.
         len: usize,
+        /// The host may answer from what it keeps of the device in its memory. For an owner that verifies
+        /// what it gets: if it is unsound, only a read without this tells what the device has.
+        cached: bool,
     },
     /// Write at `offset`; offset and length are multiples of [`stdx::BLOCK`]. Completion does **not** mean
     /// durability: until a later flush has completed, a power loss may keep, lose or tear each sector on its

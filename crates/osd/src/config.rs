@@ -85,6 +85,8 @@ pub struct OsdOptions {
     pub store_cache: u64,
     /// Memory for the store's cache of data, bytes.
     pub data_cache: u64,
+    /// Reads may come from the host's memory: the memory of an OSD is not limited.
+    pub host_cache: bool,
     /// OSDs of this process, which share `osd_memory_target` equally. Not an option; fixed at start.
     pub memory_shares: u64,
 }
@@ -117,6 +119,7 @@ impl Default for OsdOptions {
             scrub: Default::default(),
             store_cache: 10 << 20,
             data_cache: 6 << 20,
+            host_cache: true,
             memory_shares: 1,
         }
     }
@@ -142,8 +145,9 @@ impl OsdOptions {
         self.log_entries_total = count("osd_target_pg_log_entries_per_osd")
             .filter(|n| *n >= 1000)
             .unwrap_or(default.log_entries_total);
-        let caches = size("osd_memory_target")
-            .filter(|n| *n >= LEAST_MEMORY)
+        let target = size("osd_memory_target").filter(|n| *n >= LEAST_MEMORY);
+        self.host_cache = target.is_none();
+        let caches = target
             .map(|n| n / self.memory_shares.max(1))
             .map_or(default.store_cache + default.data_cache, |n| n.saturating_sub(BESIDE_CACHES).max(n / 4));
         // Neither cache is of use without the other: reads of data and all writes need the index.
@@ -191,6 +195,13 @@ mod tests {
         assert_eq!(caches("4G"), (2540, 1524));
         assert_eq!(caches("20M"), (3, 1), "a little of everything");
         assert_eq!(caches("1M"), caches(default), "too little to be meant");
+        let uses_page_cache = |file: &[(&str, &str)]| {
+            let file = file.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let mut options = OsdOptions::default();
+            options.apply(&decl::Settings::new("osd.0", file.collect()));
+            options.host_cache
+        };
+        assert!(uses_page_cache(&[]) && !uses_page_cache(&[("osd_memory_target", "4G")]));
         let file = BTreeMap::from([("osd_memory_target".to_owned(), "256M".to_owned())]);
         let mut one_of_two = OsdOptions { memory_shares: 2, ..OsdOptions::default() };
         one_of_two.apply(&decl::Settings::new("osd.0", file));

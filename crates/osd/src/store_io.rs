@@ -40,6 +40,7 @@ impl StoreIo {
         let config = Config {
             cache_bytes: options.store_cache as usize,
             data_cache_bytes: options.data_cache as usize,
+            host_cache: options.host_cache,
             batched: true,
             ..Config::default()
         };
@@ -52,6 +53,7 @@ impl StoreIo {
     /// Sets the sizes of the store's caches.
     pub fn set_caches(&mut self, options: &OsdOptions) {
         self.store.set_caches(options.store_cache as usize, options.data_cache as usize);
+        self.store.set_host_cache(options.host_cache);
     }
 
     /// Opens the store, or formats a blank device.

@@ -39,6 +39,6 @@ pub use disk::{
 pub use entropy::{nonce, rng};
 pub use handle::Handle;
 pub use loops::{EventLoop, Found, NodeSpec, Notice};
-pub use memory::{give_back, give_back_by};
+pub use memory::{give_back, give_back_by, of_host as memory_of_host};
 pub use metrics::Metrics;
 pub use net::{Limits, ListenError, Listener};

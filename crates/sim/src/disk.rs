@@ -333,7 +333,7 @@ mod tests {
             write(&mut disk, 1, 4096, 7);
             disk.end(DiskOpId(1)).expect("written");
             assert_eq!(disk.decay(&[7; 4096], how), 1);
-            disk.issue(DiskOpId(2), DiskOp::Read { disk: DISK, offset: 0, len: 8192 });
+            disk.issue(DiskOpId(2), DiskOp::Read { disk: DISK, offset: 0, len: 8192, cached: false });
             match disk.end(DiskOpId(2)) {
                 Ok(read) => assert!(how == Decay::Flipped && read[4096..] != [7; 4096]),
                 Err(error) => assert!(how == Decay::Unreadable && error.errno == Errno::EIO),

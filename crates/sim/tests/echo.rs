@@ -191,7 +191,7 @@ impl Scenario {
         let disk = self.world.disk(self.server, 0);
         disk.issue(
             DiskOpId(u64::MAX),
-            DiskOp::Read { disk: DiskId(0), offset: tid * SECTOR, len: SECTOR as usize },
+            DiskOp::Read { disk: DiskId(0), offset: tid * SECTOR, len: SECTOR as usize, cached: false },
         );
         let bytes = disk.end(DiskOpId(u64::MAX)).expect("readable");
         u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))

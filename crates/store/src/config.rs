@@ -12,6 +12,8 @@ pub struct Config {
     pub cache_bytes: usize,
     /// Bytes of data kept in memory, of small reads and of writes.
     pub data_cache_bytes: usize,
+    /// What is in neither of them may come from the host's memory, as [`DiskOp::Read`](node::DiskOp) says.
+    pub host_cache: bool,
     /// Changes kept in memory before a checkpoint is begun, in bytes, but at most a 64th of the device. Twice
     /// as many may be held while one runs.
     pub table_bytes: usize,
@@ -36,6 +38,7 @@ impl Default for Config {
             op_base: 1 << 32,
             cache_bytes: 16 << 20,
             data_cache_bytes: 16 << 20,
+            host_cache: false,
             table_bytes: 8 << 20,
             log_bytes: None,
             batched: false,

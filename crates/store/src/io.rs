@@ -1,12 +1,16 @@
 //! The store's disk operations in flight, and what each is for.
 
 use crate::api::{ReadClass, ReadId, StoreError, StoreOut};
+use crate::config::Config;
 use crate::page::{PAGE, Ptr};
 use crate::share::{Held, Shares};
 use crate::stop::Stop;
 use node::{DiskInfo, DiskOp, DiskOpId};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BLOCK, Buf, Bufs};
+
+/// The most blocks of a read that may come from the host's memory, which costs a copy.
+const MAX_CACHED_BLOCKS: u32 = (1 << 20) / BLOCK as u32;
 
 /// The purpose of a disk operation.
 #[derive(Clone, Copy, Debug)]
@@ -54,19 +58,30 @@ pub(crate) struct Io {
     /// Pages that could not be read.
     bad: BTreeMap<u64, StoreError>,
     shares: Shares,
+    /// The host keeps what is read.
+    host_cache: bool,
+    /// Pages that were unsound in the host's memory.
+    distrusted: BTreeSet<u64>,
 }
 
 impl Io {
-    pub fn new(disk: DiskInfo, base: u64, shares: [u32; ReadClass::COUNT]) -> Self {
+    pub fn new(disk: DiskInfo, config: &Config) -> Self {
         Self {
             disk,
-            next: base,
+            next: config.op_base,
             ops: BTreeMap::new(),
             reading: BTreeSet::new(),
             loading: BTreeMap::new(),
             bad: BTreeMap::new(),
-            shares: Shares::new(shares),
+            shares: Shares::new(config.shares),
+            host_cache: config.host_cache,
+            distrusted: BTreeSet::new(),
         }
+    }
+
+    /// Reads that begin from now on may come from the host's memory, or not.
+    pub fn set_host_cache(&mut self, used: bool) {
+        self.host_cache = used;
     }
 
     pub fn owns(&self, id: DiskOpId) -> bool {
@@ -81,9 +96,19 @@ impl Io {
         id
     }
 
-    /// Reads bytes.
+    /// Reads bytes of the device.
     pub fn read(&mut self, purpose: Purpose, offset: u64, len: usize, out: &mut Vec<StoreOut>) {
-        let id = self.start(purpose, DiskOp::Read { disk: self.disk.id, offset, len }, out);
+        self.read_by(purpose, (offset, len), false, out);
+    }
+
+    fn read_by(
+        &mut self,
+        purpose: Purpose,
+        (offset, len): (u64, usize),
+        cached: bool,
+        out: &mut Vec<StoreOut>,
+    ) {
+        let id = self.start(purpose, DiskOp::Read { disk: self.disk.id, offset, len, cached }, out);
         self.reading.insert(id);
     }
 
@@ -92,13 +117,18 @@ impl Io {
         self.read(purpose, block * BLOCK as u64, count as usize * BLOCK, out);
     }
 
+    /// True if the host's memory may answer a read of this class of so many blocks. Scrubs are about the
+    /// device, and what recovery and large reads leave there displaces what is read again.
+    pub fn is_cached(&self, class: ReadClass, count: u32) -> bool {
+        self.host_cache && class == ReadClass::Client && count <= MAX_CACHED_BLOCKS
+    }
+
     /// Reads blocks for a read, now or when it is the turn of its class; `clients` says whether a client
     /// waits for something else. They are not given to anything else before.
     pub fn read_part(
         &mut self,
         (read, part, class): (ReadId, usize, ReadClass),
-        block: u64,
-        count: u32,
+        (block, count, cached): (u64, u32, bool),
         clients: bool,
         out: &mut Vec<StoreOut>,
     ) {
@@ -106,7 +136,7 @@ impl Io {
         self.next += 1;
         self.ops.insert(id, Purpose::Part(read, part, class, count));
         self.reading.insert(id);
-        let held = Held { id, offset: block * BLOCK as u64, len: count as usize * BLOCK };
+        let held = Held { id, offset: block * BLOCK as u64, len: count as usize * BLOCK, cached };
         if let Some(held) = self.shares.begins(class, held, clients) {
             self.begin(&held, out);
         }
@@ -120,7 +150,8 @@ impl Io {
     }
 
     fn begin(&mut self, held: &Held, out: &mut Vec<StoreOut>) {
-        let op = DiskOp::Read { disk: self.disk.id, offset: held.offset, len: held.len };
+        let Held { offset, len, cached, .. } = *held;
+        let op = DiskOp::Read { disk: self.disk.id, offset, len, cached };
         out.push(StoreOut::Disk(held.id, op));
     }
 
@@ -133,11 +164,15 @@ impl Io {
             return Ok(());
         }
         self.loading.insert(ptr.block, None);
+        let cached = self.host_cache && !self.distrusted.contains(&ptr.block);
+        let mut read = |part, block: u64, len| {
+            self.read_by(Purpose::Page(ptr, level, part), (block * BLOCK as u64, len), cached, out);
+        };
         if ptr.place().is_row() {
-            self.read(Purpose::Page(ptr, level, Part::Whole), ptr.block * BLOCK as u64, PAGE, out);
+            read(Part::Whole, ptr.block, PAGE);
         } else {
-            self.read_blocks(Purpose::Page(ptr, level, Part::First), ptr.block, 1, out);
-            self.read_blocks(Purpose::Page(ptr, level, Part::Second), ptr.second, 1, out);
+            read(Part::First, ptr.block, BLOCK);
+            read(Part::Second, ptr.second, BLOCK);
         }
         Ok(())
     }
@@ -179,13 +214,24 @@ impl Io {
         self.loading.contains_key(&block)
     }
 
+    /// A page is sound.
+    pub fn page_loaded(&mut self, block: u64) {
+        self.distrusted.remove(&block);
+    }
+
+    /// A page is unsound, or could not be read. If it may have come from the host's memory, the next
+    /// [`Self::load`] reads the device.
     pub fn page_failed(&mut self, block: u64, error: StoreError) {
-        self.bad.insert(block, error);
+        if !self.host_cache || !self.distrusted.insert(block) {
+            self.distrusted.remove(&block);
+            self.bad.insert(block, error);
+        }
     }
 
     /// Forgets failures of a page whose place is free.
     pub fn forget(&mut self, block: u64) {
         self.bad.remove(&block);
+        self.distrusted.remove(&block);
     }
 
     pub fn write(&mut self, purpose: Purpose, offset: u64, data: impl Into<Bufs>, out: &mut Vec<StoreOut>) {
@@ -202,7 +248,7 @@ impl Io {
     pub fn flush(&mut self, purpose: Purpose, out: &mut Vec<StoreOut>) {
         let disk = self.disk.id;
         let op = if skips_flushes() {
-            DiskOp::Read { disk, offset: 0, len: BLOCK }
+            DiskOp::Read { disk, offset: 0, len: BLOCK, cached: false }
         } else {
             DiskOp::Flush { disk }
         };

@@ -14,6 +14,8 @@ pub(crate) struct Held {
     pub id: DiskOpId,
     pub offset: u64,
     pub len: usize,
+    /// The host's memory may answer it.
+    pub cached: bool,
 }
 
 #[derive(Default)]
@@ -85,7 +87,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn read(n: u64, len: usize) -> Held {
-        Held { id: DiskOpId(n), offset: 0, len }
+        Held { id: DiskOpId(n), offset: 0, len, cached: false }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use common::model::Model;
 use common::work::{SMALL, Scale, any_read, any_txn, state};
 use common::*;
 use stdx::Rng;
-use store::{ReadId, ReadReply, TxnOp};
+use store::{Config, ReadId, ReadReply, TxnOp};
 
 /// Compares the answers that have come with what was true when they were asked for.
 fn compare(bench: &mut Bench, asked: &mut Vec<(ReadId, ReadReply)>) {
@@ -30,7 +30,8 @@ fn drain(bench: &mut Bench, model: &mut Model) {
 
 fn one(seed: u64, steps: u64, scale: Scale, mib: u64) -> u64 {
     let mut rng = Rng::from_seed(seed);
-    let mut bench = Bench::open(SimDisk::new(mib << 20, *rng.pick(&[512, 4096]), seed), small());
+    let config = Config { host_cache: seed.is_multiple_of(2), ..small() };
+    let mut bench = Bench::open(SimDisk::new(mib << 20, *rng.pick(&[512, 4096]), seed), config.clone());
     let (mut model, mut asked) = (Model::default(), Vec::new());
     let (mut refused, mut ops) = (0, 0);
     for _ in 0..steps {
@@ -62,7 +63,7 @@ fn one(seed: u64, steps: u64, scale: Scale, mib: u64) -> u64 {
             if rng.chance(1, 2) {
                 bench.assert_nothing_leaks();
             }
-            bench = bench.reopen(small());
+            bench = bench.reopen(config.clone());
             assert_eq!(state(&mut bench), model);
         }
         compare(&mut bench, &mut asked);
@@ -70,6 +71,7 @@ fn one(seed: u64, steps: u64, scale: Scale, mib: u64) -> u64 {
     bench.run();
     compare(&mut bench, &mut asked);
     assert_eq!(state(&mut bench), model);
+    assert_eq!(bench.disk.host_reads > 0, config.host_cache);
     drain(&mut bench, &mut model);
     println!("seed {seed}: {ops} operations");
     refused

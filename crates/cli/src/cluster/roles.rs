@@ -15,6 +15,8 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType};
 
 /// The size of a monitor's sparse file, in bytes.
 const MON_SIZE: u64 = 4 << 30;
+/// The host's memory is this many times what its OSDs may keep of their disks in memory that is free.
+const KEPT_PART: u64 = 2;
 /// The part of its store's index that a monitor keeps in memory, in bytes.
 const MON_CACHE: usize = 2 << 20;
 /// The size of the log of a monitor's store, in bytes: commands are few and small.
@@ -80,7 +82,9 @@ impl Daemon {
             self.name.id.parse().ok().with_context(|| format!("{} is no OSD number", self.name.id))?;
         let listener = self.listen_anywhere()?;
         let nonce = runtime::nonce();
-        let disk = self.disk(self.osd_size, pool)?;
+        let mut disk = self.disk(self.osd_size, pool)?;
+        // Used only without a memory target; the kernel takes it back for whoever needs it.
+        disk.keep(runtime::memory_of_host().unwrap_or(0) / KEPT_PART / self.osds());
         let info = disk.info();
         let config = osd::OsdConfig {
             id: OsdId(id as i32),

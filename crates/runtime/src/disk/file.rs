@@ -1,6 +1,7 @@
 //! A disk: a device behind a ring, or behind threads where the host forbids rings.
 
 use super::device::{Device, Discards};
+use super::kept::Kept;
 use super::ring::Ring;
 use super::{DiskBackend, DiskDone, DiskPool};
 use node::{DiskInfo, DiskOp};
@@ -13,6 +14,8 @@ pub struct FileDisk {
     engine: Engine,
     /// Threads for operations that the ring does not support.
     pool: DiskPool,
+    /// What may answer reads.
+    kept: Option<Arc<Kept>>,
 }
 
 enum Engine {
@@ -29,7 +32,43 @@ impl FileDisk {
             ring.inspect_err(|error| tracing::info!(%path, %error, "no io_uring: disk calls on threads")).ok()
         });
         let engine = ring.map_or(Engine::Threads, |ring| Engine::Ring(Box::new(ring)));
-        Self { device, engine, pool }
+        Self { device, engine, pool, kept: None }
+    }
+
+    /// Keeps at most so many bytes of what is read, in memory that the kernel may take back; nothing if the host
+    /// can't do that, or does it already because access to the device is through its page cache.
+    pub fn keep(&mut self, bytes: u64) {
+        self.kept = if self.device.direct { Kept::new(bytes).map(Arc::new) } else { None };
+    }
+
+    /// Answers an operation from what is kept, or has what it reads kept. Returns what is left to be done.
+    fn consult(&self, kept: &Arc<Kept>, op: &DiskOp, done: DiskDone) -> Option<DiskDone> {
+        match op {
+            DiskOp::Read { offset, len, cached, .. } => {
+                let (kept, offset, cached) = (kept.clone(), *offset, *cached);
+                if cached && let Some(found) = kept.read(offset, *len) {
+                    done(Ok(found));
+                    return None;
+                }
+                Some(Box::new(move |result| {
+                    match &result {
+                        Ok(content) if cached => kept.fill(offset, content),
+                        Ok(content) => kept.correct(offset, content),
+                        Err(_) => {}
+                    }
+                    done(result);
+                }))
+            }
+            DiskOp::Write { offset, data, .. } => {
+                kept.forget(*offset, data.len() as u64);
+                Some(done)
+            }
+            DiskOp::Discard { offset, len, .. } => {
+                kept.forget(*offset, *len);
+                Some(done)
+            }
+            DiskOp::Flush { .. } => Some(done),
+        }
     }
 
     /// The access to the device, in a few words.
@@ -69,6 +108,13 @@ impl DiskBackend for FileDisk {
         if let Err(error) = self.device.check(&op) {
             return done(Err(error));
         }
+        let done = match &self.kept {
+            Some(kept) => match self.consult(kept, &op, done) {
+                Some(done) => done,
+                None => return,
+            },
+            None => done,
+        };
         let by_ring = !matches!(op, DiskOp::Discard { .. }) || self.device.discards != Discards::Block;
         match &self.engine {
             Engine::Ring(ring) if by_ring => ring.start(op, done),

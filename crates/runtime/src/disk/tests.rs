@@ -49,7 +49,12 @@ fn run(disk: &FileDisk, op: DiskOp) -> DiskResult {
 }
 
 fn read(offset: u64, len: usize) -> DiskOp {
-    DiskOp::Read { disk: DISK, offset, len }
+    DiskOp::Read { disk: DISK, offset, len, cached: false }
+}
+
+/// May come from what is kept.
+fn cached(offset: u64, len: usize) -> DiskOp {
+    DiskOp::Read { disk: DISK, offset, len, cached: true }
 }
 
 fn write(offset: u64, data: impl Into<Bufs>) -> DiskOp {
@@ -120,6 +125,37 @@ fn many_at_once_end_each_with_its_own_result() {
             assert_eq!(result.expect("reads"), content(*place), "{access:?}: {place}");
         }
         assert_eq!(rest.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, true, true, true]);
+    }
+}
+
+#[test]
+fn what_is_kept_is_what_was_written_last() {
+    const PLACES: u64 = 40;
+    for access in WAYS {
+        let dir = temp();
+        let mut disk = open(&spec(&dir, access), &DiskPool::new(3)).expect("opens");
+        disk.keep(1 << 20);
+        let mut rng = Rng::from_seed(9);
+        let mut content: Vec<u64> = (0..PLACES).collect();
+        let at = |place: usize| place as u64 * 2 * BLOCK as u64;
+        let bytes = |seed: u64| Buf::pattern(seed, 2 * BLOCK);
+        run_all(&disk, (0..PLACES as usize).map(|p| write(at(p), bytes(content[p]))).collect());
+        for round in 1..200 {
+            // As a store does: what is being written is not read.
+            let mut places: Vec<usize> = (0..PLACES as usize).collect();
+            rng.shuffle(&mut places);
+            let (written, read) = places.split_at(PLACES as usize / 4);
+            written.iter().for_each(|p| content[*p] = round * PLACES + *p as u64);
+            let writes = written.iter().map(|p| write(at(*p), bytes(content[*p])));
+            let reads = read.iter().map(|p| cached(at(*p), 2 * BLOCK));
+            let results = run_all(&disk, writes.chain(reads).collect()).split_off(written.len());
+            for (place, result) in read.iter().zip(results) {
+                assert_eq!(result.expect("reads"), bytes(content[*place]), "{access:?}: {place}");
+            }
+        }
+        run(&disk, DiskOp::Discard { disk: DISK, offset: 0, len: 1 << 20 }).expect("discards");
+        let (kept, there) = (run(&disk, cached(0, BLOCK)), run(&disk, read(0, BLOCK)));
+        assert_eq!(kept.expect("reads"), there.expect("reads"), "{access:?}: what was discarded");
     }
 }
 

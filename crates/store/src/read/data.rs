@@ -44,7 +44,19 @@ struct Part {
     /// First block of the object, for messages.
     block: u64,
     crcs: Vec<u32>,
+    /// The host's memory may answer.
+    cached: bool,
     bytes: Option<Buf>,
+}
+
+/// The end of the reading of a part.
+pub(super) enum Ended<'a> {
+    /// It is sound: its place and content.
+    Sound(u64, &'a Buf),
+    /// It could not be read, or is damaged.
+    Failed,
+    /// What the host kept is unsound: the device was asked.
+    Again,
 }
 
 impl DataRead {
@@ -150,36 +162,51 @@ impl DataRead {
                 return;
             }
         }
-        self.parts.push(Part { place, block, crcs: vec![crc], bytes: None });
+        self.parts.push(Part { place, block, crcs: vec![crc], cached: false, bytes: None });
         pieces.push(Piece::Part(self.parts.len() - 1, range));
     }
 
     /// Starts reading the parts; `clients` is true if a client waits for something else.
-    pub fn begin(&self, id: ReadId, class: ReadClass, clients: bool, io: &mut Io, out: &mut Vec<StoreOut>) {
-        for (i, part) in self.parts.iter().enumerate() {
-            io.read_part((id, i, class), part.place, part.crcs.len() as u32, clients, out);
+    pub fn begin(
+        &mut self,
+        id: ReadId,
+        class: ReadClass,
+        clients: bool,
+        io: &mut Io,
+        out: &mut Vec<StoreOut>,
+    ) {
+        for (i, part) in self.parts.iter_mut().enumerate() {
+            let count = part.crcs.len() as u32;
+            part.cached = io.is_cached(class, count);
+            io.read_part((id, i, class), (part.place, count, part.cached), clients, out);
         }
     }
 
-    /// A part was read; gives its place and content if it is sound.
+    /// A part was read.
     pub fn part_ended(
         &mut self,
         key: &ObjectKey,
-        i: usize,
+        (id, i, class): (ReadId, usize, ReadClass),
         result: Result<Buf, StoreError>,
-    ) -> Option<(u64, &Buf)> {
-        self.missing -= 1;
+        io: &mut Io,
+        out: &mut Vec<StoreOut>,
+    ) -> Ended<'_> {
         let part = &mut self.parts[i];
         let what = || format!("{}, data at byte {}", key::describe(key), part.block * BLOCK_LEN);
         let checked = result.and_then(|buf| expect_len(buf, part.crcs.len() * BLOCK, what)).and_then(|buf| {
             let bad = buf.block_crcs().zip(&part.crcs).position(|((is, _), should)| is != *should);
             bad.map_or(Ok(buf), |bad| Err(damaged(key, part.block + bad as u64)))
         });
+        if checked.is_err() && std::mem::take(&mut part.cached) {
+            io.read_part((id, i, class), (part.place, part.crcs.len() as u32, false), false, out);
+            return Ended::Again;
+        }
+        self.missing -= 1;
         match checked {
-            Ok(buf) => Some((part.place, &*part.bytes.insert(buf))),
+            Ok(buf) => Ended::Sound(part.place, part.bytes.insert(buf)),
             Err(error) => {
                 self.error.get_or_insert(error);
-                None
+                Ended::Failed
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::commit::Commit;
 use crate::core::Core;
 use crate::io::Io;
 use crate::logged::Logged;
-use data::DataRead;
+use data::{DataRead, Ended};
 use lookup::{Found, Lookup};
 use std::collections::BTreeMap;
 use stdx::Buf;
@@ -93,12 +93,18 @@ impl Reads {
     }
 
     /// A part of a read's data has come. It is cached if it is sound and small.
-    pub fn part_ended(&mut self, id: ReadId, part: usize, result: Result<Buf, StoreError>, core: &mut Core) {
+    pub fn part_ended(
+        &mut self,
+        (id, part): (ReadId, usize),
+        result: Result<Buf, StoreError>,
+        (core, io): (&mut Core, &mut Io),
+        out: &mut Vec<StoreOut>,
+    ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let Job { read: Read::Object { key, .. }, phase: Phase::Data(data), .. } = job else {
+        let Job { read: Read::Object { key, .. }, phase: Phase::Data(data), class, .. } = job else {
             unreachable!("only reads of objects have parts");
         };
-        if let Some((place, content)) = data.part_ended(key, part, result)
+        if let Ended::Sound(place, content) = data.part_ended(key, (id, part, *class), result, io, out)
             && content.len() <= CACHED_READ_BYTES
         {
             core.keep_blocks(place, content);
@@ -150,7 +156,7 @@ impl Job {
             Phase::Index(lookup) => match lookup.step(&self.read, self.class, core, (io, lookups), out) {
                 Found::Nothing => Turn::Progress,
                 Found::Reply(reply) => Turn::Answer(reply),
-                Found::Data(data) => {
+                Found::Data(mut data) => {
                     data.begin(id, self.class, commit.has_unlogged(), io, out);
                     self.phase = Phase::Data(data);
                     Turn::Progress

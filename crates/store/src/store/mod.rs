@@ -67,7 +67,7 @@ impl Store {
             state: State::New(Box::new(rng)),
             supers: Supers::default(),
             core: Core::new(&config),
-            io: Io::new(disk, config.op_base, config.shares),
+            io: Io::new(disk, &config),
             commit: Commit::default(),
             applier: Applier::default(),
             checkpoints: Checkpoints::default(),
@@ -205,7 +205,7 @@ impl Store {
         if matches!(self.state, State::Failed | State::New(_)) {
             return;
         }
-        match self.ended(purpose, result.map_err(StoreError::Io)) {
+        match self.ended(purpose, result.map_err(StoreError::Io), out) {
             Ok(()) => self.work(out),
             Err(error) => self.fail(error, out),
         }
@@ -242,6 +242,11 @@ impl Store {
     /// evicts what exceeds them.
     pub fn set_caches(&mut self, cache_bytes: usize, data_cache_bytes: usize) {
         self.core.set_caches(cache_bytes, data_cache_bytes);
+    }
+
+    /// Says whether the host's memory is used ([`Config::host_cache`]).
+    pub fn set_host_cache(&mut self, used: bool) {
+        self.io.set_host_cache(used);
     }
 
     /// The memory held at present.

@@ -17,18 +17,24 @@ impl Store {
         &mut self,
         purpose: Purpose,
         result: Result<Buf, StoreError>,
+        out: &mut Vec<StoreOut>,
     ) -> Result<(), StoreError> {
         match purpose {
             Purpose::Page(ptr, level, part) => {
                 let Some(result) = self.io.loaded(ptr, part, result) else { return Ok(()) };
                 let parse = |bytes| Page::parse(bytes, ptr, level).map_err(StoreError::Corrupt);
                 match result.and_then(parse) {
-                    Ok(page) => self.core.keep_page(ptr.block, page),
+                    Ok(page) => {
+                        self.io.page_loaded(ptr.block);
+                        self.core.keep_page(ptr.block, page);
+                    }
                     Err(error) => self.io.page_failed(ptr.block, error),
                 }
             }
             Purpose::Fetch(first, count) => self.applier.fetched(first, count, result),
-            Purpose::Part(read, part, ..) => self.reads.part_ended(read, part, result, &mut self.core),
+            Purpose::Part(read, part, ..) => {
+                self.reads.part_ended((read, part), result, (&mut self.core, &mut self.io), out);
+            }
             // Discards are advice: a refusal is no error.
             Purpose::Discard => self.trim.ended(&mut self.core),
             Purpose::Open(part) => {

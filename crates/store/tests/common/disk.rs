@@ -24,6 +24,8 @@ pub struct SimDisk {
     /// Says that it has flushed, and has not.
     pub lies: bool,
     pub reads: u64,
+    /// Reads that the host might answer from its memory. Every third of them is unsound.
+    pub host_reads: u64,
     pub writes: u64,
     pub flushes: u64,
     pub written_bytes: u64,
@@ -47,6 +49,7 @@ impl SimDisk {
             unreadable_times: u32::MAX,
             lies: false,
             reads: 0,
+            host_reads: 0,
             writes: 0,
             flushes: 0,
             written_bytes: 0,
@@ -137,7 +140,16 @@ impl SimDisk {
 
     fn carry_out(&mut self, op: DiskOp) -> stdx::Buf {
         match op {
-            DiskOp::Read { offset, len, .. } => return self.peek(offset, len),
+            DiskOp::Read { offset, len, cached, .. } => {
+                let sound = self.peek(offset, len);
+                self.host_reads += u64::from(cached);
+                if cached && self.host_reads.is_multiple_of(3) && len > 0 {
+                    let mut unsound = sound.to_vec();
+                    unsound[len / 2] ^= 1;
+                    return unsound.into();
+                }
+                return sound;
+            }
             DiskOp::Write { offset, data, through, .. } => {
                 self.writes += 1;
                 self.written_bytes += data.len() as u64;

@@ -20,6 +20,7 @@ pub fn small() -> Config {
         op_base: 1 << 32,
         cache_bytes: 300 << 10,
         data_cache_bytes: 100 << 10,
+        host_cache: false,
         table_bytes: 100 << 10,
         log_bytes: Some(512 << 10),
         batched: true,

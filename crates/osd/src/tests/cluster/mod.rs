@@ -318,7 +318,7 @@ impl Cluster {
         self.kill(osd);
         let mut disk = self.slots[&osd].disk.clone();
         let mut read = |offset, len| {
-            let found = disk.run(DiskOp::Read { disk: DiskId(0), offset, len });
+            let found = disk.run(DiskOp::Read { disk: DiskId(0), offset, len, cached: false });
             found.map_err(|error| error.to_string())
         };
         store::inspect(self.disk_size(osd), store::Depth::Data, &mut read, &mut |_, _| {}).expect("reads")
