@@ -115,8 +115,8 @@ pub struct SubtreeMap {
     /// Other ranks, which have directories of their own at least.
     others: BTreeSet<MdsRank>,
     roots: BTreeMap<Ino, Root>,
-    /// The root of a shard that is about to begin.
-    next_shard: Option<Ino>,
+    /// The roots of shards that are about to begin.
+    next_shards: BTreeSet<Ino>,
     prefix: Ways,
     beyond: Ways,
 }
@@ -128,7 +128,7 @@ impl SubtreeMap {
             own,
             others: BTreeSet::new(),
             roots: BTreeMap::new(),
-            next_shard: None,
+            next_shards: BTreeSet::new(),
             prefix: Ways::default(),
             beyond: Ways::default(),
         }
@@ -224,7 +224,8 @@ impl SubtreeMap {
     /// True if fragments of a directory are shards, or one is about to become one.
     pub fn is_sharded(&self, dir: Ino) -> bool {
         let all = Ino::shards_of(dir);
-        self.next_shard.is_some_and(|root| all.contains(&root)) || self.roots.range(all).next().is_some()
+        let begins = self.next_shards.range(all.clone()).next().is_some();
+        begins || self.roots.range(all).next().is_some()
     }
 
     /// True if there are shards of any directory.
@@ -232,9 +233,14 @@ impl SubtreeMap {
         self.roots.range(Ino::FIRST_SHARD..).next().is_some()
     }
 
-    /// Notes which shard is about to begin.
-    pub fn set_next_shard(&mut self, root: Option<Ino>) {
-        self.next_shard = root;
+    /// Notes that a shard is about to begin.
+    pub fn note_next_shard(&mut self, root: Ino) {
+        self.next_shards.insert(root);
+    }
+
+    /// A shard has begun, or does not begin.
+    pub fn forget_next_shard(&mut self, root: Ino) {
+        self.next_shards.remove(&root);
     }
 
     /// What this rank has to do with the nearest subtree around another one, within the one of `root`; none

@@ -218,32 +218,81 @@ impl Cluster {
         let shards: Vec<_> = all.filter(is_shard).collect();
         (shards.iter().filter(|one| one["auth_first"] == 1).count(), shards.len())
     }
+
+    /// The number of parts of directories that each rank has.
+    fn shards_of_ranks(&self) -> BTreeMap<i64, usize> {
+        let list = self.ranks.worlds[0].rank.subtree_list();
+        let mut owned = BTreeMap::new();
+        for one in list.as_array().expect("a list") {
+            if one["dir"]["dirfrag"].as_str().is_some_and(|root| root.contains('.')) {
+                *owned.entry(one["auth_first"].as_i64().expect("a rank")).or_default() += 1;
+            }
+        }
+        owned
+    }
+}
+
+/// Several clients' creates in one directory, for some seconds.
+struct Creates {
+    files: usize,
+}
+
+impl Creates {
+    const B: u64 = 11;
+
+    fn begin(c: &mut Cluster) -> Self {
+        c.ranks.with(0, |w| w.connect(Self::B));
+        Self { files: 0 }
+    }
+
+    fn second(&mut self, c: &mut Cluster, count: usize) {
+        for _ in 0..count {
+            assert_eq!(c.ranks.ask(0, create(&format!("d/f{}", self.files), 2)), 0);
+            self.files += 1;
+        }
+        // The first client does not have the directory alone.
+        c.ranks.with(0, |w| w.call(Self::B, getattr("d", cap::ANY_SHARED)));
+        c.run(&Load::new(), 1);
+    }
+}
+
+/// The directory gets as many parts as can be spread evenly, and those leave together.
+#[test]
+fn a_directory_that_clients_create_in_is_spread_over_all_ranks_at_once() {
+    for (count, parts) in [(4, 8), (6, 16)] {
+        let mut c = Cluster::new(20 + u64::from(count), count, &["d"]);
+        let mut creates = Creates::begin(&mut c);
+        let mut seen = Vec::new();
+        for _ in 0..40 {
+            creates.second(&mut c, 40 * count as usize);
+            seen.push(c.shards().1);
+        }
+        let owned = c.shards_of_ranks();
+        let at_zero = parts - c.shards().1;
+        let most = owned.values().copied().max().unwrap_or_default().max(at_zero);
+        let least = owned.values().copied().min().unwrap_or_default().min(at_zero);
+        assert_eq!(owned.len(), count as usize - 1, "{seen:?}");
+        assert!(most - least <= 1, "{owned:?}, {at_zero} at rank 0: {seen:?}");
+    }
 }
 
 /// A directory in which clients create all the while is split, and its parts are spread. When that is over,
 /// it is whole again.
 #[test]
 fn a_directory_that_clients_create_in_is_served_by_several_ranks() {
-    const B: u64 = 11;
     let mut c = Cluster::new(9, 2, &["d"]);
-    c.ranks.with(0, |w| w.connect(B));
-    let mut files = 0;
+    let mut creates = Creates::begin(&mut c);
     let mut seen = Vec::new();
     for _ in 0..120 {
-        for _ in 0..60 {
-            assert_eq!(c.ranks.ask(0, create(&format!("d/f{files}"), 2)), 0);
-            files += 1;
-        }
-        // The first client does not have the directory alone.
-        c.ranks.with(0, |w| w.call(B, getattr("d", cap::ANY_SHARED)));
-        c.run(&Load::new(), 1);
+        creates.second(&mut c, 60);
         seen.push(c.shards());
     }
     let (at_one, all) = c.shards();
     assert!((2..=6).contains(&at_one), "{seen:?}");
     assert_eq!(at_one, all, "rank 0 needs none: it has the directory");
     let moved = c.moved;
-    let names: std::collections::BTreeSet<String> = (0..files).map(|file| format!("f{file}")).collect();
+    let names: std::collections::BTreeSet<String> =
+        (0..creates.files).map(|file| format!("f{file}")).collect();
     assert_eq!(c.ranks.names("d"), Ok(names));
     c.run(&Load::new(), 300);
     assert_eq!(c.shards(), (0, 0), "nobody needs them any more");

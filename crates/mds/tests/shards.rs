@@ -18,6 +18,11 @@ const HALF: &str = "800000/1";
 
 /// A directory `d` with so many files, in two halves.
 fn halves(seed: u64, ranks: u32, files: usize) -> Ranks {
+    parts(seed, ranks, files, 1)
+}
+
+/// The same, in 2^`bits` parts.
+fn parts(seed: u64, ranks: u32, files: usize, bits: u32) -> Ranks {
     // What is split for a test stays so.
     let options = MdsOptions { merge_size: 0, ..MdsOptions::default() };
     let mut r = Ranks::with_options(seed, ranks, &options);
@@ -25,7 +30,7 @@ fn halves(seed: u64, ranks: u32, files: usize) -> Ranks {
     for file in 0..files {
         r.ok(0, create(&format!("d/f{file}"), READ_WRITE));
     }
-    r.with(0, |w| w.rank.split_fragment("/d", "0/0", 1)).expect("it can be split");
+    r.with(0, |w| w.rank.split_fragment("/d", "0/0", bits)).expect("it can be split");
     r.settle();
     r
 }
@@ -229,6 +234,53 @@ fn a_shard_arrives_whoever_dies() {
         assert_eq!(counted(&mut r, "d"), (24, 0), "seed {seed}");
         assert_eq!(r.names("d"), Ok(names(0..24)), "seed {seed}");
     }
+}
+
+/// Parts of one directory leave together, also to several ranks; whoever dies on the way, each is one rank's
+/// in the end.
+#[test]
+fn shards_of_one_directory_leave_together() {
+    let quarters = [("400000/2", 1), ("800000/2", 1), ("c00000/2", 2)];
+    for seed in 0..60 {
+        let mut r = parts(2000 + seed, 3, 12, 2);
+        r.with(0, |w| {
+            for (frag, to) in quarters {
+                w.rank.export_dir("/d", Some(frag), MdsRank(to)).expect("they leave together");
+            }
+            w.effects();
+        });
+        if seed > 0 {
+            (0..r.rng.below(60)).for_each(|_| r.step());
+            let rank = r.any();
+            r.crash(rank);
+        } else {
+            r.settle();
+            let expected = [("01*", 1), ("10*", 1), ("11*", 2)].map(|(frag, rank)| (frag.to_owned(), rank));
+            assert_eq!(shards(&r, 0), expected);
+        }
+        for file in 12..24 {
+            assert_eq!(r.ask(file % 3, create(&format!("d/f{file}"), READ_WRITE)), 0, "seed {seed}");
+        }
+        r.idle(20);
+        assert!((1..3).all(|rank| shards(&r, 0) == shards(&r, rank)), "seed {seed}");
+        assert_eq!(counted(&mut r, "d"), (24, 0), "seed {seed}");
+        assert_eq!(r.names("d"), Ok(names(0..24)), "seed {seed}");
+    }
+}
+
+/// Only parts of the same directory do: what is below one of them could be in another.
+#[test]
+fn a_shard_leaves_with_no_other_directory() {
+    let mut r = halves(5, 2, 0);
+    r.ok(0, mkdir("e"));
+    r.with(0, |w| {
+        w.rank.export_dir("/d", Some(HALF), MdsRank(1)).expect("it can be handed over");
+        w.rank.export_dir("/e", None, MdsRank(1)).expect_err("another one is on its way");
+        w.rank.export_dir("/d", Some(HALF), MdsRank(1)).expect_err("it is leaving");
+        w.effects();
+    });
+    r.settle();
+    assert_eq!((shards(&r, 0).len(), r.authorities("/e")), (1, vec![0]));
 }
 
 /// A rank knows which other one has a shard before it knows the directory.

@@ -7,7 +7,7 @@ use fsfmt::Ino;
 /// Directories that are given away at once.
 const MOST: usize = 8;
 /// A directory fits if its load is at most this many times what is to be given.
-const FITS: f64 = 1.1;
+pub(super) const FITS: f64 = 1.1;
 /// A directory with less than this part of what is to be given is not worth it.
 const WORTH: f64 = 0.02;
 

@@ -44,8 +44,9 @@ pub(super) struct Balance {
     next_look: Instant,
     /// What is to be given away, one after the other.
     leaving: VecDeque<(Ino, MdsRank)>,
-    /// Fragments that are to be split, so that parts of them can be given away.
-    splits: Vec<DirFrag>,
+    /// Fragments that are to be split, so that parts of them can be given away, and into how many parts, as a
+    /// power of two.
+    splits: Vec<(DirFrag, u32)>,
     /// A directory that other ranks are to answer for too.
     read_by_many: Option<Ino>,
     /// Directories of which replicas are of no use any more.
@@ -106,15 +107,15 @@ impl Balance {
         None
     }
 
-    /// The next one, if it is a directory that may go beside those that have just begun to leave.
-    pub fn next_dir(
+    /// The next one, if it may go beside those that have just begun to leave.
+    pub fn next_beside(
         &mut self,
         now: Instant,
         cache: &Cache,
         migration: &Migration,
         is_apart: impl Fn(Ino) -> bool,
     ) -> Option<(Ino, MdsRank)> {
-        let (dir, to) = self.leaving.pop_front_if(|(dir, _)| !dir.is_shard() && is_apart(*dir))?;
+        let (dir, to) = self.leaving.pop_front_if(|(dir, _)| is_apart(*dir))?;
         if !self.may_go(cache, migration, dir) {
             return None;
         }
@@ -128,7 +129,7 @@ impl Balance {
     }
 
     /// Takes the fragments that are to be split, so that parts of them can be given away.
-    pub fn take_splits(&mut self) -> Vec<DirFrag> {
+    pub fn take_splits(&mut self) -> Vec<(DirFrag, u32)> {
         std::mem::take(&mut self.splits)
     }
 
@@ -169,7 +170,7 @@ impl Balance {
             let chosen = choice::choose(&here, (wanted, most), may_go);
             if chosen.is_empty() {
                 let least = left;
-                left -= self.spread(env, cache, migration, &here, (loads.len(), to, wanted));
+                left -= self.spread(env, cache, migration, &here, (loads.len(), to, wanted, most));
                 if left == least {
                     let mean = loads.values().sum::<f64>() / loads.len() as f64;
                     let least = mean.max(env.cfg().options.replicate_least as f64);
@@ -193,20 +194,19 @@ impl Balance {
         cache: &Cache,
         migration: &Migration,
         here: &Loads,
-        (ranks, to, wanted): (usize, MdsRank, f64),
+        (ranks, to, wanted, most): (usize, MdsRank, f64, f64),
     ) -> f64 {
         let is_named = |dir: Ino| cache.inodes.get(&dir.head()).is_some_and(|inode| inode.is_named_dir());
         let is_free = |dir: Ino| !migration.stay.contains_key(&dir) && !is_pinned(cache, dir);
         let may_be_spread = |dir: Ino| is_named(dir) && is_free(dir);
         let is_leaving = |root: Ino| self.is_leaving(root);
-        match spread::spread(cache, here, (ranks, wanted), may_be_spread, is_leaving) {
+        match spread::spread(cache, here, (ranks, wanted, most), may_be_spread, is_leaving) {
             None => 0.0,
             Some(Spread::Split(fragments)) => {
                 self.splits = fragments;
                 0.0
             }
-            Some(Spread::Give(shards, each)) => {
-                let load = each * shards.len() as f64;
+            Some(Spread::Give(shards, load)) => {
                 let text = format!("gives {shards:?} ({load:.0} of {wanted:.0} requests/s) to rank {to}");
                 env.log(Level::Info, "load_shared", text);
                 self.leaving.extend(shards.into_iter().map(|root| (root, to)));

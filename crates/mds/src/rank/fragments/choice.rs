@@ -9,7 +9,7 @@ use fsfmt::{DirFrag, Ino, InodeData, Refragment};
 use std::collections::BTreeSet;
 
 /// Bits that the parts of a fragment have more: eight parts, as Ceph's.
-pub(super) const BITS: u32 = 3;
+const BITS: u32 = 3;
 
 /// What is known when a change is chosen.
 pub(super) struct Choice<'a> {

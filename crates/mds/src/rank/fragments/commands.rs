@@ -2,7 +2,7 @@
 
 use super::Fragments;
 use super::asked::Asked;
-use super::choice::{BITS, changed};
+use super::choice::changed;
 use crate::cache::Cache;
 use fsfmt::{DirFrag, Frag, Ino, Refragment};
 use serde_json::{Value, json};
@@ -34,9 +34,10 @@ impl Fragments {
         Ok(())
     }
 
-    /// Has a fragment split in which too much is done. Nothing joins its parts as long as there are names.
-    pub fn split_for_load(&mut self, cache: &Cache, dir: DirFrag) {
-        let change = Refragment::split(dir, BITS).filter(|change| changed(cache, *change).is_some());
+    /// Has a fragment in which too much is done split into 2^`bits` parts. Nothing joins these as long as there
+    /// are names.
+    pub fn split_for_load(&mut self, cache: &Cache, dir: DirFrag, bits: u32) {
+        let change = Refragment::split(dir, bits).filter(|change| changed(cache, *change).is_some());
         self.asked.extend(change.map(Asked::Split));
     }
 

@@ -1,7 +1,9 @@
 //! What the balancer gives away.
 
 use super::Rank;
-use super::export::{TOGETHER, is_nested};
+use super::export::{TOGETHER, may_leave_with};
+use fsfmt::Ino;
+use maps::MdsRank;
 
 impl Rank {
     /// Says whether the file system's metadata is balanced.
@@ -31,8 +33,8 @@ impl Rank {
         }
         let Self { env, cache, migration, balance, .. } = self;
         let next = balance.next(env, cache, migration);
-        for dir in balance.take_splits() {
-            self.fragments.split_for_load(&self.cache, dir);
+        for (dir, bits) in balance.take_splits() {
+            self.fragments.split_for_load(&self.cache, dir, bits);
         }
         let (many, few) = (self.balance.take_read_by_many(), self.balance.take_read_by_few());
         few.into_iter().for_each(|dir| self.recall_replicas(dir));
@@ -42,24 +44,29 @@ impl Rank {
             self.balance.keep_unshared(self.env.now(), dir);
         }
         // If it can't be now, another one is chosen later.
-        match next {
-            Some((root, to)) if root.is_shard() => {
-                let shard = root.as_shard().expect("the root of a shard");
-                let _ = self.start_export_of_shard(shard, to);
-            }
-            Some((dir, to)) if self.start_export(dir, to).is_ok() => self.give_away_beside(),
-            Some(_) | None => {}
+        if next.is_some_and(|(root, to)| self.start_export_of(root, to).is_ok()) {
+            self.give_away_beside();
         }
     }
 
-    /// Hands over more of what the balancer has chosen, together with the first.
+    /// Hands over more of what the balancer has chosen, together with the first: operations wait, and the
+    /// journal expires, once for all of them.
     fn give_away_beside(&mut self) {
         while self.migration.exports.len() < TOGETHER {
             let Self { env, cache, migration, balance, .. } = self;
-            let is_apart = |dir| migration.exports.keys().all(|other| !is_nested(cache, dir, *other));
-            let Some((dir, to)) = balance.next_dir(env.now(), cache, migration, is_apart) else { return };
+            let is_apart = |root| migration.exports.keys().all(|other| may_leave_with(cache, root, *other));
+            let Some((root, to)) = balance.next_beside(env.now(), cache, migration, is_apart) else {
+                return;
+            };
             // If it can't be now, another one is chosen later.
-            let _ = self.start_export(dir, to);
+            let _ = self.start_export_of(root, to);
+        }
+    }
+
+    fn start_export_of(&mut self, root: Ino, to: MdsRank) -> Result<(), &'static str> {
+        match root.as_shard() {
+            Some(shard) => self.start_export_of_shard(shard, to),
+            None => self.start_export(root, to),
         }
     }
 

@@ -62,11 +62,8 @@ impl Rank {
         let Some(inode) = cache.inodes.get(&root.head()) else { return Err("it is not cached") };
         // Others may have begun just now: the journal expires once for all of them.
         let mut others = migration.exports.iter();
-        let is_alone = |root: Ino| root.is_shard() || root.is_base();
-        let is_in_time = others.all(|(other, export)| {
-            let is_alone = is_alone(root) || is_alone(*other);
-            export.is_beginning() && !is_alone && !is_nested(cache, root, *other)
-        });
+        let is_in_time =
+            others.all(|(other, export)| export.is_beginning() && may_leave_with(cache, root, *other));
         let is_free = is_in_time && migration.exports.len() < TOGETHER;
         if !is_free || migration.merges.contains_key(&root) || migration.is_telling(cache) {
             return Err(BUSY);
@@ -285,7 +282,7 @@ impl Rank {
             }
             let last = env.journal().last();
             cache.subtrees.set(root, Hold::Settling);
-            cache.subtrees.set_next_shard(None);
+            cache.subtrees.forget_next_shard(root);
             let export = migration.exports.get_mut(&root).expect("it is under way");
             (export.step, export.since) = (Step::Settle(last), env.now());
             self.find_unready(root);
@@ -613,8 +610,18 @@ pub(super) fn let_go(
     clients.into_iter().map(one).collect()
 }
 
+/// True if two subtrees may leave together: directories of which none is in the other, or shards of the same
+/// directory.
+pub(super) fn may_leave_with(cache: &Cache, one: Ino, other: Ino) -> bool {
+    match (one.as_shard(), other.as_shard()) {
+        (Some(one), Some(other)) => one.ino == other.ino && one.frag != other.frag,
+        (None, None) => !one.is_base() && !other.is_base() && !is_nested(cache, one, other),
+        _ => false,
+    }
+}
+
 /// True if one of two directories is in the other.
-pub(super) fn is_nested(cache: &Cache, one: Ino, other: Ino) -> bool {
+fn is_nested(cache: &Cache, one: Ino, other: Ino) -> bool {
     let is_below = |dir: Ino, above: Ino| {
         let dir = cache.inodes.get(&dir.head());
         dir.is_some_and(|dir| cache.upwards(dir).any(|inode| inode.data.ino == above))

@@ -46,7 +46,7 @@ impl Rank {
             self.cache.drop_root(root);
             return Err(why);
         }
-        self.cache.subtrees.set_next_shard(Some(root));
+        self.cache.subtrees.note_next_shard(root);
         let Self { env, cache, sessions, .. } = self;
         if !is_sharded {
             commit_inode(env, cache, sessions, None, BEGINS, data, Vec::new());
@@ -58,7 +58,7 @@ impl Rank {
     /// A shard that was about to begin does not.
     pub(super) fn forget_shard(&mut self, root: Ino) {
         if root.is_shard() && self.cache.subtrees.hold(root).is_none() {
-            self.cache.subtrees.set_next_shard(None);
+            self.cache.subtrees.forget_next_shard(root);
             self.cache.drop_root(root);
         }
     }
