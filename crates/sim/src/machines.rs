@@ -2,7 +2,7 @@
 //! queue. In all other runs a message takes as long whatever its size, and a disk carries out all operations
 //! at once ([`crate::Faults`]).
 //!
-//! Each node has a machine of its own: a full-duplex network card that sends one message after another and
+//! Each node has a machine of its own, unless two are put together on one: a full-duplex network card that sends one message after another and
 //! receives one after another, on a switch that is never the bottleneck, and disks that do one operation
 //! after another. Processors take no time.
 
@@ -93,6 +93,8 @@ impl Machine {
 pub struct Machines {
     hardware: Hardware,
     machines: BTreeMap<HostId, Machine>,
+    /// Nodes on the same machine: no network is between them.
+    together: Option<[HostId; 2]>,
     flows: Flows,
 }
 
@@ -105,7 +107,12 @@ const PACKET: (u64, u64) = (1448, 8 + 14 + 4 + 12 + 20 + 32);
 impl Machines {
     /// Machines without work yet.
     pub fn new(hardware: Hardware) -> Self {
-        Self { hardware, machines: BTreeMap::new(), flows: BTreeMap::new() }
+        Self { hardware, machines: BTreeMap::new(), together: None, flows: BTreeMap::new() }
+    }
+
+    /// Puts two nodes on one machine: messages between them take no time.
+    pub fn put_together(&mut self, one: HostId, other: HostId) {
+        self.together = Some([one, other]);
     }
 
     /// Takes the work since the last call.
@@ -130,6 +137,9 @@ impl Machines {
         };
         let flow = self.flows.entry((from, to, name)).or_default();
         *flow = Carried { messages: flow.messages + 1, bytes: flow.bytes + bytes };
+        if self.together.is_some_and(|pair| pair == [from, to] || pair == [to, from]) {
+            return (now, 0);
+        }
         let takes = self.on_the_wire(bytes);
         let machine = self.machines.entry(from).or_default();
         let begins = machine.sends.max(now);

@@ -62,9 +62,10 @@ struct Args {
     /// With `--metadata`: only this number of ranks.
     #[arg(long, requires = "metadata")]
     only: bool,
-    /// With `--metadata`: one of the workloads: the paper's, by their names, or flashcrowd.
+    /// With `--metadata`: one of the workloads: the paper's, by their names, or flashcrowd; or updates, the
+    /// latency of one client's updates with 1 to 4 copies of the metadata.
     #[arg(long, requires = "metadata", value_parser = workload)]
-    workload: Option<Workload>,
+    workload: Option<Measures>,
     /// With `--metadata`: clients for each rank.
     #[arg(long, requires = "metadata", default_value_t = 8)]
     clients_each: u32,
@@ -93,9 +94,23 @@ fn profile(name: &str) -> Result<Profile, String> {
 /// The most metadata servers of a run.
 const MOST_RANKS: u32 = 128;
 
-fn workload(name: &str) -> Result<Workload, String> {
+/// What a run with `--metadata` measures.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Measures {
+    Throughput(Workload),
+    Updates,
+}
+
+/// The most copies of the metadata for which updates are measured.
+const MOST_COPIES: u32 = 4;
+
+fn workload(name: &str) -> Result<Measures, String> {
+    if name == "updates" {
+        return Ok(Measures::Updates);
+    }
     let names = Workload::ALL.map(Workload::name).join(", ");
-    Workload::ALL.into_iter().find(|w| w.name() == name).ok_or_else(|| format!("one of {names}"))
+    let found = Workload::ALL.into_iter().find(|w| w.name() == name).map(Measures::Throughput);
+    found.ok_or_else(|| format!("one of {names}, updates"))
 }
 
 fn main() -> ExitCode {
@@ -172,8 +187,15 @@ fn metadata(args: &Args) -> Result<()> {
             println!("{line}");
         }
     };
+    let workloads = match args.workload {
+        None => Workload::ALL.to_vec(),
+        Some(Measures::Throughput(one)) => vec![one],
+        Some(Measures::Updates) => {
+            let seed = args.seed.unwrap_or(1);
+            return sim::metadata::updates::report(MOST_COPIES, seed, &mut tell).map_err(anyhow::Error::msg);
+        }
+    };
     let most = args.metadata.unwrap_or(1).clamp(1, MOST_RANKS);
-    let workloads = args.workload.map_or(Workload::ALL.to_vec(), |one| vec![one]);
     let sizes = (0..).map(|n| 1 << n).take_while(|ranks| *ranks < most).filter(|_| !args.only).chain([most]);
     let sizes: Vec<u32> = sizes.collect();
     let specs = workloads.into_iter().flat_map(|workload| {

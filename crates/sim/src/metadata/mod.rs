@@ -6,6 +6,7 @@
 
 mod programs;
 mod report;
+pub mod updates;
 
 pub use programs::Workload;
 pub use report::Report;
@@ -77,13 +78,18 @@ pub struct MetadataSpec {
 impl MetadataSpec {
     /// So many ranks under a workload.
     pub fn of(workload: Workload, ranks: u32, seed: u64) -> Self {
-        let spreads = Duration::from_secs(40 + u64::from(ranks));
+        let warm_up = match workload {
+            // Clients hear of each file that has left, and there are as many more as ranks.
+            Workload::MakeFiles => AT_FULL_SPEED + Duration::from_secs(u64::from(ranks / 4)),
+            _ if workload.is_in_one_directory() => AT_FULL_SPEED,
+            _ => Duration::from_secs(40 + u64::from(ranks)),
+        };
         Self {
             workload,
             ranks,
             clients_each: 8,
             processor: SERVER,
-            warm_up: if workload.is_in_one_directory() { AT_FULL_SPEED } else { spreads },
+            warm_up,
             counted: Duration::from_secs(2),
             replicates: true,
             seed,
