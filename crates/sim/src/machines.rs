@@ -2,9 +2,9 @@
 //! queue. In all other runs a message takes as long whatever its size, and a disk carries out all operations
 //! at once ([`crate::Faults`]).
 //!
-//! Each node has a machine of its own, unless two are put together on one: a full-duplex network card that sends one message after another and
-//! receives one after another, on a switch that is never the bottleneck, and disks that do one operation
-//! after another. Processors take no time.
+//! Each node has a machine of its own, unless two are put together on one: a full-duplex network card that
+//! sends one message after another and receives one after another, on a switch that is never the bottleneck,
+//! and disks that do one operation after another. Processors take no time.
 
 use crate::host::HostId;
 use node::{Body, DiskOp, Msg};

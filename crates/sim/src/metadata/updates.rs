@@ -1,6 +1,6 @@
-//! Latency of updates by the number of copies of the metadata (the paper's figure 9 (a)). One client makes files
-//! and directories, one after another; each is over once the server's journal has it. The journal's primary OSD
-//! is on another machine, or on the server's own.
+//! Latency of updates by the number of copies of the metadata (the paper's figure 9 (a)). One client makes
+//! files and directories, one after another; each is over once the server's journal has it. The journal's
+//! primary OSD is on another machine, or on the server's own.
 
 use super::{PATIENCE, SERVER, shared_dir};
 use crate::cluster::{Cluster, Spec};
@@ -150,8 +150,8 @@ fn mean(times: &[Duration]) -> Duration {
     times.iter().sum::<Duration>() / u32::try_from(times.len().max(1)).unwrap_or(u32::MAX)
 }
 
-/// Runs with one to `most` copies, each with the journal's primary elsewhere and here. `tell` gets the lines of
-/// a table.
+/// Runs with one to `most` copies, each with the journal's primary elsewhere and here. `tell` gets the lines
+/// of a table.
 pub fn report(most: u32, seed: u64, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
     tell("| copies | ms: answered early | in the journal, primary OSD elsewhere | on the server's machine |");
     tell("|---|---|---|---|");

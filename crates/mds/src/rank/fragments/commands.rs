@@ -34,8 +34,8 @@ impl Fragments {
         Ok(())
     }
 
-    /// Has a fragment in which too much is done split into 2^`bits` parts. Nothing joins these as long as there
-    /// are names.
+    /// Has a fragment in which too much is done split into 2^`bits` parts. Nothing joins these as long as
+    /// there are names.
     pub fn split_for_load(&mut self, cache: &Cache, dir: DirFrag, bits: u32) {
         let change = Refragment::split(dir, bits).filter(|change| changed(cache, *change).is_some());
         self.asked.extend(change.map(Asked::Split));

@@ -2,8 +2,8 @@
 //! subtree can be handed over, and a client that writes has more of them all the while. So they wait: if the
 //! subtree leaves, their clients repeat them to the other rank, as they do after every IMPORT.
 //!
-//! What clients say of a subtree that becomes part of another one of this rank waits too: they hear nothing of
-//! that, and would not repeat it.
+//! What clients say of a subtree that becomes part of another one of this rank waits too: they hear nothing
+//! of that, and would not repeat it.
 
 use super::Rank;
 use crate::authority::Hold;
