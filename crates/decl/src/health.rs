@@ -172,7 +172,7 @@ codes! {
         "see `ceph crash info ID`; `ceph crash archive-all` when the cause is known";
     DaemonOldVersion = "DAEMON_OLD_VERSION" Warn
         "nothing that is new in the later version is used until all daemons have it"
-        "finish the upgrade: install the later version on their hosts and start them again: `nacre osd --conf CONF --id N`";
+        "install the later version on their hosts and give `nacre upgrade`, or start them: `nacre osd --conf CONF --id N`";
     OsdUpgradeFinished = "OSD_UPGRADE_FINISHED" Warn
         "nothing that is new in this version is used yet, and daemons may go back to the former one"
         "`nacre finalize` once you are content with this version: there is no way back from there";

@@ -36,6 +36,32 @@ impl Member {
         Self { name, addr, net, root, running: None }
     }
 
+    /// Installs the program on this host, as a package would: what runs goes on with the former one. It
+    /// passes for another build if one is named, by version and levels (`crates/cli/src/cluster/build.rs`).
+    pub fn install(&self, build: Option<&str>) {
+        let program = self.installed();
+        std::fs::create_dir_all(program.parent().expect("a directory")).expect("makes directories");
+        let (new, named) = (program.with_extension("new"), program.with_extension("build"));
+        if std::fs::hard_link(nacre_bin(), &new).is_err() {
+            std::fs::copy(nacre_bin(), &new).expect("copies");
+        }
+        // They may not be there yet. Two links to one file would not replace one another.
+        let _ = (std::fs::remove_file(&named), std::fs::remove_file(&program));
+        if let Some(build) = build {
+            std::fs::write(&named, build).expect("writes");
+        }
+        std::fs::rename(&new, &program).expect("renames");
+    }
+
+    fn installed(&self) -> PathBuf {
+        self.root.join("usr/bin/nacre")
+    }
+
+    /// The program that this host has: the one under test if none is installed.
+    fn program(&self) -> PathBuf {
+        Some(self.installed()).filter(|path| path.exists()).unwrap_or_else(|| nacre_bin().to_owned())
+    }
+
     /// A new, empty directory that can be given as a disk.
     pub fn disk(&self, name: &str) -> String {
         let path = self.root.join(name);
@@ -50,12 +76,12 @@ impl Member {
 
     /// `nacre` on this host, with `--root`.
     pub fn nacre_here(&self, args: &[&str]) -> Ran {
-        run(command_in(Some(&self.net), nacre_bin()).args(args).arg("--root").arg(&self.root))
+        run(command_in(Some(&self.net), self.program()).args(args).arg("--root").arg(&self.root))
     }
 
     /// `nacre` on this host, as a client of its cluster.
     pub fn nacre_client(&self, args: &[&str]) -> Ran {
-        run(command_in(Some(&self.net), nacre_bin()).args(args).arg("--conf").arg(self.conf()))
+        run(command_in(Some(&self.net), self.program()).args(args).arg("--conf").arg(self.conf()))
     }
 
     /// A client on this host, such as `ceph`, with its configuration file.
@@ -100,10 +126,22 @@ impl Member {
     /// Starts its daemons, by `nacre run`.
     pub fn start(&mut self) {
         let log = File::options().create(true).append(true).open(self.log()).expect("a log");
-        let mut command = command_in(Some(&self.net), nacre_bin());
+        let mut command = command_in(Some(&self.net), self.program());
         command.arg("run").arg("--root").arg(&self.root).stdin(Stdio::null());
         command.stdout(log.try_clone().expect("a descriptor")).stderr(log);
         self.running = Some(command.spawn().expect("starts"));
+    }
+
+    /// What `nacre run` and the daemons have said.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    /// Begins a command of `nacre` on this host, with `--root`.
+    pub fn begin(&self, args: &[&str]) -> Child {
+        let mut command = command_in(Some(&self.net), self.program());
+        command.args(args).arg("--root").arg(&self.root).stdin(Stdio::null()).stdout(Stdio::null());
+        command.spawn().expect("starts")
     }
 
     fn log(&self) -> PathBuf {

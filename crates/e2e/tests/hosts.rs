@@ -1,5 +1,5 @@
 //! Three hosts become a cluster by one command each; any one may die while programs write, a fourth takes the
-//! place of one that leaves, and disks come and go.
+//! place of one that leaves, disks come and go, and another version is installed.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -100,7 +100,13 @@ fn listed(member: &Member) -> Vec<String> {
 
 /// A cluster of three running hosts, and a mount.
 fn three(hosts: &Hosts, dir: &Path) -> ([Member; 3], String, ClientHost) {
+    three_of(hosts, dir, |_| {})
+}
+
+/// The same, with hosts that are made ready before.
+fn three_of(hosts: &Hosts, dir: &Path, prepare: impl Fn(&Member)) -> ([Member; 3], String, ClientHost) {
     let mut members = [0, 1, 2].map(|host| Member::new(hosts, host, dir));
+    members.iter().for_each(prepare);
     let token = members[0].init();
     members[0].start();
     for member in &mut members[1..] {
@@ -265,4 +271,94 @@ fn a_daemon_that_crashes_is_told_until_somebody_has_looked_at_it() {
     host.follows("RECENT_CRASH", "ceph crash archive-all", &[]);
     host.sees_no("RECENT_CRASH");
     host.sees_no("OSD_DOWN");
+}
+
+/// A former version, which can't do the highest feature level.
+const OLDER: &str = "0.0.9 1 3";
+const UPGRADE: [&str; 4] = ["upgrade", "--yes", "--timeout", "60"];
+
+/// Installs a version on a host and replaces its daemons.
+fn replace(member: &Member, build: Option<&str>) {
+    member.install(build);
+    member.nacre_here(&UPGRADE).ok();
+}
+
+/// Waits until the configuration files of all hosts name all monitors: `nacre run` sees to it.
+fn wait_for_monitors(members: &[Member], hosts: &Hosts) {
+    let began = Instant::now();
+    let last = hosts.addr(members.len() as u32 - 1).to_string();
+    let names = |member: &Member| std::fs::read_to_string(member.conf()).is_ok_and(|c| c.contains(&last));
+    while !members.iter().all(names) {
+        assert!(began.elapsed() < LONGEST, "a host does not know all monitors");
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+}
+
+/// The upgrade of a host is cut short once it has begun, one of its daemons crashes, and it goes on.
+fn replace_in_two(member: &Member, osd: &str, other: &Member, client: &ClientHost) {
+    member.install(None);
+    let mut cut = member.begin(&UPGRADE);
+    let is_set = |dump: &serde_json::Value| dump["flags_set"].to_string().contains("noout");
+    client.wait_for("noout", &["osd", "dump"], is_set);
+    cut.kill().expect("it runs");
+    cut.wait().expect("it was killed");
+    other.install(None);
+    let refused = other.nacre_here(&["upgrade", "--yes"]);
+    assert!(refused.code == 1 && refused.stderr.contains("is being upgraded"), "{refused:?}");
+    member.kill_daemon(osd);
+    member.nacre_here(&UPGRADE).ok();
+    client.wait_for("no noout", &["osd", "dump"], |dump| !is_set(dump));
+}
+
+#[test]
+fn an_upgrade_goes_from_host_to_host_and_back_while_programs_write() {
+    if !is_possible() {
+        return;
+    }
+    let Some(hosts) = Hosts::for_test(3) else { return };
+    let dir = tempfile::Builder::new().prefix("nacre-hosts-").tempdir().expect("a directory");
+    let (members, _, client) = three_of(&hosts, dir.path(), |member| member.install(Some(OLDER)));
+    wait_for_monitors(&members, &hosts);
+    let writer = Writer::start(client.point());
+    let raised = |code: &str| client.ceph(&["health"])["checks"][code].is_object();
+
+    members[0].install(None);
+    let plan = members[0].nacre_here(&["upgrade", "--dry-run", "--format", "json"]).ok();
+    let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
+    let names: Vec<&str> =
+        plan["daemons"].as_array().expect("a list").iter().filter_map(|d| d["name"].as_str()).collect();
+    assert_eq!(names, ["mon.h1", "mds.h1", "osd.0"]);
+    let former = ["mon.h1", "mds.h1", "osd.0"].map(|name| members[0].pid(name));
+    replace(&members[0], None);
+    let now = ["mon.h1", "mds.h1", "osd.0"].map(|name| members[0].pid(name));
+    assert!(former.iter().zip(&now).all(|(former, now)| former != now), "{former:?} {now:?}");
+    assert!(raised("DAEMON_OLD_VERSION") && !raised("OSDMAP_FLAGS"));
+    let refused = members[0].nacre_client(&["finalize", "--yes"]);
+    assert!(refused.code == 1 && refused.stderr.contains("osd.1 (level 3)"), "{refused:?}");
+    writer.goes_on();
+    replace_in_two(&members[1], "osd.1", &members[2], &client);
+    writer.goes_on();
+    for build in [None, Some(OLDER), None] {
+        replace(&members[2], build);
+        writer.goes_on();
+    }
+    client.wait_for("the end", &["health"], |health| health["checks"]["OSD_UPGRADE_FINISHED"].is_object());
+    assert!(!raised("DAEMON_OLD_VERSION"));
+    members[0].nacre_client(&["finalize", "--yes"]).ok();
+    client.wait_for("its end", &["health"], |health| health["checks"]["OSD_UPGRADE_FINISHED"].is_null());
+    assert!(!raised("OSDMAP_FLAGS"), "what the upgrade set is taken back");
+
+    members[2].install(Some(OLDER));
+    let refused = members[2].nacre_here(&UPGRADE);
+    assert!(refused.code == 1 && refused.stderr.contains("can do 3 at most"), "{refused:?}");
+    members[2].kill_daemon("osd.2");
+    let began = Instant::now();
+    while !members[2].said().contains("the store of osd.2 was used at feature level") {
+        assert!(began.elapsed() < LONGEST, "{}", members[2].said());
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    writer.goes_on();
+    members[2].install(None);
+    client.wait_until_up(3, 3, false);
+    writer.end();
 }

@@ -34,6 +34,7 @@ mod store_long;
 mod store_pg;
 pub(crate) mod terminal;
 mod token;
+mod upgrade;
 mod version;
 
 use crate::host::MemberArgs;
@@ -67,6 +68,8 @@ pub(crate) enum Command {
     Drain(drain::DrainArgs),
     /// Take this host out of its cluster.
     Leave(MemberArgs),
+    /// Replace the daemons of this host by those of this version, one after another.
+    Upgrade(upgrade::UpgradeArgs),
     /// End an upgrade: let daemons use what is new in their version.
     Finalize(finalize::FinalizeArgs),
     /// List, add or remove disks of this host.
@@ -116,6 +119,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Host(args) => host::run(&args),
         Command::Drain(args) => drain::run(&args),
         Command::Leave(args) => leave::run(&args),
+        Command::Upgrade(args) => upgrade::run(&args),
         Command::Finalize(args) => finalize::run(&args),
         Command::Disk(args) => disk::run(&args),
         Command::Mon(args) => daemon::run(wire::EntityType::MON, &args),

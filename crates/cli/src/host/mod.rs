@@ -17,6 +17,7 @@ mod retire;
 mod supervisor;
 mod systemd;
 mod token;
+mod upgrade;
 
 pub(crate) use args::{HostArgs, MemberArgs, prepare};
 pub(crate) use ask::agrees;
@@ -34,3 +35,4 @@ pub(crate) use retire::{forget, purge, remove_dir, retire, wait_for_end};
 pub(crate) use supervisor::supervise;
 pub(crate) use systemd::{hand_over, stop as stop_unit};
 pub(crate) use token::{Token, make_token};
+pub(crate) use upgrade::{Manner, Planned, plan, refusal, upgrade};

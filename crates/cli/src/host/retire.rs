@@ -112,7 +112,7 @@ fn wait_while(runs: impl Fn() -> Option<String>) -> Result<()> {
 }
 
 /// The process in a file that daemons remove at their end, if it lives.
-fn process_of(pid_file: &Path) -> Option<i32> {
+pub(super) fn process_of(pid_file: &Path) -> Option<i32> {
     let pid: i32 = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     // The number may be another program's by now, if the daemon was killed.
