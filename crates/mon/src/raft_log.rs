@@ -11,6 +11,7 @@ use crate::consensus::{Effect, Entry, Message, Position, Raft, Restored, Timing,
 use crate::entry::{Change, LogEntry};
 use crate::state::{Row, State};
 use crate::storage::Storage;
+use maps::MonMap;
 use node::{DiskOp, DiskOpId, DiskResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -99,6 +100,8 @@ pub struct RaftLog<S> {
     checkpoint: u64,
     /// Identity to write with the first entries.
     ident: Option<Ident>,
+    /// The newest monitor map of the entries that were found at the start and are in no checkpoint.
+    logged_monmap: Option<MonMap>,
     /// An installed snapshot that is not yet written.
     incoming: Option<(u64, Rows)>,
 }
@@ -146,8 +149,16 @@ impl<S: Storage> RaftLog<S> {
             dirty: BTreeSet::new(),
             checkpoint: 0,
             ident: None,
+            logged_monmap: None,
             incoming: None,
         }
+    }
+
+    /// The newest monitor map that this monitor has stored, committed or not: voters are those of the last entry
+    /// that names any, and they can't be asked what is committed before they are reached.
+    pub fn stored_monmap(&self) -> &MonMap {
+        let committed = &self.state.monmap;
+        self.logged_monmap.as_ref().filter(|logged| logged.epoch > committed.epoch).unwrap_or(committed)
     }
 
     /// The committed state.
@@ -620,6 +631,7 @@ impl<S: Storage> RaftLog<S> {
         let base = Position { term: self.state.term, index: self.state.version };
         let mut entries: Vec<Entry> = Vec::new();
         for bytes in opening.entries.into_values() {
+            let changes = decode::<LogEntry>(&bytes)?.changes;
             let entry = parse_entry(Arc::new(bytes))?;
             if entry.at.index <= base.index {
                 continue; // covered by the checkpoint that was written with the entries' removal
@@ -630,6 +642,7 @@ impl<S: Storage> RaftLog<S> {
                 return Err(DecodeError::of_all(what));
             }
             entries.push(entry);
+            self.logged_monmap = changes.into_iter().rev().find_map(monmap_of).or(self.logged_monmap.take());
         }
         let vote = Some(VoterId(opening.hard.vote)).filter(|v| v.0 != 0);
         let voters = voters(&self.state.voters);
@@ -672,6 +685,10 @@ fn op_len(op: &TxnOp) -> usize {
 
 fn voters_of(entry: &LogEntry) -> Option<Voters> {
     entry.changes.iter().rev().find_map(|c| if let Change::Voters(v) = c { Some(voters(v)) } else { None })
+}
+
+fn monmap_of(change: Change) -> Option<MonMap> {
+    if let Change::MonMap(map) = change { Some(*map) } else { None }
 }
 
 fn voters(stored: &BTreeMap<u64, String>) -> Voters {

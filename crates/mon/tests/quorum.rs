@@ -196,8 +196,8 @@ fn the_only_one_who_has_everything_brings_it_to_a_monitor_that_is_far_behind() {
     assert_eq!((w.ok(1, &get("k0")), w.snapshots_lost), ("294".to_owned(), 0));
 }
 
-#[test]
-fn monitors_are_added_and_removed_while_all_goes_on() {
+/// One monitor, to which two are added.
+fn grown() -> World {
     let mut w = World::new(1);
     w.pass(S);
     assert_eq!(w.command(0, r#"{"prefix":"mon rm","name":"a"}"#).code, -22, "the last one stays");
@@ -213,9 +213,28 @@ fn monitors_are_added_and_removed_while_all_goes_on() {
         w.wait_quorum(0, &names);
         assert_eq!(w.ok(n, &get("k")), n.to_string());
     }
+    w
+}
+
+#[test]
+fn a_monitor_whose_configuration_names_itself_alone_finds_the_others_after_a_restart() {
+    let mut w = grown();
+    w.kill(0);
+    w.wait_quorum(1, &["b", "c"]);
+    w.start(0);
+    w.wait_quorum(1, &["a", "b", "c"]);
+    (0..3).for_each(|n| w.kill(n));
+    (0..3).for_each(|n| w.start(n));
+    w.wait_quorum(0, &["a", "b", "c"]);
+    assert_eq!(w.ok(0, &get("k")), "2");
+}
+
+#[test]
+fn monitors_are_added_and_removed_while_all_goes_on() {
+    let mut w = grown();
     let leader = w.leader(0);
     let other = (leader + 1) % 3;
-    let gone = &all[leader].0.clone();
+    let gone = ["a", "b", "c"][leader];
     w.ok(other, &format!(r#"{{"prefix":"mon rm","name":"{gone}"}}"#));
     w.pass(3 * S);
     assert!(w.places[leader].stopped.as_ref().expect("ends by itself").contains("removed"));

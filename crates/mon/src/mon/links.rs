@@ -20,9 +20,9 @@ use stdx::{Instant, Now};
 use wire::{EntityName, EntityType};
 
 impl<S: Storage> Mon<S> {
-    /// The monitors known to this one: from its own state, or else from its configuration.
+    /// The monitors known to this one: from its own store, or else from its configuration.
     pub(super) fn known_monmap(&self) -> &maps::MonMap {
-        let map = &self.log.state().monmap;
+        let map = self.log.stored_monmap();
         if map.mons.is_empty() { &self.config.monmap } else { map }
     }
 
