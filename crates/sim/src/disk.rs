@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn read(disk: &mut SimDisk, offset: u64) -> Buf {
-        disk.issue(DiskOpId(999), DiskOp::Read { disk: DISK, offset, len: 4096 });
+        disk.issue(DiskOpId(999), DiskOp::Read { disk: DISK, offset, len: 4096, cached: false });
         disk.end(DiskOpId(999)).expect("reads work")
     }
 
