@@ -111,7 +111,7 @@ fn main() -> Result<()> {
 }
 
 /// Programs that some tests run, and Debian's packages of them.
-const TOOLS: [(&str, &str); 21] = [
+const TOOLS: [(&str, &str); 22] = [
     ("ceph", "ceph-common"),
     ("rados", "ceph-common"),
     ("python3", "python3"),
@@ -127,6 +127,7 @@ const TOOLS: [(&str, &str); 21] = [
     ("cryptsetup", "cryptsetup-bin"),
     ("sgdisk", "gdisk"),
     ("losetup", "mount"),
+    ("openssl", "openssl"),
     ("rpmbuild", "rpm"),
     ("skopeo", "skopeo"),
     ("zsh", "zsh"),

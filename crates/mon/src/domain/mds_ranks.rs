@@ -172,6 +172,8 @@ fn boot(edit: &mut Edit<'_>, m: &peer::MdsBeacon) {
 
 /// Removes an MDS from the map and returns its name. Its rank becomes vacant, and its address is blocklisted.
 pub(crate) fn fail(edit: &mut Edit<'_>, gid: Gid) -> Option<String> {
+    // It or its successor may be the first standby, and gone before the next look.
+    want_standbys(edit);
     let (fscid, info) = find(edit.fsmap_now(), gid)?;
     let info = info.clone();
     if let Some(fscid) = fscid.filter(|_| info.state == MdsState::STANDBY_REPLAY) {
@@ -258,14 +260,19 @@ fn counts_on_standbys(fs: &MdsMap) -> bool {
     fs.standby_count_wanted < 0 && !fs.up.is_empty()
 }
 
-/// Notes that a file system has a standby, so that health tells when there is none any more.
-fn want_standbys(edit: &mut Edit<'_>) {
-    let fsmap = edit.fsmap_now();
+/// True if a file system has a standby for the first time.
+pub(crate) fn wants_standby_count(fsmap: &maps::FsMap) -> bool {
     let has_one = |fs: &MdsMap| !fsmap.standby_daemons.is_empty() || followers(fs).next().is_some();
-    let all = fsmap.filesystems.iter();
-    let first = all.filter(|(_, fs)| counts_on_standbys(&fs.mds_map) && has_one(&fs.mds_map));
-    for id in first.map(|(id, _)| *id).collect::<Vec<_>>() {
-        edit.filesystem(id).standby_count_wanted = COUNTED_ON;
+    fsmap.filesystems.values().any(|fs| counts_on_standbys(&fs.mds_map) && has_one(&fs.mds_map))
+}
+
+/// Notes that a file system has had a standby, so that health tells when there is none any more.
+pub(crate) fn want_standbys(edit: &mut Edit<'_>) {
+    if wants_standby_count(edit.fsmap_now()) {
+        let all = edit.fsmap_now().filesystems.iter().filter(|(_, fs)| counts_on_standbys(&fs.mds_map));
+        for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
+            edit.filesystem(id).standby_count_wanted = COUNTED_ON;
+        }
     }
 }
 
@@ -283,11 +290,9 @@ fn wanted_rank(fs: &MdsMap) -> Option<(MdsRank, MdsState)> {
     Some((rank, state))
 }
 
-/// Assigns ranks to standbys as long as there are both, and then followers to ranks. A file system that has a
-/// standby left counts on one from then on.
+/// Assigns ranks to standbys as long as there are both, and then followers to ranks.
 pub(crate) fn assign(edit: &mut Edit<'_>) {
     assign_ranks(edit);
-    want_standbys(edit);
     assign_followers(edit);
 }
 

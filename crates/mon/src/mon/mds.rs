@@ -4,6 +4,7 @@ use crate::cluster_log::LogLevel;
 use crate::domain::features;
 use crate::domain::mds_ranks::{
     Answer, assign, beacon, fail, has_standby, info_of, is_standby, mark_laggy, needs_assignment, of_name,
+    want_standbys, wants_standby_count,
 };
 use crate::mon::{Mon, Out};
 use crate::storage::Storage;
@@ -85,7 +86,7 @@ impl<S: Storage> Mon<S> {
         let mut lost = self.volatile.mds.lost(now.mono, grace, is_settled);
         let fsmap = self.log.tail().fsmap.clone();
         lost.retain(|gid| fsmap.mds_roles.contains_key(gid));
-        if lost.is_empty() && !needs_assignment(&fsmap) {
+        if lost.is_empty() && !needs_assignment(&fsmap) && !wants_standby_count(&fsmap) {
             return;
         }
         let (failed, _) = self.edit(now, |edit| {
@@ -100,6 +101,7 @@ impl<S: Storage> Mon<S> {
                 }
             }
             assign(edit);
+            want_standbys(edit);
             failed
         });
         for (name, is_dead) in failed {
