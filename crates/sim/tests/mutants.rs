@@ -102,7 +102,7 @@ mutants! {
     mds_changes_what_has_replicas in Ranks within 200 from 990000
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event" | "no_panic"
             | "snapshots_constant" | "locks_exclude" | "metadata_consistent";
-    mds_keeps_replicas in Ranks within 200 from 990000
+    mds_keeps_replicas in Ranks within 200 from 990012
         by "namespace_linearizable" | "files_linearizable" | "unexpected_event" | "no_panic"
             | "locks_exclude" | "answers_everything" | "ranks_stop" | "metadata_consistent";
     mds_works_without_what_is_below in Ranks within 120 from 680025
@@ -116,7 +116,7 @@ mutants! {
     mds_serves_what_has_not_come in Ranks within 500 from 710000
         by "no_panic" | "ranks_stop" | "unexpected_event" | "locks_exclude" | "namespace_linearizable"
            | "statistics_exact" | "metadata_consistent";
-    mds_gives_numbers_of_others in Ranks within 120 from 680000
+    mds_gives_numbers_of_others in Ranks within 120 from 680004
         by "no_panic" | "metadata_consistent" | "namespace_linearizable" | "unexpected_event";
     // A truncation that was answered and lost: directories count what its client does not see any more.
     mds_answers_before_journal in Files within 200

@@ -75,9 +75,10 @@ fn stand_ins_say_what_osds_say() {
                 continue;
             }
             // Milliseconds decide over how many epochs reports and boots spread, and how often an OSD probes
-            // its monitor depends on the length of its wait.
+            // its monitor depends on the length of its wait. Each new map is told with pings.
             let parts = match kind {
                 "osd_map" => 4,
+                "osd_ping" if ours.epochs != theirs.epochs => 4,
                 "mon_map" => 2,
                 _ => 10,
             };
