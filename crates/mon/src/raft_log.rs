@@ -154,8 +154,8 @@ impl<S: Storage> RaftLog<S> {
         }
     }
 
-    /// The newest monitor map that this monitor has stored, committed or not: voters are those of the last entry
-    /// that names any, and they can't be asked what is committed before they are reached.
+    /// The newest monitor map that this monitor has stored, committed or not: voters are those of the last
+    /// entry that names any, and they can't be asked what is committed before they are reached.
     pub fn stored_monmap(&self) -> &MonMap {
         let committed = &self.state.monmap;
         self.logged_monmap.as_ref().filter(|logged| logged.epoch > committed.epoch).unwrap_or(committed)

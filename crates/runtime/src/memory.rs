@@ -37,8 +37,8 @@ fn total(text: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The least limit of a group and those that it is in; `own` is `/proc/self/cgroup`, whose line of version 2 has
-/// no controllers.
+/// The least limit of a group and those that it is in; `own` is `/proc/self/cgroup`, whose line of version 2
+/// has no controllers.
 fn limit_of_groups(own: &str, limit_of: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let group = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
     // `max` is no limit.

@@ -35,8 +35,8 @@ impl FileDisk {
         Self { device, engine, pool, kept: None }
     }
 
-    /// Keeps at most so many bytes of what is read, in memory that the kernel may take back; nothing if the host
-    /// can't do that, or does it already because access to the device is through its page cache.
+    /// Keeps at most so many bytes of what is read, in memory that the kernel may take back; nothing if the
+    /// host can't do that, or does it already because access to the device is through its page cache.
     pub fn keep(&mut self, bytes: u64) {
         self.kept = if self.device.direct { Kept::new(bytes).map(Arc::new) } else { None };
     }

@@ -28,8 +28,8 @@ struct Slots {
 }
 
 impl Kept {
-    /// Keeps at most `bytes`. None if the host can't do that, or where its pages are larger than our blocks: a
-    /// page that the kernel takes has to be one block.
+    /// Keeps at most `bytes`. None if the host can't do that, or where its pages are larger than our blocks:
+    /// a page that the kernel takes has to be one block.
     pub fn new(bytes: u64) -> Option<Self> {
         let groups = usize::try_from(bytes).ok()? / (WAYS * GROUP * BLOCK);
         if groups == 0 || rustix::param::page_size() != BLOCK {
@@ -219,8 +219,8 @@ impl Mapping {
     fn read(&self, slot: usize, out: &mut [u8]) {
         let from = self.slots(slot, 1);
         let len = out.len().min(BLOCK);
-        // SAFETY: `from` has a block, and `out` is memory of its own. The kernel may replace the page by one of
-        // zeros meanwhile, and any bytes are valid.
+        // SAFETY: `from` has a block, and `out` is memory of its own. The kernel may replace the page by one
+        // of zeros meanwhile, and any bytes are valid.
         unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), len) };
     }
 

@@ -3,8 +3,8 @@
 //! Policy (ADR 0009): if the file system allows it, all access is direct, past the host's page cache, through
 //! `io_uring`. Then a flush waits only for earlier writes, and large writes cost no copy. If the host forbids
 //! `io_uring`, threads make the same calls; a file system without direct access is used through the page
-//! cache. The ways are never mixed on a file while it is open. Reads whose owner verifies them may be answered
-//! from memory that the kernel takes back when it needs it (ADR 0032).
+//! cache. The ways are never mixed on a file while it is open. Reads whose owner verifies them may be
+//! answered from memory that the kernel takes back when it needs it (ADR 0032).
 
 mod device;
 mod file;
