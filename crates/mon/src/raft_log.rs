@@ -102,6 +102,7 @@ pub struct RaftLog<S> {
     ident: Option<Ident>,
     /// The newest monitor map of the entries that were found at the start and are in no checkpoint.
     logged_monmap: Option<MonMap>,
+    stored_level: u32,
     /// An installed snapshot that is not yet written.
     incoming: Option<(u64, Rows)>,
 }
@@ -150,6 +151,7 @@ impl<S: Storage> RaftLog<S> {
             checkpoint: 0,
             ident: None,
             logged_monmap: None,
+            stored_level: 0,
             incoming: None,
         }
     }
@@ -217,13 +219,7 @@ impl<S: Storage> RaftLog<S> {
 
     /// The highest feature level in the store that was opened: of the checkpoint and the entries after it.
     pub fn stored_level(&self) -> u32 {
-        let entries = self.restored.entries.iter().filter_map(|entry| decode::<LogEntry>(&entry.data).ok());
-        let level = |change| match change {
-            Change::OsdMap { nacre, .. } => nacre.feature_level,
-            _ => 0,
-        };
-        let levels = entries.flat_map(|entry| entry.changes).map(level);
-        levels.fold(self.state.osd.nacre().feature_level, u32::max)
+        self.stored_level
     }
 
     /// True if the log holds neither a state nor an entry.
@@ -629,10 +625,11 @@ impl<S: Storage> RaftLog<S> {
         self.tail = self.state.clone();
         self.checkpoint = self.state.version;
         let base = Position { term: self.state.term, index: self.state.version };
+        self.stored_level = self.state.osd.nacre().feature_level;
         let mut entries: Vec<Entry> = Vec::new();
         for bytes in opening.entries.into_values() {
-            let changes = decode::<LogEntry>(&bytes)?.changes;
-            let entry = parse_entry(Arc::new(bytes))?;
+            let logged: LogEntry = decode(&bytes)?;
+            let entry = entry_of(&logged, Arc::new(bytes));
             if entry.at.index <= base.index {
                 continue; // covered by the checkpoint that was written with the entries' removal
             }
@@ -642,7 +639,15 @@ impl<S: Storage> RaftLog<S> {
                 return Err(DecodeError::of_all(what));
             }
             entries.push(entry);
-            self.logged_monmap = changes.into_iter().rev().find_map(monmap_of).or(self.logged_monmap.take());
+            for change in logged.changes {
+                match change {
+                    Change::MonMap(map) => self.logged_monmap = Some(*map),
+                    Change::OsdMap { nacre, .. } => {
+                        self.stored_level = self.stored_level.max(nacre.feature_level)
+                    }
+                    _ => {}
+                }
+            }
         }
         let vote = Some(VoterId(opening.hard.vote)).filter(|v| v.0 != 0);
         let voters = voters(&self.state.voters);
@@ -653,9 +658,12 @@ impl<S: Storage> RaftLog<S> {
 
 /// An entry of the log, from its stored form.
 pub fn parse_entry(data: Arc<Vec<u8>>) -> Result<Entry, DecodeError> {
-    let entry: LogEntry = decode(&data)?;
-    let at = Position { term: entry.term, index: entry.index };
-    Ok(Entry { at, voters: voters_of(&entry).map(Arc::new), data })
+    Ok(entry_of(&decode(&data)?, data))
+}
+
+fn entry_of(logged: &LogEntry, data: Arc<Vec<u8>>) -> Entry {
+    let at = Position { term: logged.term, index: logged.index };
+    Entry { at, voters: voters_of(logged).map(Arc::new), data }
 }
 
 /// Splits rows into parts of at most `most` bytes; a longer row is a part of its own.
@@ -685,10 +693,6 @@ fn op_len(op: &TxnOp) -> usize {
 
 fn voters_of(entry: &LogEntry) -> Option<Voters> {
     entry.changes.iter().rev().find_map(|c| if let Change::Voters(v) = c { Some(voters(v)) } else { None })
-}
-
-fn monmap_of(change: Change) -> Option<MonMap> {
-    if let Change::MonMap(map) = change { Some(*map) } else { None }
 }
 
 fn voters(stored: &BTreeMap<u64, String>) -> Voters {

@@ -195,13 +195,13 @@ mod tests {
         assert_eq!(caches("4G"), (2540, 1524));
         assert_eq!(caches("20M"), (3, 1), "a little of everything");
         assert_eq!(caches("1M"), caches(default), "too little to be meant");
-        let uses_page_cache = |file: &[(&str, &str)]| {
+        let keeps_what_is_read = |file: &[(&str, &str)]| {
             let file = file.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let mut options = OsdOptions::default();
             options.apply(&decl::Settings::new("osd.0", file.collect()));
             options.host_cache
         };
-        assert!(uses_page_cache(&[]) && !uses_page_cache(&[("osd_memory_target", "4G")]));
+        assert!(keeps_what_is_read(&[]) && !keeps_what_is_read(&[("osd_memory_target", "4G")]));
         let file = BTreeMap::from([("osd_memory_target".to_owned(), "256M".to_owned())]);
         let mut one_of_two = OsdOptions { memory_shares: 2, ..OsdOptions::default() };
         one_of_two.apply(&decl::Settings::new("osd.0", file));

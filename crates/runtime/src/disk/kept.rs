@@ -7,7 +7,7 @@
 //! that is half zeros: whoever reads has to verify what it gets.
 
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use stdx::{BLOCK, Buf, BufMut};
 
 /// Places where a block may be.
@@ -41,7 +41,7 @@ impl Kept {
         Some(Self(Mutex::new(Slots { memory, tags: vec![0; slots], hands: vec![0; groups] })))
     }
 
-    fn slots(&self) -> std::sync::MutexGuard<'_, Slots> {
+    fn slots(&self) -> MutexGuard<'_, Slots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,8 +144,8 @@ impl Slots {
 
     fn forget(&mut self, first: u64, count: u64) {
         if count as usize > self.tags.len() {
-            let kept = |tag: &u64| !(first + 1..first + 1 + count).contains(tag);
-            self.tags.iter_mut().filter(|tag| !kept(tag)).for_each(|tag| *tag = 0);
+            let gone = first + 1..first + 1 + count;
+            self.tags.iter_mut().filter(|tag| gone.contains(tag)).for_each(|tag| *tag = 0);
             return;
         }
         for block in first..first + count {
