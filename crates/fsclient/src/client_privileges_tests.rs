@@ -37,7 +37,7 @@ impl Rig {
         // Under `Ax` the mode here is newer than any that is told.
         rig.caps(cap_op::REVOKE, 3, held & !cap::AUTH_EXCL);
         rig.client.cache.learn_inode(MdsRank(0), &described(mode, 0, has_capability));
-        rig.caps(cap_op::GRANT, 4, held);
+        rig.caps_with(cap_op::GRANT, 4, held, 0o100_000 | mode);
         if taken != 0 {
             rig.caps(cap_op::REVOKE, 5, held & !taken);
         }

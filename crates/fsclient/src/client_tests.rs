@@ -101,10 +101,15 @@ impl Rig {
     }
 
     pub(super) fn caps(&mut self, op: u32, seq: u32, bits: u32) -> Outs {
+        self.caps_with(op, seq, bits, 0)
+    }
+
+    /// The same, with a mode.
+    pub(super) fn caps_with(&mut self, op: u32, seq: u32, bits: u32, mode: u32) -> Outs {
         let body = CapBody::File(CapFile { max_size: 1 << 30, ..CapFile::default() });
         let caps = Caps(bits);
         let message =
-            ClientCaps { op, ino: INO, cap_id: 9, seq, caps, nlink: 1, body, ..ClientCaps::default() };
+            ClientCaps { op, ino: INO, cap_id: 9, seq, caps, mode, nlink: 1, body, ..ClientCaps::default() };
         self.mds_says(0, message)
     }
 
@@ -356,6 +361,14 @@ fn an_older_mode_in_a_revocation_does_not_undo_ours() {
     let told = cap_messages(&rig.caps(cap_op::REVOKE, 2, ALONE & !cap::AUTH_EXCL));
     assert_eq!((told[0].op, told[0].mode, told[0].dirty.0), (cap_op::FLUSH, 0o100_600, cap::AUTH_EXCL));
     assert_eq!(told[0].caps.0, ALONE & !cap::AUTH_EXCL, "and with it goes the confirmation");
+}
+
+#[test]
+fn a_grant_that_makes_a_client_the_owner_tells_what_others_have_set() {
+    let mut rig = Rig::new();
+    rig.caps(cap_op::REVOKE, 2, cap::PIN);
+    rig.caps_with(cap_op::GRANT, 3, ALONE, 0o100_755);
+    assert_eq!(rig.inode().attr().mode, 0o100_755);
 }
 
 #[test]

@@ -125,6 +125,9 @@ impl Inode {
 
     /// Takes a grant, revocation or truncation of the capability that is held.
     pub(crate) fn take_cap_message(&mut self, msg: &ClientCaps) {
+        // What was changed under bits that the message revokes is newer here. Bits that it grants say nothing
+        // of that: it tells what others have changed before.
+        let newer = self.newer_here();
         if msg.op != cap_op::TRUNC {
             let (lost, issued) = self.caps.take_message(msg);
             self.follow_issued(issued);
@@ -138,11 +141,9 @@ impl Inode {
             if drops_dirty_data(lost) {
                 self.data.edit(|data| data.dirty_mut().discard());
             }
-            // Bits that the message revokes are still held: what was changed under them is newer here.
-            let newer = self.newer_here();
             self.attrs.update_granted(msg, newer);
         }
-        let (file, newer) = (msg.file(), self.newer_here());
+        let file = msg.file();
         self.data.edit(|data| self.attrs.update_file(&file, newer, data.dirty_mut()));
         self.caps.set_max_size(file.max_size);
     }
