@@ -541,6 +541,30 @@ fn the_inodes_that_a_client_claims_are_loaded_together() {
     assert!(w.io_count - before < 100, "{} operations", w.io_count - before);
 }
 
+/// The journal has the opening of a file, and nothing of the directories above it.
+#[test]
+fn a_claim_on_what_replay_has_cached_waits_for_the_directories_above() {
+    let mut w = World::new(5, MdsOptions { journal_bytes: 64 << 10, ..MdsOptions::default() });
+    w.connect(A);
+    for dir in ["d", "d/e", "others"] {
+        assert_eq!(w.call(A, mkdir(dir)).result, 0);
+    }
+    let f = ino(&w.call(A, create("d/e/f", 2)));
+    w.give_everything_back(A);
+    for i in 0..700 {
+        assert_eq!(w.call(A, create(&format!("others/{i}"), 1)).result, 0);
+    }
+    // It records who may write.
+    assert_eq!(w.call(A, open("d/e/f", 2)).result, 0);
+    w.clients.get_mut(&A).expect("a").held.retain(|ino, _| *ino == f);
+    w.begin_replay();
+    w.quiet();
+    let replayed = w.rank.stats().inodes;
+    w.come_back(A);
+    w.quiet();
+    assert_eq!(w.rank.stats().inodes - replayed, 2, "d and e");
+}
+
 /// After a restart, or when it has come from another rank, a directory's names are not in the cache: each
 /// that is made is looked for first.
 #[test]

@@ -116,12 +116,21 @@ impl Cache {
             Ok(Auth::Here | Auth::Frozen(_)) => false,
             Ok(Auth::Rank(_)) => !self.replicas.keeps(dir.ino),
             // Of a directory that has left there may be entries without its inode, which were being loaded;
-            // of one here that was not loaded since a restart, changes from the journal.
-            Err(_) => d.dirty.is_empty() && d.commit.is_none(),
+            // of one here that was not loaded since a restart, changes from the journal, and what absent
+            // clients hold.
+            Err(_) => d.dirty.is_empty() && d.commit.is_none() && !self.is_held_in(d),
         };
         let frags = self.dirs.iter().filter(|(dir, d)| is_foreign(dir, d));
         let frags: Vec<DirFrag> = frags.map(|(dir, _)| *dir).collect();
         frags.into_iter().for_each(|frag| self.forget_entries(frag, &kept));
+    }
+
+    fn is_held_in(&self, dir: &Dir) -> bool {
+        let mut entries = dir.slots.iter().filter_map(|(key, slot)| match slot.link(key) {
+            SlotLink::Primary(ino) => self.inodes.get(&ino),
+            _ => None,
+        });
+        entries.any(|inode| !inode.caps.is_empty())
     }
 
     /// The roots of this rank's subtrees but one, the directories of which it has a replica, and those above

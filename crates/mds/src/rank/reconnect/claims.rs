@@ -1,7 +1,7 @@
 //! Claims of reconnecting clients, and the return to normal service.
 
 use super::unflushed::Unflushed;
-use super::{Reconnect, Resumed, release_presumed};
+use super::{Reconnect, Resumed, Waiting, release_presumed};
 use crate::cache::{Cache, Inode};
 use crate::cap::{Cap, Moved};
 use crate::locks::Style;
@@ -52,12 +52,12 @@ impl Reconnect {
                 caps.reserve_id(claim.cap_id);
             }
             let ino = Ino(ino).head();
-            if cache.inodes.contains_key(&ino) {
-                refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, &unflushed)));
-            } else {
-                loading += 1;
-                self.claims.entry(ino).or_default().push((client, claim));
-                env.due(Due::Load(Need::Inode(ino), None));
+            match missing(cache, ino) {
+                None => refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, &unflushed))),
+                Some(missing) => {
+                    loading += 1;
+                    self.wait_for(env, missing, Waiting { client, ino, claim });
+                }
             }
         }
         if let Some(absent) = self.absent.get_mut(&client) {
@@ -75,15 +75,26 @@ impl Reconnect {
         }
     }
 
-    /// Decides the claims on an inode that was loaded, or does not exist.
+    fn wait_for(&mut self, env: &mut Env, missing: InodeKey, waiting: Waiting) {
+        self.claims.entry(missing).or_default().push(waiting);
+        env.due(Due::Load(Need::Inode(missing), None));
+    }
+
+    /// Decides the claims that waited for an inode that was loaded, or does not exist.
     pub fn resume_claims(
         &mut self,
         env: &mut Env,
         cache: &mut Cache,
         sessions: &mut Sessions,
-        ino: InodeKey,
+        loaded: InodeKey,
     ) {
-        for (client, claim) in self.claims.remove(&ino).unwrap_or_default() {
+        for waiting in self.claims.remove(&loaded).unwrap_or_default() {
+            // What can't be loaded is damaged or gone.
+            if let Some(missing) = missing(cache, waiting.ino).filter(|missing| *missing != loaded) {
+                self.wait_for(env, missing, waiting);
+                continue;
+            }
+            let Waiting { client, ino, claim } = waiting;
             let Some(absent) = self.absent.get_mut(&client) else { continue };
             absent.loading -= 1;
             if cache.inodes.contains_key(&ino) {
@@ -156,6 +167,19 @@ impl Reconnect {
                 send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
             }
         }
+    }
+}
+
+/// What has to be loaded before a claim on an inode can be decided: the inode, or the next directory above it
+/// that is not cached. Without those nobody knows which rank has the authority over an inode that replay has
+/// put into the cache, nor whether the client's key lets it write there.
+fn missing(cache: &Cache, ino: InodeKey) -> Option<InodeKey> {
+    if !cache.inodes.contains_key(&ino) {
+        return Some(ino);
+    }
+    match cache.root_of(ino.ino) {
+        Err(Need::Inode(above)) => Some(above),
+        Ok(_) | Err(_) => None,
     }
 }
 

@@ -55,6 +55,13 @@ pub(super) struct AbsentClient {
     imported: Vec<(InodeKey, Moved)>,
 }
 
+/// A claim that waits for a load.
+struct Waiting {
+    client: ClientId,
+    ino: InodeKey,
+    claim: CapReconnect,
+}
+
 /// A client that has come back.
 #[derive(Default)]
 pub(super) struct Resumed {
@@ -79,8 +86,8 @@ pub(super) struct Reconnect {
     opened: Option<Instant>,
     /// Time at which some of those that remain are evicted.
     until: Option<Instant>,
-    /// Claimed capabilities on inodes that are being loaded.
-    claims: BTreeMap<InodeKey, Vec<(ClientId, CapReconnect)>>,
+    /// Claims by what they wait for: the inode, or a directory above it, is being loaded.
+    claims: BTreeMap<InodeKey, Vec<Waiting>>,
     /// Clients that have claimed everything.
     reconnected: VecDeque<ClientId>,
     /// Inodes that this rank has changed, or given write bits on, while a client was absent.
@@ -226,7 +233,7 @@ impl Reconnect {
         self.unclaimed.drop_client(env, cache, client);
         if self.remove(client).is_some() {
             self.claims.retain(|_, claims| {
-                claims.retain(|(c, _)| *c != client);
+                claims.retain(|waiting| waiting.client != client);
                 !claims.is_empty()
             });
         }
