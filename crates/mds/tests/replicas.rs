@@ -6,7 +6,7 @@ use msgs::{ClientReply, ClientRequest, FilePath, MdsOp, cap};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use world::client::{getattr, lookup, lookup_in as name_in, mkdir, request, setattr_mode, two};
-use world::ranks::Ranks;
+use world::ranks::{A, Ranks};
 
 /// A directory `/d` of rank 0 with files, a directory and an absent name, and its number.
 fn directory(seed: u64, ranks: u32) -> (Ranks, u64) {
@@ -279,4 +279,37 @@ fn a_replica_keeps_the_name_of_a_subtree_that_leaves() {
     assert_eq!(r.forwarded(1, by_ino(sub, MdsOp::GETATTR)).0, 0, "who has it now is known");
     assert_eq!(r.forwarded(1, name_in(dir, "s")).0, 0);
     r.ok(1, name_in(dir, "f"));
+}
+
+/// Clients look at far more of another rank's than the cache holds: through replicas as long as these fit
+/// their part of it, then at the other rank.
+#[test]
+fn a_rank_with_replicas_of_many_inodes_keeps_its_limit() {
+    const DIRS: usize = 30;
+    const FILES: usize = 200;
+    const LIMIT: usize = 2000;
+    let mut r = Ranks::of(11, 2);
+    r.with(1, |w| w.cfg.options.cache_inodes = LIMIT);
+    r.crash(1);
+    r.settle();
+    let (mut largest, mut answered) = (0, 0);
+    for d in 0..DIRS {
+        let dir = r.ok(0, mkdir(&format!("d{d}"))).trace.target.expect("it was made").ino;
+        (0..FILES).for_each(|n| drop(r.ok(0, request(MdsOp::MKNOD, &format!("d{d}/f{n}")))));
+        r.with(0, |w| {
+            w.give_everything_back(A);
+            w.rank.replicate_dir(&format!("/d{d}")).expect("it may have replicas");
+            w.effects();
+        });
+        r.settle();
+        for n in 0..FILES {
+            let (rank, reply) = r.ask_at(1, name_in(dir, &format!("f{n}")));
+            assert_eq!(reply.result, 0);
+            answered += rank;
+            largest = largest.max(r.worlds[1].rank.stats().entries);
+        }
+        (0..2).for_each(|rank| r.with(rank, |w| w.give_everything_back(A)));
+    }
+    assert!(largest <= LIMIT, "{largest} entries");
+    assert!((FILES..=LIMIT / 4).contains(&answered), "rank 1 answered {answered} by its replicas");
 }
