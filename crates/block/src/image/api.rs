@@ -18,6 +18,15 @@ pub enum Access {
     /// It is to be removed, or its snapshots are. So a clone opens whose parent has gone: an interrupted
     /// removal has told the parent already that it is no clone any more. Its data cannot be used.
     Remove,
+    /// It is to be flattened, and its parent may have gone: then nothing is copied. Its data cannot be used.
+    FlattenOrphan,
+}
+
+impl Access {
+    /// True if data are read and written, and operations done for other clients.
+    pub(super) fn has_data(self) -> bool {
+        matches!(self, Self::Write | Self::Read)
+    }
 }
 
 /// The image to open.

@@ -154,10 +154,7 @@ fn load_all(
 ) -> Flow<(Header, Option<Arc<Layer>>)> {
     let header = header::load(cx, place, id)?;
     check_features(&header, read_only)?;
-    let parent = match &header.parent {
-        Some(spec) if access != Access::Remove => Some(layer::open_parent(cx, spec, 0)?),
-        _ => None,
-    };
+    let parent = find_parent(cx, &header, access)?;
     Ok((header, parent))
 }
 
@@ -172,9 +169,27 @@ fn load(cx: &mut Cx<'_>, old: &Layer, with_map: bool, access: Access, read_only:
     check_features(&header, read_only)?;
     let parent = match &header.parent {
         Some(spec) if Some(spec) == old.header.parent.as_ref() && old.parent.is_some() => old.parent.clone(),
-        Some(spec) if access != Access::Remove => Some(layer::open_parent(cx, spec, 0)?),
-        _ => None,
+        _ => find_parent(cx, &header, access)?,
     };
     let map = if with_map { map::open(cx, &header)? } else { None };
     Ok(Done::Loaded(Box::new(Loaded { header, parent, map, client: None })))
+}
+
+/// Opens the snapshot that the image is a clone of, if that is needed.
+fn find_parent(cx: &mut Cx<'_>, header: &Header, access: Access) -> Flow<Option<Arc<Layer>>> {
+    let Some(spec) = header.parent.as_ref().filter(|_| access != Access::Remove) else { return Ok(None) };
+    match layer::open_parent(cx, spec, 0) {
+        Err(Stop::Fail(error)) if error.errno == Errno::ENOENT => match access {
+            Access::FlattenOrphan => Ok(None),
+            _ => Err(Error::new(Errno::ENOENT, orphan_text(&error)).into()),
+        },
+        parent => parent.map(Some),
+    }
+}
+
+fn orphan_text(why: &Error) -> String {
+    format!(
+        "the image is a clone, and its parent has gone ({why}): if flattening it was interrupted before, it \
+         has all its data, and `nacre block flatten --parent-is-gone IMAGE` ends that"
+    )
 }

@@ -186,9 +186,9 @@ impl Image {
     fn request(&mut self, id: u64, request: Request, out: &mut Vec<Output>) {
         let error = match (&self.stage, &request) {
             (Stage::Open, Request::Read { .. } | Request::Write { .. } | Request::Zero { .. })
-                if self.spec.access == Access::Remove =>
+                if !self.spec.access.has_data() =>
             {
-                Some(Error::new(Errno::EPERM, "the image is open only to be removed"))
+                Some(Error::new(Errno::EPERM, "the image is open only to be removed or flattened"))
             }
             (Stage::Open, _) => None,
             (Stage::Lost(_), Request::Close) => {

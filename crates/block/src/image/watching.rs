@@ -1,6 +1,6 @@
 //! What other clients say to the watchers of the header, and the watch itself.
 
-use super::api::{Access, Operation, Output};
+use super::api::{Operation, Output};
 use super::jobs::{Job, Whose};
 use super::tasks::{Done, Purpose};
 use super::{Image, Stage, cookie};
@@ -54,7 +54,7 @@ impl Image {
         message: Message,
         out: &mut Vec<Output>,
     ) -> Option<Vec<u8>> {
-        let whole = self.stage != Stage::Leaving && self.spec.access != Access::Remove;
+        let whole = self.stage != Stage::Leaving && self.spec.access.has_data();
         let owner = self.lock.is_held() && whole;
         match message {
             Message::RequestLock(client) if client != self.me => {

@@ -121,3 +121,84 @@ fn what_a_removal_that_was_cut_short_has_left_is_removed_by_the_next() {
     let left: Vec<&str> = left.lines().filter(known).filter(|o| !o.contains(&base)).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// A client that may not make the clone forget its parent. Returns how it is named in a command.
+fn restricted(images: &Images) -> Vec<String> {
+    let keyring = images.path("cut.keyring").to_str().expect("text").to_owned();
+    let data = "allow rwx pool=clones object_prefix rbd_data.";
+    let osd = format!("allow rwx pool=rbd, {data}, allow rw class-read pool=clones");
+    let args = ["auth", "get-or-create", "client.cut", "mon", "profile rbd", "osd", &osd, "-o", &keyring];
+    images.cluster.client("ceph", &args).ok();
+    vec!["--name".into(), "client.cut".into(), "--keyring".into(), keyring]
+}
+
+/// Flattening that was cut short between the parent, which knows of no clone any more, and the clone, by us
+/// and by `rbd`.
+#[test]
+fn a_clone_that_its_parent_has_forgotten_is_flattened_by_us_in_each_state() {
+    if !has_tools() {
+        return;
+    }
+    let images = Images::start();
+    images.pool("clones");
+    let who = restricted(&images);
+    let who: Vec<&str> = who.iter().map(String::as_str).collect();
+    let mut data = vec![0; 9 * MIB];
+    fill(&mut data, 0, 3 * MIB, 1);
+    fill(&mut data, 8 * MIB, MIB, 2);
+    for (name, by_us) in [("ours", true), ("theirs", false)] {
+        let (base, clone) = (format!("rbd/{name}"), format!("clones/{name}"));
+        let snap = format!("{base}@s");
+        let cut = |images: &Images| {
+            images.rbd(&[
+                "clone",
+                "--rbd-default-clone-format",
+                "2",
+                "--image-feature",
+                "layering",
+                &snap,
+                &clone,
+            ]);
+            if by_us {
+                images.refuses(&[&who[..], &["flatten", &clone]].concat(), "detach");
+            } else {
+                images.cluster.client("rbd", &[&who[..], &["flatten", "--no-progress", &clone]].concat());
+            }
+            assert!(!images.rbd_json(&["info", &clone])["parent"].is_null());
+            assert_eq!(images.rbd_json(&["children", &snap]), json!([]));
+        };
+        images.import(&data, &base);
+        images.block(&["snap", "create", &snap]);
+        // The parent is there: it is flattened again, or removed.
+        cut(&images);
+        images.block(&["flatten", &clone]);
+        images.refuses(&["flatten", &clone], "no clone");
+        images.check(&clone, &data);
+        images.block(&["rm", &clone]);
+        cut(&images);
+        images.block(&["rm", &clone]);
+        // The snapshot has gone. `rbd` can only remove the clone, which has all its data.
+        cut(&images);
+        images.block(&["snap", "rm", &snap]);
+        assert_ne!(images.cluster.client("rbd", &["info", &clone]).code, 0);
+        for command in ["map", "flatten"] {
+            images.refuses(&[command, &clone], "--parent-is-gone");
+        }
+        assert_eq!(images.block_json(&["info", &clone])["size"], json!(9 * MIB));
+        images.block(&["flatten", "--parent-is-gone", &clone]);
+        assert!(images.rbd_json(&["info", &clone])["parent"].is_null());
+        images.check(&clone, &data);
+        images.block(&["rm", &base]);
+        images.block(&["rm", &clone]);
+    }
+    // With a snapshot that is there for the clone alone, ours leaves it until the clone needs it no more.
+    images.import(&data, "rbd/base");
+    images.block(&["snap", "create", "rbd/base@s"]);
+    images.block(&["clone", "rbd/base@s", "clones/last", "--features", "layering"]);
+    images.block(&["snap", "rm", "rbd/base@s"]);
+    images.refuses(&[&who[..], &["flatten", "clones/last"]].concat(), "detach");
+    images.check("clones/last", &data);
+    images.block(&["flatten", "clones/last"]);
+    assert_eq!(images.rbd_json(&["snap", "ls", "--all", "base"]), json!([]));
+    images.check("clones/last", &data);
+}

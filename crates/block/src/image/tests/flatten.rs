@@ -119,6 +119,55 @@ fn a_clone_is_flattened_by_another_if_the_owner_leaves_or_dies() {
     }
 }
 
+/// A clone whose flattening ended where its parent has forgotten it, and it has not forgotten its parent.
+fn cut_short(seed: u64) -> (Rig, Vec<u8>) {
+    let (fake, model) = clone(feature::DEFAULT);
+    let mut rig = Rig::new(seed, fake);
+    let client = rig.open(None);
+    rig.ask_to_flatten(client);
+    while rig.fake.detached == 0 {
+        assert!(rig.step(), "seed {seed}: it goes on");
+    }
+    rig.kill(client);
+    assert!(rig.fake.headers["1"].parent.is_some(), "seed {seed}");
+    (rig, model)
+}
+
+#[test]
+fn a_clone_that_its_parent_has_forgotten_is_flattened_though_the_parent_is_gone() {
+    for seed in 0..50 {
+        let (mut rig, model) = cut_short(seed);
+        if seed % 2 == 0 {
+            rig.fake.headers.get_mut("2").expect("it is there").snaps.clear();
+        } else {
+            rig.fake.headers.remove("2");
+        }
+        rig.fake.data.retain(|name, _| !name.starts_with("rbd_data.2."));
+        let client = rig.open(None);
+        let Some(Err(error)) = &rig.opened[client] else { panic!("seed {seed}: it has no parent") };
+        assert!(error.errno == Errno::ENOENT && error.text.contains("--parent-is-gone"), "{error}");
+        rig.lost.clear();
+
+        let client = rig.open_for(Access::FlattenOrphan, None);
+        let denied = rig.call(client, Request::Read { offset: 0, len: 1 });
+        assert_eq!(denied.map_err(|error| error.errno), Err(Errno::EPERM));
+        assert_eq!(rig.call(client, maintain(Operation::Flatten)), Ok(Reply::Done), "seed {seed}");
+        let client = rig.open(None);
+        rig.fake.detached = 1;
+        rig.check_flat(client, &model);
+    }
+}
+
+#[test]
+fn a_clone_whose_parent_is_there_after_all_gets_its_data() {
+    let (fake, model) = clone(feature::DEFAULT);
+    let mut rig = Rig::new(1, fake);
+    let client = rig.open_for(Access::FlattenOrphan, None);
+    assert_eq!(rig.call(client, maintain(Operation::Flatten)), Ok(Reply::Done));
+    let client = rig.open(None);
+    rig.check_flat(client, &model);
+}
+
 #[test]
 fn clients_that_flatten_and_write_at_once_take_turns() {
     for seed in 0..100 {

@@ -70,6 +70,10 @@ pub(super) enum BlockCommand {
     Flatten {
         #[arg(value_parser = ImageSpec::parse)]
         image: ImageSpec,
+        /// The parent may have gone, as its snapshot can be removed once an interrupted flatten has copied
+        /// everything. What was never copied then reads as zeros.
+        #[arg(long)]
+        parent_is_gone: bool,
     },
     /// Remove an image.
     Rm {

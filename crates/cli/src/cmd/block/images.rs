@@ -6,7 +6,7 @@ use super::show::parent as parent_text;
 use crate::block::{ImageSpec, run_script};
 use crate::cmd::terminal::{Format, progress};
 use anyhow::{Context, Result, bail};
-use block::{NewImage, Operation, ParentSpec, Reply, feature};
+use block::{Access, NewImage, Operation, ParentSpec, Reply, feature};
 use serde_json::json;
 
 /// The size of objects unless another is chosen.
@@ -65,12 +65,12 @@ pub(super) fn resize(args: &BlockArgs, image: &ImageSpec, size: u64, allow_shrin
     world.shut_down()
 }
 
-pub(super) fn flatten(args: &BlockArgs, image: &ImageSpec) -> Result<()> {
+pub(super) fn flatten(args: &BlockArgs, image: &ImageSpec, access: Access) -> Result<()> {
     let world = World::connect(args)?;
     let (place, name) = (world.place(image.no_snap()?)?, image.image.clone());
     let before = run_script(&world.cluster, move |cx| block::info(cx, &place, &name))?;
     let bar = progress("flattened");
-    let ended = world.maintain_with(image, Operation::Flatten, &bar);
+    let ended = world.maintain_with(image, Operation::Flatten, access, &bar);
     bar.finish_and_clear();
     if let Reply::LastClone(parent) = ended? {
         remove_trashed(&world, &parent)?;

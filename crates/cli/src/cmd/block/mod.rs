@@ -12,6 +12,7 @@ pub(crate) use args::BlockArgs;
 
 use anyhow::Result;
 use args::{BlockCommand, SnapCommand};
+use block::Access;
 
 /// Runs a command.
 pub(crate) fn run(args: &BlockArgs) -> Result<()> {
@@ -32,7 +33,9 @@ pub(crate) fn run(args: &BlockArgs) -> Result<()> {
         BlockCommand::Resize { image, size, allow_shrink } => {
             images::resize(args, image, *size, *allow_shrink)
         }
-        BlockCommand::Flatten { image } => images::flatten(args, image),
+        BlockCommand::Flatten { image, parent_is_gone } => {
+            images::flatten(args, image, if *parent_is_gone { Access::FlattenOrphan } else { Access::Write })
+        }
         BlockCommand::Rm { image } => images::remove(args, image),
     }
 }

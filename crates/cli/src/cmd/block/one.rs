@@ -50,7 +50,8 @@ impl World {
 
     /// Carries out one operation on an image.
     pub(super) fn maintain(&self, image: &ImageSpec, operation: Operation) -> Result<Reply> {
-        self.maintain_with(image, operation, &ProgressBar::hidden())
+        let access = if operation == Operation::Remove { Access::Remove } else { Access::Write };
+        self.maintain_with(image, operation, access, &ProgressBar::hidden())
     }
 
     /// The same, which shows how far it is.
@@ -58,9 +59,9 @@ impl World {
         &self,
         image: &ImageSpec,
         operation: Operation,
+        access: Access,
         bar: &ProgressBar,
     ) -> Result<Reply> {
-        let access = if operation == Operation::Remove { Access::Remove } else { Access::Write };
         let (driver, _, news) = self.open(image, access)?;
         let bar = bar.clone();
         std::thread::spawn(move || {
