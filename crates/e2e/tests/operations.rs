@@ -5,6 +5,7 @@
 //! - `data/tool.py`: the `rados` command.
 //! - `data/pools.py`: the module for Python, while its pool changes.
 //! - `data/rbd_class.py`: methods of the class `rbd`, through the module for Python.
+//! - `data/cut_clones.py`: the `rbd` command, whose client may not do all of an operation.
 //! - [`vectors`]: vectors as the wire has them, with what librados keeps from programs in C.
 #![allow(
     clippy::disallowed_types,
@@ -81,10 +82,23 @@ fn methods_of_block_devices_give_what_those_of_a_cluster_of_ceph_do() {
 }
 
 #[test]
+fn clones_that_were_flattened_in_part_go_on_as_with_a_cluster_of_ceph() {
+    // A program of these takes no longer than a program may.
+    let first_letters = ["f", "r", "u", "o", "l", "s", "p"];
+    side_by_side("cut_clones", 39, |conf, pool| {
+        let some = |letter: &&str| {
+            let mut command = Command::new(PYTHON);
+            cases(&run(command.arg(data("cut_clones.py")).arg(conf).arg(pool).arg(letter)).ok())
+        };
+        first_letters.iter().flat_map(some).collect()
+    });
+}
+
+#[test]
 fn every_difference_is_documented() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
     let docs = std::fs::read_to_string(docs).expect("docs/operations.md");
-    let names = ["operations", "bindings", "tool", "pools", "rbd_class", "vectors"];
+    let names = ["operations", "bindings", "tool", "pools", "rbd_class", "cut_clones", "vectors"];
     let rows: Vec<String> =
         names.iter().flat_map(|name| differences(&data(&format!("{name}.txt")))).collect();
     let documented: Vec<&str> =
