@@ -74,6 +74,14 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Boot a Debian guest of QEMU from an image, clone its disk while it writes, and boot the clones.
+    ///
+    /// It takes minutes, and needs root, debootstrap, parted and QEMU with its driver for images.
+    Guest {
+        /// Passed on (`--seconds N`, `--clones N`, `--dir DIR`).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Inject faults into a cluster of real processes while clients verify what they write (`--files`: on
     /// mounts, while ranks are killed and change in number).
     ///
@@ -106,6 +114,7 @@ fn main() -> Result<()> {
         Task::Sim { args } => sim(&args),
         Task::Flood { args } => flood(&args),
         Task::Failover { args } => failover(&args),
+        Task::Guest { args } => guest(&args),
         Task::Thrash { args } => thrash(&args),
     }
 }
@@ -247,6 +256,12 @@ fn failover(args: &[String]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "failover", "--"]);
     command.args(args);
     step("fail-over", command)
+}
+
+fn guest(args: &[String]) -> Result<()> {
+    let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "guest", "--"]);
+    command.args(args);
+    step("guest", command)
 }
 
 fn thrash(args: &[String]) -> Result<()> {
