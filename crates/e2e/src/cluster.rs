@@ -31,6 +31,8 @@ pub struct Options {
     pub parent: Option<PathBuf>,
     /// The network that it runs in; otherwise that of the machine, on 127.0.0.1.
     pub net: Option<Net>,
+    /// The first monitor's address in the machine's network; otherwise a free port of 127.0.0.1.
+    pub at: Option<SocketAddr>,
 }
 
 /// A network namespace, and an address in it.
@@ -52,8 +54,8 @@ pub(crate) fn command_in(net: Option<&str>, program: impl AsRef<OsStr>) -> Comma
 
 impl Default for Options {
     fn default() -> Self {
-        let (parent, net) = (None, None);
-        Self { separate: false, auth: "cephx", mons: 1, osds: 3, mds: 1, osd_size: "8G", parent, net }
+        let (parent, net, at) = (None, None, None);
+        Self { separate: false, auth: "cephx", mons: 1, osds: 3, mds: 1, osd_size: "8G", parent, net, at }
     }
 }
 
@@ -75,8 +77,12 @@ impl Cluster {
     pub fn start(options: Options) -> Self {
         let parent = options.parent.clone().unwrap_or_else(std::env::temp_dir);
         let dir = tempfile::Builder::new().prefix("nacre-e2e-").tempdir_in(parent);
-        let dir = dir.expect("temporary directory");
-        let ports = Ports::take(options.mons as usize);
+        Self::start_in(dir.expect("temporary directory"), options)
+    }
+
+    /// The same in a directory that may hold a cluster already, which goes on.
+    pub fn start_in(dir: tempfile::TempDir, options: Options) -> Self {
+        let ports = options.at.map_or_else(|| Ports::take(options.mons as usize), Ports::at);
         let (child, ready_after) = spawn(dir.path(), &options, ports.first);
         Self { dir, options, ports, child, ready_after }
     }
@@ -117,6 +123,13 @@ impl Cluster {
     pub fn kill_and_restart(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it was killed");
+        let (child, ready_after) = spawn(self.dir.path(), &self.options, self.ports.first);
+        (self.child, self.ready_after) = (child, ready_after);
+    }
+
+    /// Stops it in order, and starts it again on the same data.
+    pub fn stop_and_restart(&mut self) {
+        assert_eq!(self.stop(), Some(0), "it ends in order");
         let (child, ready_after) = spawn(self.dir.path(), &self.options, self.ports.first);
         (self.child, self.ready_after) = (child, ready_after);
     }
@@ -333,8 +346,8 @@ fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
     let net = options.net.as_ref();
     let mut command = command_in(net.map(|net| net.name.as_str()), nacre_bin());
     command.arg("dev").arg(dir).args(["--port", &port.to_string(), "--auth", options.auth]);
-    if let Some(net) = net {
-        command.args(["--addr", &net.addr.to_string()]);
+    if let Some(addr) = net.map(|net| net.addr).or(options.at.map(|at| at.ip())) {
+        command.args(["--addr", &addr.to_string()]);
     }
     command.args(["--osds", &options.osds.to_string(), "--osd-size", options.osd_size]);
     command.args(["--mons", &options.mons.to_string(), "--mds", &options.mds.to_string()]);
@@ -380,10 +393,23 @@ const PORTS: std::ops::Range<u16> = 10_000..32_000;
 const PORTS_EACH: u16 = 8;
 
 impl Ports {
-    fn take(count: usize) -> Self {
-        assert!(count <= usize::from(PORTS_EACH), "{count} monitors");
+    /// The directory of locks.
+    fn locks() -> PathBuf {
         let dir = std::env::temp_dir().join("nacre-e2e-ports");
         std::fs::create_dir_all(&dir).expect("makes the directory of locks");
+        dir
+    }
+
+    /// A given one; waits until no other test has it.
+    fn at(addr: SocketAddr) -> Self {
+        let held = File::create(Self::locks().join(addr.to_string())).expect("makes a lock");
+        held.lock().expect("locks");
+        Self { first: addr.port(), _held: held }
+    }
+
+    fn take(count: usize) -> Self {
+        assert!(count <= usize::from(PORTS_EACH), "{count} monitors");
+        let dir = Self::locks();
         let blocks = usize::from(PORTS.end - PORTS.start) / usize::from(PORTS_EACH);
         // A test begins its search at a place of its own.
         let from = std::process::id() as usize;

@@ -12,6 +12,7 @@ mod browser;
 mod cluster;
 mod failover;
 mod flood;
+pub mod golden;
 mod guest;
 mod health;
 mod hosts;

@@ -82,6 +82,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Make a golden cluster in crates/e2e/tests/golden, which later builds must open.
+    ///
+    /// With the program of this tree, or with $NACRE_BIN, which may be that of another commit.
+    Golden {
+        /// A name behind those that are there in alphabetical order.
+        name: String,
+    },
     /// Inject faults into a cluster of real processes while clients verify what they write (`--files`: on
     /// mounts, while ranks are killed and change in number).
     ///
@@ -115,14 +122,16 @@ fn main() -> Result<()> {
         Task::Flood { args } => flood(&args),
         Task::Failover { args } => failover(&args),
         Task::Guest { args } => guest(&args),
+        Task::Golden { name } => golden(&name),
         Task::Thrash { args } => thrash(&args),
     }
 }
 
 /// Programs that some tests run, and Debian's packages of them.
-const TOOLS: [(&str, &str); 22] = [
+const TOOLS: [(&str, &str); 24] = [
     ("ceph", "ceph-common"),
     ("rados", "ceph-common"),
+    ("rbd", "ceph-common"),
     ("python3", "python3"),
     ("ceph-fuse", "ceph-fuse"),
     ("crushtool", "ceph-base"),
@@ -137,6 +146,7 @@ const TOOLS: [(&str, &str); 22] = [
     ("sgdisk", "gdisk"),
     ("losetup", "mount"),
     ("openssl", "openssl"),
+    ("xz", "xz-utils"),
     ("rpmbuild", "rpm"),
     ("skopeo", "skopeo"),
     ("zsh", "zsh"),
@@ -262,6 +272,10 @@ fn guest(args: &[String]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "guest", "--"]);
     command.args(args);
     step("guest", command)
+}
+
+fn golden(name: &str) -> Result<()> {
+    step("golden cluster", cargo(&["run", "--quiet", "-p", "e2e", "--bin", "golden", "--", name]))
 }
 
 fn thrash(args: &[String]) -> Result<()> {
