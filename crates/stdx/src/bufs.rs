@@ -80,6 +80,14 @@ impl Bufs {
         }
     }
 
+    /// One buffer with all bytes at a 4 KiB-aligned address; copies if they are elsewhere.
+    pub fn to_aligned(&self) -> Buf {
+        match &self.parts[..] {
+            [one] if one.is_aligned() => one.clone(),
+            parts => BufMut::concat(parts.iter().map(|part| &part[..]), self.len).freeze(),
+        }
+    }
+
     /// A copy of all bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len);
@@ -130,6 +138,18 @@ mod tests {
         assert_eq!(bufs.crc32c(!0), crate::crc32c::update(!0, &whole));
         assert_eq!(bufs.slice(4000..5001).to_vec(), &whole[4000..5001]);
         assert_eq!(bufs.slice(4096..4096).parts().len(), 0);
+    }
+
+    #[test]
+    fn bytes_are_copied_to_an_aligned_address_unless_they_are_at_one() {
+        let whole = Buf::pattern(9, 10_000);
+        let at = |from: usize| Bufs::from(whole.slice(from..10_000)).to_aligned();
+        assert_eq!(at(4096).as_ptr(), whole[4096..].as_ptr());
+        assert!(at(9).is_aligned() && at(9)[..] == whole[9..]);
+        let mut two = Bufs::from(whole.slice(0..4096));
+        two.push(whole.slice(5000..6000));
+        assert_eq!(two.to_aligned().to_vec(), two.to_vec());
+        assert!(Bufs::new().to_aligned().is_empty());
     }
 
     #[test]

@@ -37,12 +37,19 @@ pub struct Object<'e, 'a> {
     exec: &'e mut Exec<'a>,
     access: Access,
     op: usize,
+    input: &'e Bufs,
 }
 
 impl<'e, 'a> Object<'e, 'a> {
     /// An object for a method with this access that is operation number `op` of its vector.
-    pub fn new(exec: &'e mut Exec<'a>, access: Access, op: usize) -> Self {
-        Self { exec, access, op }
+    pub fn new(exec: &'e mut Exec<'a>, access: Access, op: usize, input: &'e Bufs) -> Self {
+        Self { exec, access, op, input }
+    }
+
+    /// A range of the method's input as data to write, aligned as disks want it: its only copy. Checksums of
+    /// its blocks are computed once, for the store and for all who get it.
+    pub fn input_data(&self, range: std::ops::Range<usize>) -> Bufs {
+        self.input.slice(range).to_aligned().into()
     }
 
     /// The calling client and its address.

@@ -2,6 +2,7 @@
 
 use crate::cls::object::{MethodStop, Object};
 use crate::ops::OmapEntry;
+use std::ops::Range;
 use wire::{Decode, Encode, Errno, Reader, Uuid, Writer};
 
 /// Entries of one read: a list of any length takes few reads, and each of them little memory.
@@ -19,6 +20,12 @@ impl<'a> Input<'a> {
     /// The next value. EINVAL if the bytes left hold none.
     pub(super) fn get<T: Decode>(&mut self) -> Result<T, Errno> {
         self.0.get().map_err(|_| Errno::EINVAL)
+    }
+
+    /// The range of the next value, which is a text or bytes. EINVAL if the bytes left hold none.
+    pub(super) fn get_range(&mut self) -> Result<Range<usize>, Errno> {
+        let len = self.0.blob().map_err(|_| Errno::EINVAL)?.len();
+        Ok(self.0.position() - len..self.0.position())
     }
 
     /// The next value, which an older client leaves out.

@@ -125,7 +125,8 @@ impl Exec<'_> {
             Op::CmpExt { extent, data } => self.cmp_ext(i, extent, data),
             Op::Call { class, method, input } => {
                 let method = cls::find(class, method)?;
-                let output = (method.run)(&mut cls::Object::new(self, method.access, i), &input.to_buf())?;
+                let mut object = cls::Object::new(self, method.access, i, input);
+                let output = (method.run)(&mut object, &input.to_buf())?;
                 Ok(OpOutput { rval: output.rval, data: output.data.into() })
             }
             Op::CopyFrom { snap, src_version, data, .. } => {

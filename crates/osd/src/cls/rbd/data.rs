@@ -10,7 +10,7 @@ use wire::Errno;
 /// Writes the parent's data, unless the object exists.
 pub(super) fn copyup(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     if !o.exists() {
-        o.write(0, bytes.to_vec().into())?;
+        o.write(0, o.input_data(0..bytes.len()))?;
     }
     done()
 }
@@ -18,7 +18,7 @@ pub(super) fn copyup(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
 /// Writes the parent's data, of which there are only some ranges, unless the object exists.
 pub(super) fn sparse_copyup(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let mut input = Input::new(bytes);
-    let (ranges, data): (BTreeMap<u64, u64>, Vec<u8>) = (input.get()?, input.get()?);
+    let (ranges, data): (BTreeMap<u64, u64>, _) = (input.get()?, input.get_range()?);
     if o.exists() {
         return done();
     }
@@ -26,7 +26,7 @@ pub(super) fn sparse_copyup(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResul
         o.create(true)?;
         return done();
     }
-    let data = Bufs::from(data);
+    let data = o.input_data(data);
     let mut at: usize = 0;
     for (off, len) in ranges {
         let end = usize::try_from(len).ok().and_then(|len| at.checked_add(len));
