@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BLOCK, Buf, Bufs};
 
 /// The most blocks of a read that may come from the host's memory, which costs a copy.
-const MAX_CACHED_BLOCKS: u32 = (1 << 20) / BLOCK as u32;
+const MAX_CACHED_BLOCKS: usize = (1 << 20) / BLOCK;
 
 /// The purpose of a disk operation.
 #[derive(Clone, Copy, Debug)]
@@ -119,8 +119,8 @@ impl Io {
 
     /// True if the host's memory may answer a read of this class of so many blocks. Scrubs are about the
     /// device, and what recovery and large reads leave there displaces what is read again.
-    pub fn is_cached(&self, class: ReadClass, count: u32) -> bool {
-        self.host_cache && class == ReadClass::Client && count <= MAX_CACHED_BLOCKS
+    pub fn is_cached(&self, class: ReadClass, blocks: usize) -> bool {
+        self.host_cache && class == ReadClass::Client && blocks <= MAX_CACHED_BLOCKS
     }
 
     /// Reads blocks for a read, now or when it is the turn of its class; `clients` says whether a client

@@ -119,6 +119,30 @@ fn a_clone_shares_its_blocks_until_one_is_written() {
 }
 
 #[test]
+fn a_large_read_leaves_nothing_in_the_hosts_memory_however_many_its_places() {
+    let config = || Config { host_cache: true, cache_bytes: 4 << 20, ..small() };
+    let mut bench = Bench::open(SimDisk::new(16 << 20, 512, 1), config());
+    let size = 2 << 20;
+    bench.commit(txn(vec![write("a", 0, Buf::pattern(1, size))]));
+    let mut wanted = Buf::pattern(1, size).to_vec();
+    for block in (0..size).step_by(100 << 10).map(|at| at / 4096 * 4096) {
+        bench.commit(txn(vec![write("a", block as u64, Buf::pattern(2, 4096))]));
+        wanted[block..block + 4096].copy_from_slice(&Buf::pattern(2, 4096));
+    }
+    bench = bench.reopen(config());
+    let mut asked = |offset: usize, len: usize| {
+        let before = bench.disk.host_reads;
+        let found = bench.data("a", offset as u64, len as u64).expect("reads");
+        assert!(found == wanted[offset..offset + len]);
+        bench.disk.host_reads - before
+    };
+    // The index is in memory afterwards.
+    asked(0, size);
+    assert_eq!(asked(0, size), 0);
+    assert!(asked(300 << 10, 300 << 10) > 1);
+}
+
+#[test]
 fn holes_read_as_zeros_and_take_no_space() {
     let mut bench = Bench::new(16);
     bench.commit(txn(vec![write("a", 1 << 30, Buf::from(vec![7; 10])), TxnOp::Zero(key("b"), 0, 1 << 40)]));

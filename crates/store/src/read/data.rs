@@ -175,10 +175,13 @@ impl DataRead {
         io: &mut Io,
         out: &mut Vec<StoreOut>,
     ) {
+        // A large read is not less so where what it reads is in many places.
+        let blocks = self.parts.iter().map(|part| part.crcs.len()).sum();
+        let cached = io.is_cached(class, blocks);
         for (i, part) in self.parts.iter_mut().enumerate() {
+            part.cached = cached;
             let count = part.crcs.len() as u32;
-            part.cached = io.is_cached(class, count);
-            io.read_part((id, i, class), (part.place, count, part.cached), clients, out);
+            io.read_part((id, i, class), (part.place, count, cached), clients, out);
         }
     }
 
