@@ -16,6 +16,26 @@ wire_structs! {
     }
 }
 
+impl RefsValue {
+    /// One reference more to a block of the zone.
+    pub fn add(&mut self, block: u8) {
+        match self.extra.binary_search_by_key(&block, |entry| entry.0) {
+            Ok(at) => self.extra[at].1 += 1,
+            Err(at) => self.extra.insert(at, (block, 1)),
+        }
+    }
+
+    /// One reference less to a block of the zone; false if there was only one.
+    pub fn remove(&mut self, block: u8) -> bool {
+        let Ok(at) = self.extra.binary_search_by_key(&block, |entry| entry.0) else { return false };
+        match &mut self.extra[at].1 {
+            1 => drop(self.extra.remove(at)),
+            more => *more -= 1,
+        }
+        true
+    }
+}
+
 /// The most blocks of an extent; its first block is in the same window of so many as its last.
 pub(crate) const WINDOW: u64 = 64;
 

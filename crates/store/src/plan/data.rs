@@ -7,7 +7,6 @@ use crate::extents::{Extent, RefsValue, WINDOW, extents};
 use crate::key;
 use crate::onode::decode;
 use crate::stop::Stop;
-use std::collections::BTreeMap;
 use stdx::{BLOCK, Buf};
 use wire::Writer;
 
@@ -55,6 +54,8 @@ impl Plan<'_> {
     /// Says where the blocks from `block` on are, which must be a hole.
     pub(super) fn map(&mut self, id: u64, extent: &Extent) -> Result<(), Stop> {
         let left = match extent.block.checked_sub(1) {
+            // Shared ones are not joined.
+            _ if extent.shared => None,
             Some(before) => self.extents(id, before, extent.block)?.pop(),
             None => None,
         };
@@ -89,15 +90,13 @@ impl Plan<'_> {
             return Ok(());
         }
         for (chunk, from, to) in by_zone(run) {
-            let mut extra = self.refs(chunk)?;
+            let mut refs = self.refs(chunk)?;
             for block in from..to {
-                match extra.get_mut(&((block % ZONE) as u8)) {
-                    Some(1) => drop(extra.remove(&((block % ZONE) as u8))),
-                    Some(more) => *more -= 1,
-                    None => self.give((block, 1)),
+                if !refs.remove((block % ZONE) as u8) {
+                    self.give((block, 1));
                 }
             }
-            self.put_refs(chunk, extra);
+            self.put_refs(chunk, &refs);
         }
         Ok(())
     }
@@ -113,39 +112,41 @@ impl Plan<'_> {
     /// gives the parts within.
     pub(super) fn share(&mut self, id: u64, from: u64, to: u64) -> Result<Vec<Extent>, Stop> {
         let mut out = Vec::new();
+        let mut runs = Vec::new();
         for mut extent in self.extents(id, from, to)? {
             let marked = std::mem::replace(&mut extent.shared, true);
             if !marked {
                 self.put_extent(id, extent.clone());
             }
             let part = extent.cut(from, to);
-            for (chunk, from, to) in by_zone((part.place, part.crcs.len() as u64)) {
-                let mut extra = self.refs(chunk)?;
-                for block in from..to {
-                    *extra.entry((block % ZONE) as u8).or_default() += 1;
-                }
-                self.put_refs(chunk, extra);
-            }
+            runs.extend(by_zone((part.place, part.crcs.len() as u64)));
             out.push(part);
+        }
+        // An object that was written in small pieces has many extents in each of few zones.
+        runs.sort_unstable();
+        for runs in runs.chunk_by(|a, b| a.0 == b.0) {
+            let mut refs = self.refs(runs[0].0)?;
+            for block in runs.iter().flat_map(|(_, from, to)| *from..*to) {
+                refs.add((block % ZONE) as u8);
+            }
+            self.put_refs(runs[0].0, &refs);
         }
         Ok(out)
     }
 
-    fn refs(&self, chunk: u64) -> Result<BTreeMap<u8, u32>, Stop> {
-        match self.get(&key::refs(chunk))? {
-            None => Ok(BTreeMap::new()),
-            Some(bytes) => {
-                let value: RefsValue = decode(&bytes, || "block references".to_owned())?;
-                Ok(value.extra.into_iter().collect())
-            }
-        }
+    fn refs(&self, chunk: u64) -> Result<RefsValue, Stop> {
+        let value = self.get(&key::refs(chunk))?;
+        value.map_or_else(
+            || Ok(RefsValue::default()),
+            |bytes| decode(&bytes, || "block references".to_owned()),
+        )
     }
 
-    fn put_refs(&mut self, chunk: u64, extra: BTreeMap<u8, u32>) {
-        if extra.is_empty() {
+    fn put_refs(&mut self, chunk: u64, refs: &RefsValue) {
+        if refs.extra.is_empty() {
             self.delete(key::refs(chunk));
         } else {
-            self.put(key::refs(chunk), Writer::encode(&RefsValue { extra: extra.into_iter().collect() }));
+            self.put(key::refs(chunk), Writer::encode(refs));
         }
     }
 
