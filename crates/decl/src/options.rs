@@ -124,7 +124,7 @@ options! {
     "mds_beacon_interval" Secs "0.5" "advanced" "how often a metadata server reports itself";
     "mon_mgr_beacon_grace" Secs "30" "advanced" "a manager that reports nothing for so long is replaced";
     "mds_beacon_grace" Secs "3" "advanced" "a metadata server that reports nothing for so long is replaced";
-    "mds_cache_memory_limit" Size "256M" "basic" "memory for a metadata server's cache; an inode takes about 0.8K";
+    "mds_cache_memory_limit" Size "256M" "basic" "memory for a metadata server's cache, an inode takes about 0.8K; if it is not set, more where the host has memory to spare";
     "mds_bal_interval" Uint "5" "advanced" "seconds between two looks at the loads of metadata servers; what is uneven twice is balanced";
     "mds_bal_replicate_threshold" Uint "0" "advanced" "requests a second (changes count four times) in a directory from which other metadata servers answer for it too, if that is more than each has in the mean";
     "mds_bal_min_start" Uint "100" "advanced" "requests a second (changes count four times) above the mean at which a metadata server gives directories to others";

@@ -63,6 +63,11 @@ pub struct RankConfig {
 pub struct MdsOptions {
     /// Bytes of memory for the cache; clients are asked to return capabilities that pin more.
     pub cache_bytes: u64,
+    /// True if nobody has set `cache_bytes`: then the cache may also take memory that the host has to spare.
+    pub cache_grows: bool,
+    /// Bytes that it may take of that now. Clients may pin none of these: what they hold takes time after a
+    /// fail-over.
+    pub spare_bytes: u64,
     /// Maximum directory entries in memory, if fewer than fit.
     pub cache_inodes: usize,
     /// Entries of a directory fragment at which it is split.
@@ -95,11 +100,14 @@ impl MdsOptions {
     pub fn from_values(values: &BTreeMap<String, String>) -> Self {
         let size = |name: &str| values.get(name).and_then(|v| decl::options::parse_size(v));
         let default = Self::default();
-        let bytes = size("mds_cache_memory_limit").unwrap_or(default.cache_bytes);
+        let set = size("mds_cache_memory_limit");
+        let bytes = set.unwrap_or(default.cache_bytes);
         let most = values.get("mds_cache_max_inodes").and_then(|v| v.trim().parse::<usize>().ok());
         let number = |name: &str| values.get(name).and_then(|v| v.trim().parse::<u64>().ok());
         Self {
             cache_bytes: bytes.max(MIN_CACHE_BYTES),
+            cache_grows: set.is_none(),
+            spare_bytes: 0,
             cache_inodes: most.filter(|n| *n > 0).unwrap_or(default.cache_inodes).max(MIN_CACHE_INODES),
             split_size: number("mds_bal_split_size").filter(|n| *n > 0).unwrap_or(default.split_size),
             merge_size: number("mds_bal_merge_size").unwrap_or(default.merge_size),
@@ -117,6 +125,8 @@ impl MdsOptions {
     /// Takes over the limits that may change while a daemon runs.
     pub(crate) fn take_limits(&mut self, limits: &Self) {
         self.cache_bytes = limits.cache_bytes;
+        self.cache_grows = limits.cache_grows;
+        self.spare_bytes = if limits.cache_grows { self.spare_bytes } else { 0 };
         self.cache_inodes = limits.cache_inodes;
         self.split_size = limits.split_size;
         self.merge_size = limits.merge_size;
@@ -130,6 +140,8 @@ impl Default for MdsOptions {
     fn default() -> Self {
         Self {
             cache_bytes: 256 << 20,
+            cache_grows: true,
+            spare_bytes: 0,
             cache_inodes: usize::MAX,
             split_size: 10_000,
             merge_size: 50,

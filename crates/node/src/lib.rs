@@ -127,13 +127,24 @@ pub enum Input<Request> {
     },
 }
 
-/// Processor time that was used since the last [`Input::Load`], in thousandths of a core.
+/// Processor time that was used since the last [`Input::Load`], in thousandths of a core, and memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Load {
     /// Used by the thread of this node: at 1000 it can do no more.
     pub busy: u32,
     /// Used by nobody on the host.
     pub idle: u32,
+    /// The host's memory, if it tells.
+    pub memory: Option<Memory>,
+}
+
+/// Memory of a host, or of the control group that a process may use no more than, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Memory {
+    /// All of it.
+    pub total: u64,
+    /// What programs could still take without anything being swapped out or killed.
+    pub available: u64,
 }
 
 /// An output of a node. The world carries outputs out in their order.

@@ -39,7 +39,7 @@ impl Gauge {
         let reading = Reading { at: now, thread, host };
         let last = self.last.replace(reading)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-        Some(between(&last, &reading, cores))
+        Some(Load { memory: crate::memory::now(), ..between(&last, &reading, cores) })
     }
 }
 
@@ -52,7 +52,8 @@ fn between(from: &Reading, to: &Reading, cores: u64) -> Load {
         let (all, idle) = (all_later.saturating_sub(all), idle_later.saturating_sub(idle));
         thousandths(u128::from(idle) * u128::from(cores), u128::from(all))
     });
-    Load { busy: thousandths(thread, to.at.since(from.at).as_nanos()), idle: idle.unwrap_or(0) }
+    let busy = thousandths(thread, to.at.since(from.at).as_nanos());
+    Load { busy, idle: idle.unwrap_or(0), memory: None }
 }
 
 /// Time of all processors and how much of it was idle, from the first line of `/proc/stat`: `cpu`, then user,
@@ -79,8 +80,9 @@ mod tests {
             thread: Duration::from_millis(4500),
             host: Some((1400, 1150)),
         };
-        assert_eq!(between(&from, &later, 2), Load { busy: 750, idle: 1500 });
-        assert_eq!(between(&from, &Reading { host: None, ..later }, 2), Load { busy: 750, idle: 0 });
+        let load = |idle| Load { busy: 750, idle, memory: None };
+        assert_eq!(between(&from, &later, 2), load(1500));
+        assert_eq!(between(&from, &Reading { host: None, ..later }, 2), load(0));
         assert_eq!(host_time("cpu0 1 2 3 4 5"), None);
         assert_eq!(host_time("cpu  1 2 3"), None);
     }

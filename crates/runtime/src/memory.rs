@@ -1,5 +1,6 @@
 //! The memory of the host, and what is returned to it.
 
+use node::Memory;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -23,26 +24,49 @@ pub fn give_back() {
 
 /// Bytes of memory that this process may use at most: the host's, or the limit of its control group.
 pub fn of_host() -> Option<u64> {
+    now().map(|memory| memory.total)
+}
+
+/// The memory of the host, or of the control group that has least to spare.
+pub(crate) fn now() -> Option<Memory> {
+    let host = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| of_meminfo(&text))?;
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limit = limit_of_groups(&own, |group| {
-        std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join("memory.max")).ok()
+    let groups = of_groups(&own, |group, file| {
+        std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join(file)).ok()
     });
-    let all = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
-    all.into_iter().chain(limit).min()
+    Some(groups.fold(host, |least, group| Memory {
+        total: least.total.min(group.total),
+        available: least.available.min(group.available),
+    }))
 }
 
-/// `MemTotal` of `/proc/meminfo`.
-fn total(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+/// The host's memory by `/proc/meminfo`.
+fn of_meminfo(text: &str) -> Option<Memory> {
+    let bytes = |name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    Some(Memory { total: bytes("MemTotal")?, available: bytes("MemAvailable").unwrap_or(0) })
 }
 
-/// The least limit of a group and those that it is in; `own` is `/proc/self/cgroup`, whose line of version 2
-/// has no controllers.
-fn limit_of_groups(own: &str, limit_of: impl Fn(&Path) -> Option<String>) -> Option<u64> {
-    let group = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    // `max` is no limit.
-    Path::new(group).ancestors().filter_map(|group| limit_of(group)?.trim().parse().ok()).min()
+/// The memory of a group and of those that it is in, as far as they have limits; `own` is
+/// `/proc/self/cgroup`, whose line of version 2 has no controllers. What is on the lists of files can be
+/// taken back at once; so can pages that were marked by `MADV_FREE`, which are there too.
+fn of_groups(own: &str, read: impl Fn(&Path, &str) -> Option<String>) -> impl Iterator<Item = Memory> {
+    let group = own.lines().find_map(|line| line.strip_prefix("0::/"));
+    let groups = group.into_iter().flat_map(|group| Path::new(group).ancestors());
+    groups.filter_map(move |group| {
+        let number = |file| read(group, file)?.trim().parse::<u64>().ok();
+        // `max` is no limit.
+        let (total, used) = (number("memory.max")?, number("memory.current").unwrap_or(0));
+        let stat = read(group, "memory.stat").unwrap_or_default();
+        let files = stat.lines().filter_map(|line| {
+            let (name, bytes) = line.split_once(' ')?;
+            matches!(name, "inactive_file" | "active_file").then(|| bytes.parse::<u64>().ok()).flatten()
+        });
+        let held = used.saturating_sub(files.sum());
+        Some(Memory { total, available: total.saturating_sub(held) })
+    })
 }
 
 #[cfg(test)]
@@ -50,17 +74,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_limit_counts() {
-        assert_eq!(total("MemTotal:       24689764 kB\nMemFree:  1 kB\n"), Some(24_689_764 * 1024));
-        assert_eq!(total("MemFree:  1 kB\n"), None);
-        let limits = |group: &Path| match group.to_str()? {
-            "a.slice/b.service" => Some("max\n".to_owned()),
-            "a.slice" => Some("2147483648\n".to_owned()),
+    fn a_host_tells_what_it_has_and_what_is_left() {
+        let text = "MemTotal:       24689764 kB\nMemFree:  1 kB\nMemAvailable:   2048 kB\n";
+        assert_eq!(of_meminfo(text), Some(Memory { total: 24_689_764 * 1024, available: 2 << 20 }));
+        assert_eq!(of_meminfo("MemFree:  1 kB\n"), None);
+        let host = now().expect("this host tells");
+        assert!(host.total > 1 << 20 && host.available < host.total, "{host:?}");
+    }
+
+    #[test]
+    fn groups_with_a_limit_count_and_what_is_cached_of_files_is_available() {
+        let files = |group: &Path, file: &str| match (group.to_str()?, file) {
+            ("a.slice/b.service", "memory.max") => Some("max\n".to_owned()),
+            ("a.slice", "memory.max") => Some("2147483648\n".to_owned()),
+            ("a.slice", "memory.current") => Some("2147483648\n".to_owned()),
+            ("a.slice", "memory.stat") => Some("anon 7\ninactive_file 1000\nactive_file 24\n".to_owned()),
             _ => None,
         };
-        assert_eq!(limit_of_groups("12:cpu:/x\n0::/a.slice/b.service\n", limits), Some(2 << 30));
-        assert_eq!(limit_of_groups("0::/\n", limits), None);
-        assert_eq!(limit_of_groups("", limits), None);
-        assert!(of_host().is_some_and(|bytes| bytes > 1 << 20), "this host has memory");
+        let found = |own| of_groups(own, files).collect::<Vec<_>>();
+        assert_eq!(found("12:cpu:/x\n0::/a.slice/b.service\n"), [Memory { total: 2 << 30, available: 1024 }]);
+        assert_eq!(found("0::/\n"), []);
+        assert_eq!(found(""), []);
     }
 }

@@ -1,5 +1,6 @@
 //! Scenarios of a whole cluster of the real roles.
 
+use serde_json::json;
 use sim::cluster::{Cluster, Spec};
 use sim::{Crash, Faults, Profile, run_profile, run_seed, run_traced};
 use std::time::Duration;
@@ -96,4 +97,24 @@ fn a_sample_of_seeds_passes() {
             panic!("{failure}");
         }
     }
+}
+
+#[test]
+fn a_metadata_cache_without_a_limit_follows_the_hosts_memory() {
+    let mut c = cluster(&Spec { fs: true, ..Spec::default() });
+    let server = c.mdss()[0];
+    let limit = |c: &mut Cluster, available: u64| {
+        let memory = Some(node::Memory { total: 64 << 30, available: available << 30 });
+        c.world.load(server, node::Load { memory, ..node::Load::default() });
+        let (code, status) = c.world.admin(server, r#"{"prefix":"cache status"}"#).expect("it is up");
+        assert_eq!(code, 0);
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        status["limit_bytes"].as_u64().expect("a number") >> 20
+    };
+    assert_eq!([40, 12, 5].map(|available| limit(&mut c, available)), [4096, 512, 256]);
+    let set =
+        json!({ "prefix": "config set", "who": "mds", "name": "mds_cache_memory_limit", "value": "300M" });
+    c.command(&set).expect("it is set");
+    c.world.run_for(Duration::from_secs(2));
+    assert_eq!(limit(&mut c, 40), 300, "what is set counts");
 }

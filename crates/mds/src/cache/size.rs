@@ -14,6 +14,8 @@ const ENTRY_BYTES: u64 = 245;
 const INODE_BYTES: u64 = 490;
 /// A capability: at its inode, and in its client's session.
 const CAP_BYTES: u64 = 92;
+/// An entry of its own inode, which a client holds.
+const USUAL_BYTES: u64 = ENTRY_BYTES + INODE_BYTES + CAP_BYTES;
 /// A fragment of a directory.
 const DIR_BYTES: u64 = 320;
 /// A tree of byte strings that has an entry: a node for eleven; and each string's overhead.
@@ -35,6 +37,8 @@ pub(super) struct Size {
     held: usize,
     /// Entries that fit, as of the last look.
     most: usize,
+    /// Those of them that clients may pin.
+    most_held: usize,
 }
 
 /// Numbers of cached things.
@@ -69,12 +73,17 @@ impl Size {
     /// further ones are supposed to be of usual size; if there is none, those here take what they take.
     pub fn look(&mut self, options: &MdsOptions, counts: Counts, held: usize) {
         self.held = held;
-        let (bytes, limit, entries) = (self.bytes(counts), options.cache_bytes, counts.entries as u64);
+        let limit = options.cache_bytes.saturating_add(options.spare_bytes);
+        let (bytes, entries) = (self.bytes(counts), counts.entries as u64);
         let fit = match limit.checked_sub(bytes) {
-            Some(room) => entries + room / (ENTRY_BYTES + INODE_BYTES + CAP_BYTES),
+            Some(room) => entries + room / USUAL_BYTES,
             None => (u128::from(entries) * u128::from(limit) / u128::from(bytes)) as u64,
         };
         self.most = usize::try_from(fit).unwrap_or(usize::MAX).min(options.cache_inodes).max(1);
+        self.most_held = match options.spare_bytes {
+            0 => self.most,
+            _ => self.most.min((options.cache_bytes / USUAL_BYTES) as usize),
+        };
     }
 
     /// Capabilities of all clients.
@@ -85,6 +94,11 @@ impl Size {
     /// Number of entries that fit.
     pub fn most(&self) -> usize {
         self.most
+    }
+
+    /// Number of entries that clients may pin together.
+    pub fn most_held(&self) -> usize {
+        self.most_held
     }
 
     /// Asserts that bytes beyond the usual are those of a walk.

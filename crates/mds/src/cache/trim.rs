@@ -59,6 +59,11 @@ impl Cache {
         self.size.most()
     }
 
+    /// The number of entries that clients may pin, as of the last look.
+    pub fn most_held(&self) -> usize {
+        self.size.most_held()
+    }
+
     /// Forgets what trimming would examine in vain.
     pub fn limit_queue(&mut self) {
         self.queue.limit(self.entries, &self.dirs);

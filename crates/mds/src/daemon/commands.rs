@@ -191,7 +191,7 @@ impl Mds {
         let stats = self.rank.as_ref().map(Rank::stats).unwrap_or_default();
         serde_json::json!({
             "pool": { "items": stats.inodes + stats.entries + stats.capabilities, "bytes": stats.bytes },
-            "limit_bytes": self.config.options.cache_bytes,
+            "limit_bytes": self.config.options.cache_bytes + self.config.options.spare_bytes,
             "inodes": stats.inodes,
             "entries": stats.entries,
             "directories": stats.dirs,

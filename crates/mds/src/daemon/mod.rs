@@ -8,6 +8,7 @@ mod commands;
 mod evict;
 mod lease;
 mod links;
+mod memory;
 mod namesake;
 mod objects;
 mod ranks;
@@ -450,7 +451,10 @@ impl Node for Mds {
             Input::Message { conn, msg } => self.message(now, conn, msg, out),
             Input::Closed { conn, reason } => self.closed(now, conn, reason),
             Input::Admin { id, command } => self.command(Asker::Admin(id), &command, out),
-            Input::Load(load) => self.load = load,
+            Input::Load(load) => {
+                self.load = load;
+                self.follow_memory();
+            }
             Input::Disk { .. } | Input::Request { .. } => {}
         }
         self.settle(now, out);

@@ -154,6 +154,11 @@ impl Rank {
         self.env.configure(|cfg| cfg.options.take_limits(limits));
     }
 
+    /// Sets how much the cache may take beside its limit ([`MdsOptions::spare_bytes`]).
+    pub fn set_spare_memory(&mut self, bytes: u64) {
+        self.env.configure(|cfg| cfg.options.spare_bytes = bytes);
+    }
+
     /// Bytes of journal that are still needed.
     pub fn journal_bytes(&self) -> u64 {
         self.env.journal().bytes()

@@ -143,7 +143,10 @@ pub static MDS_LOAD_CHANGED: Fault = Fault {
     inject: |nemesis, _, cluster| {
         let busy = *nemesis.rng.pick(&[100, 900]);
         let idle = *nemesis.rng.pick(&[100, 900]);
-        cluster.mdss().into_iter().for_each(|host| cluster.world.load(host, node::Load { busy, idle }));
+        cluster
+            .mdss()
+            .into_iter()
+            .for_each(|host| cluster.world.load(host, node::Load { busy, idle, memory: None }));
         Some(())
     },
 };

@@ -280,17 +280,18 @@ impl Sessions {
     }
 
     /// The number of further capabilities that listings may give: none when clients hold three quarters of
-    /// the cache.
+    /// what they may.
     pub fn room_of_listings(&self, cache: &Cache) -> usize {
-        (cache.most_entries() * 3 / 4).saturating_sub(self.all_held())
+        (cache.most_held() * 3 / 4).saturating_sub(self.all_held())
     }
 
     /// Asks clients to return capabilities, if they hold so many that listings give few, or that the cache
     /// can't be kept within its limit.
     pub fn recall(&mut self, env: &mut Env, cache: &Cache) {
-        let (limit, total) = (cache.most_entries(), self.all_held());
+        let (limit, total) = (cache.most_held(), self.all_held());
         let is_recent = self.recalled_at.is_some_and(|at| env.now() < at + MIN_RECALL_INTERVAL);
-        if is_recent || cache.stats().inodes <= limit * 9 / 10 && total <= limit * 6 / 10 {
+        let is_full = cache.stats().inodes > cache.most_entries() * 9 / 10;
+        if is_recent || !is_full && total <= limit * 6 / 10 {
             return;
         }
         let keep = limit / 2;
