@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use sim::metadata::shifts::{Load, ShiftsSpec};
 use sim::metadata::{MetadataSpec, Workload};
 use sim::scale::{Phase, Report, ScaleSpec};
 use sim::{Failure, Profile, Stats, run_profile, run_traced};
@@ -63,7 +64,9 @@ struct Args {
     #[arg(long, requires = "metadata")]
     only: bool,
     /// With `--metadata`: one of the workloads: the paper's, by their names, or flashcrowd; or updates, the
-    /// latency of one client's updates with 1 to 4 copies of the metadata.
+    /// latency of one client's updates with 1 to 4 copies of the metadata; or walk, the time of one client's
+    /// walk over 10,000 nested directories; or steady or shifts, a load that stays for two hours, and one that
+    /// moves every two minutes.
     #[arg(long, requires = "metadata", value_parser = workload)]
     workload: Option<Measures>,
     /// With `--metadata`: clients for each rank.
@@ -99,18 +102,27 @@ const MOST_RANKS: u32 = 128;
 enum Measures {
     Throughput(Workload),
     Updates,
+    Walk,
+    Balance(Load, u64),
 }
 
 /// The most copies of the metadata for which updates are measured.
 const MOST_COPIES: u32 = 4;
 
+/// Directories of a walk.
+const WALKED: u32 = 10_000;
+
 fn workload(name: &str) -> Result<Measures, String> {
-    if name == "updates" {
-        return Ok(Measures::Updates);
+    match name {
+        "updates" => return Ok(Measures::Updates),
+        "walk" => return Ok(Measures::Walk),
+        "steady" => return Ok(Measures::Balance(Load::Steady, 2 * 3600)),
+        "shifts" => return Ok(Measures::Balance(Load::Shifts(120), 20 * 60)),
+        _ => {}
     }
     let names = Workload::ALL.map(Workload::name).join(", ");
     let found = Workload::ALL.into_iter().find(|w| w.name() == name).map(Measures::Throughput);
-    found.ok_or_else(|| format!("one of {names}, updates"))
+    found.ok_or_else(|| format!("one of {names}, updates, walk, steady, shifts"))
 }
 
 fn main() -> ExitCode {
@@ -193,6 +205,15 @@ fn metadata(args: &Args) -> Result<()> {
         Some(Measures::Updates) => {
             let seed = args.seed.unwrap_or(1);
             return sim::metadata::updates::report(MOST_COPIES, seed, &mut tell).map_err(anyhow::Error::msg);
+        }
+        Some(Measures::Walk) => {
+            let seed = args.seed.unwrap_or(1);
+            return sim::metadata::walk::report(WALKED, seed, &mut tell).map_err(anyhow::Error::msg);
+        }
+        Some(Measures::Balance(load, seconds)) => {
+            let ranks = args.metadata.unwrap_or(1).clamp(1, MOST_RANKS);
+            let spec = ShiftsSpec { load, ranks, seconds, seed: args.seed.unwrap_or(1) };
+            return sim::metadata::shifts::report(spec, &mut tell).map_err(anyhow::Error::msg);
         }
     };
     let most = args.metadata.unwrap_or(1).clamp(1, MOST_RANKS);

@@ -6,7 +6,9 @@
 
 mod programs;
 mod report;
+pub mod shifts;
 pub mod updates;
+pub mod walk;
 
 pub use programs::Workload;
 pub use report::Report;
@@ -148,6 +150,13 @@ impl Counted {
     pub fn total(&self) -> u64 {
         self.answered.values().sum()
     }
+
+    /// The greatest work of a processor to the mean.
+    pub fn unevenness(&self) -> f64 {
+        let most = self.used.values().max().copied().unwrap_or_default();
+        let all: Duration = self.used.values().sum();
+        most.as_secs_f64() * self.used.len() as f64 / all.as_secs_f64().max(1e-9)
+    }
 }
 
 /// Results of a run.
@@ -171,9 +180,7 @@ impl Measured {
 
     /// The greatest work of a processor to the mean.
     pub fn unevenness(&self) -> f64 {
-        let most = self.counted.used.values().max().copied().unwrap_or_default();
-        let all: Duration = self.counted.used.values().sum();
-        most.as_secs_f64() * f64::from(self.spec.ranks) / all.as_secs_f64().max(1e-9)
+        self.counted.unevenness()
     }
 
     /// The share of the counted time in which processors worked, in the mean.
@@ -308,6 +315,8 @@ struct Clients {
     /// What clients ask for next, at these times.
     due: BTreeMap<(Instant, HostId), FsRequest>,
     thinks: Duration,
+    /// The means of clients that take another time, each time between half and three halves of it.
+    paces: BTreeMap<HostId, Duration>,
     under_way: BTreeMap<RequestId, Instant>,
     latencies: Vec<Duration>,
     counts: Rc<RefCell<Counts>>,
@@ -358,6 +367,7 @@ impl Clients {
             servers,
             due: BTreeMap::new(),
             thinks: spec.thinks_at_first(),
+            paces: BTreeMap::new(),
             under_way: BTreeMap::new(),
             latencies: Vec::new(),
             counts,
@@ -428,7 +438,11 @@ impl Clients {
         let Some(program) = self.programs.get_mut(&host) else { return Ok(()) };
         let next = program.next(reply)?;
         program.take_unused().into_iter().for_each(|ino| forget(cluster, host, ino));
-        self.due.insert((now + self.thinks, host), next);
+        let thinks = match self.paces.get(&host) {
+            Some(pace) => *pace / 2 + Duration::from_micros(program.draw(pace.as_micros() as u64)),
+            None => self.thinks,
+        };
+        self.due.insert((now + thinks, host), next);
         Ok(())
     }
 }

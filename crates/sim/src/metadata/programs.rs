@@ -28,6 +28,8 @@ const SOURCES_READ: u32 = 3;
 /// Libraries, and those that one unit of a compilation reads.
 const LIBRARIES: u32 = 20;
 const LIBRARIES_READ: u32 = 3;
+/// Directories in which a client makes and removes files.
+const CHURNED: u32 = 8;
 /// Files of a client's private directory before it begins.
 const SOURCES: u32 = 40;
 
@@ -47,6 +49,8 @@ pub enum Workload {
     OpensshLib,
     /// All clients begin to open files in one directory at the same time. Not one of the paper's figures.
     FlashCrowd,
+    /// Each client makes and removes files in directories of its own ([`super::shifts`]).
+    Churn,
 }
 
 impl Workload {
@@ -69,13 +73,14 @@ impl Workload {
             Self::OpensshInclude => "openssh+include",
             Self::OpensshLib => "openssh+lib",
             Self::FlashCrowd => "flashcrowd",
+            Self::Churn => "churn",
         }
     }
 
     /// Files that have to exist in the directory that all share.
     pub(super) fn shared_files(self) -> u32 {
         match self {
-            Self::MakeDirs | Self::MakeFiles => 0,
+            Self::MakeDirs | Self::MakeFiles | Self::Churn => 0,
             Self::OpenShared => SHARED_FILES,
             Self::OpensshInclude => HEADERS,
             Self::OpensshLib => LIBRARIES,
@@ -107,6 +112,7 @@ enum Step {
     Write(u64, String),
     Release(u64),
     Open(u64),
+    Remove(u64, String),
 }
 
 /// What the answer to a client's request is for.
@@ -204,6 +210,9 @@ impl Program {
                     self.steps.extend(sources);
                     return Ok(self.look_up_shared());
                 }
+                if self.workload == Workload::Churn {
+                    self.steps.extend((0..CHURNED).map(|n| Step::MakeDir(found, format!("dir{n}"))));
+                }
             }
             Awaits::Shared => self.shared = found,
             Awaits::Dir => self.tree.push((found, 0)),
@@ -222,6 +231,11 @@ impl Program {
             Awaits::Nothing => {}
         }
         Ok(self.request())
+    }
+
+    /// A number below `bound`.
+    pub fn draw(&mut self, bound: u64) -> u64 {
+        self.rng.below(bound.max(1))
     }
 
     /// Takes the inodes that are not used any more.
@@ -248,6 +262,11 @@ impl Program {
                     let file = self.rng.below(u64::from(CROWD_FILES)) as u32;
                     self.steps.push_back(Step::Read(self.shared, shared_name(file)));
                 }
+                Workload::Churn => {
+                    let dir = self.tree[self.rng.below(self.tree.len() as u64) as usize].0;
+                    let name = format!("f{}", self.made);
+                    self.steps.extend([Step::MakeFile(dir, name.clone()), Step::Remove(dir, name)]);
+                }
                 Workload::OpensshInclude => self.compile(HEADERS, HEADERS_READ),
                 Workload::OpensshLib => self.compile(LIBRARIES, LIBRARIES_READ),
             }
@@ -269,6 +288,7 @@ impl Program {
                 let flags = WRITE_ONLY;
                 (FsRequest::Create { parent, name: name.into(), mode: FILE, flags }, Awaits::Opened(0))
             }
+            Step::Remove(parent, name) => (FsRequest::Unlink { parent, name: name.into() }, Awaits::Nothing),
             Step::Release(fh) => (FsRequest::Release { fh, lock_owner: 0 }, Awaits::Nothing),
         };
         self.awaits = awaits;

@@ -1,0 +1,137 @@
+//! The balancer under a load that stays as it is for hours, and under one that moves. Each client makes and
+//! removes files in eight directories of its own, some of them several times as many as others.
+
+use super::{Clients, Counted, MetadataSpec, SERVER, Workload, cluster};
+use crate::cluster::Cluster;
+use crate::machines::Machines;
+use crate::scaling::PAPER;
+use std::time::Duration;
+
+/// Clients of each rank.
+const CLIENTS_EACH: u32 = 8;
+/// The mean time between an answer and the next request of the busiest clients; others take up to four times
+/// as long.
+const PACE: Duration = Duration::from_millis(60);
+/// What it is divided by for clients that have more to do for a while.
+const HURRY: u32 = 6;
+/// Seconds over which processors are compared: in one alone, chance decides.
+const COMPARED: u64 = 10;
+
+/// A load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Load {
+    /// It stays as it is.
+    Steady,
+    /// After so many seconds another quarter of the clients has more to do than the others.
+    Shifts(u64),
+}
+
+/// Parameters of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct ShiftsSpec {
+    /// The load.
+    pub load: Load,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Length of the run in seconds.
+    pub seconds: u64,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+/// What ten seconds of a run had.
+#[derive(Clone, Copy, Debug)]
+pub struct Tenth {
+    /// The second in which they end.
+    pub second: u64,
+    /// Requests a second.
+    pub requests: u64,
+    /// The greatest work of a processor to the mean.
+    pub unevenness: f64,
+    /// Directories that moved.
+    pub moved: u64,
+}
+
+/// Runs the cluster and measures it. `tell` gets each ten seconds.
+pub fn run(spec: ShiftsSpec, tell: &mut dyn FnMut(Tenth)) -> Result<Vec<Tenth>, String> {
+    let of_load = MetadataSpec {
+        clients_each: CLIENTS_EACH,
+        ..MetadataSpec::of(Workload::Churn, spec.ranks, spec.seed)
+    };
+    let mut cluster = cluster(&of_load);
+    cluster.bring_up()?;
+    cluster.world.machines = Some(Machines::new(PAPER));
+    for host in cluster.mdss() {
+        cluster.world.give_processor(host, SERVER);
+    }
+    let mut load = Clients::new(&of_load, &mut cluster);
+    load.begin(&mut cluster);
+    let (mut tenths, mut sum) = (Vec::new(), Counted::default());
+    for second in 0..spec.seconds {
+        set_paces(&spec, second, &cluster, &mut load);
+        sum.add(load.run_second(&mut cluster)?);
+        if (second + 1) % COMPARED == 0 {
+            let counted = std::mem::take(&mut sum);
+            let tenth = Tenth {
+                second: second + 1,
+                requests: counted.total() / COMPARED,
+                unevenness: counted.unevenness(),
+                moved: counted.moved,
+            };
+            tell(tenth);
+            tenths.push(tenth);
+        }
+    }
+    match cluster.world.complaints.first() {
+        Some((name, event)) => Err(format!("{name} complains: {}: {}", event.name, event.detail)),
+        None => Ok(tenths),
+    }
+}
+
+fn set_paces(spec: &ShiftsSpec, second: u64, cluster: &Cluster, load: &mut Clients) {
+    let busy = match spec.load {
+        Load::Steady => None,
+        Load::Shifts(every) => Some((second / every) as usize % 4),
+    };
+    for (n, host) in cluster.clients.iter().enumerate() {
+        let pace = PACE * (1 + n as u32 % 4);
+        // Neighbours: they have begun at the same time, and so share a rank.
+        let is_busy = Some(n * 4 / cluster.clients.len()) == busy;
+        load.paces.insert(*host, if is_busy { pace / HURRY } else { pace });
+    }
+}
+
+/// Runs a load of this length. `tell` gets the lines of a table.
+pub fn report(spec: ShiftsSpec, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
+    tell("| seconds | requests/s | busiest processor / mean | directories moved |");
+    tell("|---|---|---|---|");
+    let mut line = |t: Tenth| {
+        tell(&format!("| {} | {} | {:.2} | {} |", t.second, t.requests, t.unevenness, t.moved));
+    };
+    run(spec, &mut line).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_load_moves_nothing_once_it_is_spread() {
+        let spec = ShiftsSpec { load: Load::Steady, ranks: 3, seconds: 300, seed: 2 };
+        let tenths = run(spec, &mut |_| {}).expect("a run without complaints");
+        let late = tenths.iter().filter(|tenth| tenth.second > 200);
+        let late: Vec<&Tenth> = late.collect();
+        assert!(late.iter().all(|tenth| tenth.moved == 0), "{late:?}");
+        assert!(late.iter().all(|tenth| tenth.unevenness < 1.3), "{late:?}");
+        assert!(tenths.iter().map(|tenth| tenth.moved).sum::<u64>() > 0, "it was spread");
+    }
+
+    #[test]
+    fn a_load_that_moves_is_spread_again_within_a_minute() {
+        let spec = ShiftsSpec { load: Load::Shifts(120), ranks: 3, seconds: 480, seed: 2 };
+        let tenths = run(spec, &mut |_| {}).expect("a run without complaints");
+        let settled = tenths.iter().filter(|tenth| tenth.second > 120 && (tenth.second - 10) % 120 >= 60);
+        let uneven: Vec<&Tenth> = settled.filter(|tenth| tenth.unevenness >= 1.3).collect();
+        assert!(uneven.is_empty(), "{uneven:?}");
+    }
+}
