@@ -1,7 +1,7 @@
 //! What is written into a golden cluster: something of everything that is stored.
 
+use super::common::{connected, mounted, text};
 use super::objects::write_objects;
-use super::{connected, mounted};
 use crate::cluster::Cluster;
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat, setxattr};
 use std::fs;
@@ -9,12 +9,6 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
-
-/// Text that differs from line to line, and packs well.
-pub(super) fn text(of: &str, len: usize) -> Vec<u8> {
-    let lines = (0..).flat_map(|n| format!("{n} of {of}, which nobody may change\n").into_bytes());
-    lines.take(len).collect()
-}
 
 /// Writes all of it, under a name.
 pub(super) fn write(cluster: &Cluster, name: &str) {

@@ -1,7 +1,7 @@
 //! What a cluster holds, as text: one line for each thing, the same as long as nobody changes it.
 
+use super::common::{connected, mounted};
 use super::objects::{list_more_objects, list_objects};
-use super::{connected, mounted};
 use crate::cluster::Cluster;
 use crate::mount::names;
 use rustix::fs::{getxattr, listxattr};

@@ -4,12 +4,12 @@
 //! `NAME.tar.xz` holds the files of the daemons, `NAME.txt` what must be read, one line for each file, object
 //! and row. `cargo xtask golden NAME` makes both, with the program of this tree or with `$NACRE_BIN`.
 
+mod common;
 mod content;
 mod listing;
 mod objects;
 
 use crate::cluster::{Cluster, Options};
-use crate::mount::Mount;
 use crate::run::run;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -97,13 +97,4 @@ fn temporary() -> TempDir {
 fn start(dir: TempDir) -> Cluster {
     let at = Some(SocketAddr::from(AT));
     Cluster::start_in(dir, Options { osds: 2, osd_size: "1G", at, ..Options::default() })
-}
-
-fn mounted(cluster: &Cluster) -> Mount {
-    Mount::new(cluster, "mnt")
-}
-
-fn connected(cluster: &Cluster) -> client::Cluster {
-    let options = client::Options::new(cluster.conf());
-    client::Cluster::connect(&options, std::time::Duration::from_secs(60)).expect("connects")
 }

@@ -1,6 +1,6 @@
 //! Objects of a golden cluster, written and listed by our own library.
 
-use super::content::text;
+use super::common::text;
 use crate::cluster::Cluster;
 use client::Pool;
 use msgs::Op;
