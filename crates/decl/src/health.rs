@@ -194,6 +194,14 @@ codes! {
     PgNotDeepScrubbed = "PG_NOT_DEEP_SCRUBBED" Warn
         "data that has rotted on a device would be found late"
         "is `nodeep-scrub` set, or a PG never clean? else run `ceph pg deep-scrub PG`";
+    OsdSlowPingTimeBack = "OSD_SLOW_PING_TIME_BACK" Warn
+        "writes take longer, and OSDs that are busy may be taken for dead"
+        "look at the network between the hosts of these OSDs (`ceph osd tree` shows which they are), and at what \
+         keeps these hosts busy";
+    OsdSlowPingTimeFront = "OSD_SLOW_PING_TIME_FRONT" Warn
+        "clients of these OSDs wait longer"
+        "look at the network between the hosts of these OSDs (`ceph osd tree` shows which they are), and at what \
+         keeps these hosts busy";
     SlowOps = "SLOW_OPS" Warn
         "clients wait for these requests"
         "see `ceph daemon NAME ops` of the named daemons";

@@ -70,6 +70,8 @@ pub struct OsdStat {
     pub repaired: u32,
     /// Latency and errors of its device.
     pub disk: DiskStat,
+    /// Peers to whom its pings take long.
+    pub ping_times: Vec<peer::OsdPingTime>,
     /// Number of reports from it to this monitor.
     pub reports: u64,
     /// Its map when it sent the last report.
@@ -85,6 +87,8 @@ pub struct DiskStat {
     pub commits: u32,
     /// Reads that it has refused since its OSD's start.
     pub errors: u32,
+    /// Those of them in the last minutes.
+    pub errors_lately: u32,
 }
 
 /// Sums of one pool.
@@ -201,7 +205,9 @@ impl PgTable {
                 commit_ms: report.disk_commit_ms,
                 commits: report.disk_commits,
                 errors: report.disk_errors,
+                errors_lately: report.disk_errors_lately,
             },
+            ping_times: report.ping_times,
             reports: self.osds.get(&report.osd).map_or(0, |o| o.reports) + 1,
             epoch: report.epoch,
         };

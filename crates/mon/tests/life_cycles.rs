@@ -459,3 +459,30 @@ fn the_osd_of_a_half_dead_device_is_marked_out_and_named() {
     report_disks(&mut rig, &conns, &[5; 6], &[7, 7, 40, 7, 7, 7], 10);
     assert_eq!(is_out(&mut rig), [2], "it refuses reads");
 }
+
+#[test]
+fn what_a_device_refused_before_the_first_look_counts_if_it_is_recent() {
+    let mut rig = Rig::new();
+    let conns: Vec<_> = (0..6).map(|id| rig.boot_osd(id, 100 + id as u32)).collect();
+    let report = |rig: &mut Rig, seconds: u64| {
+        for _ in 0..seconds / 5 {
+            for (osd, conn) in (0..).zip(&conns) {
+                let (disk_errors, disk_errors_lately) =
+                    [(0, 0), (40, 0), (12, 12), (0, 0), (0, 0), (0, 0)][osd as usize];
+                let osd = OsdId(osd);
+                let stats =
+                    peer::PgStats { osd, disk_errors, disk_errors_lately, ..peer::PgStats::default() };
+                rig.send(conn.to_owned(), 0, peer::Body::from(stats));
+            }
+            rig.pass(Duration::from_secs(5));
+        }
+        let map = osdmap(rig);
+        (0..6).filter(|id| !map.is_in(OsdId(*id))).collect::<Vec<i32>>()
+    };
+    assert_eq!(report(&mut rig, 30), [2], "one at a time, and not those that were long ago");
+    let health = rig.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(health.contains("it refused 12 reads in 10 min"), "{health}");
+    rig.ok(r#"{"prefix":"osd in","ids":["2"]}"#);
+    let again = report(&mut rig, 900);
+    assert_eq!(again, [] as [i32; 0], "what was refused before somebody took it in does not count");
+}

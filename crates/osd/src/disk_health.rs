@@ -6,6 +6,9 @@ use stdx::Instant;
 /// Length of one measurement.
 const WINDOW: Duration = Duration::from_secs(30);
 
+/// Errors of the last one or two spans of this length are recent.
+const SPAN: Duration = Duration::from_secs(300);
+
 /// Measures how long transactions take to be durable, and counts errors.
 #[derive(Debug)]
 pub struct DiskHealth {
@@ -16,6 +19,8 @@ pub struct DiskHealth {
     last: Commits,
     /// Reads that the device refused, since the start.
     errors: u32,
+    /// Beginning of the present span, and the errors before it and before the span that preceded it.
+    span: (Option<Instant>, u32, u32),
 }
 
 /// Commits of a period.
@@ -29,7 +34,7 @@ pub struct Commits {
 
 impl Default for DiskHealth {
     fn default() -> Self {
-        Self { took: [0; 40], began: Instant(0), last: Commits::default(), errors: 0 }
+        Self { took: [0; 40], began: Instant(0), last: Commits::default(), errors: 0, span: (None, 0, 0) }
     }
 }
 
@@ -42,6 +47,16 @@ impl DiskHealth {
     /// Reads that the device has refused since the start.
     pub fn errors(&self) -> u32 {
         self.errors
+    }
+
+    /// Those of the last 5 to 10 minutes.
+    pub fn errors_lately(&mut self, now: Instant) -> u32 {
+        let before = self.span.1;
+        // What was refused before the first look is recent: the device was opened just now.
+        if now.since(*self.span.0.get_or_insert(now)) >= SPAN {
+            self.span = (Some(now), self.errors, before);
+        }
+        self.errors - self.span.2
     }
 
     /// Notes a durable transaction.
@@ -103,5 +118,19 @@ mod tests {
         let told = health.report(start + 2 * WINDOW, None);
         assert!(told.count == 10 && told.median >= 600 * MS && told.median <= 1350 * MS, "{told:?}");
         assert_eq!(health.report(start + 3 * WINDOW, None).count, 0, "nothing was written");
+    }
+
+    #[test]
+    fn errors_are_recent_from_before_the_first_look_until_the_end_of_the_next_span() {
+        let mut health = DiskHealth::default();
+        let start = Instant(1_000_000_000_000);
+        (0..12).for_each(|_| health.refused());
+        assert_eq!(health.errors_lately(start), 12);
+        assert_eq!(health.errors_lately(start + SPAN), 12);
+        health.refused();
+        assert_eq!(health.errors_lately(start + SPAN * 3 / 2), 13);
+        assert_eq!(health.errors_lately(start + SPAN * 2), 1);
+        assert_eq!(health.errors_lately(start + SPAN * 3), 0);
+        assert_eq!(health.errors(), 13);
     }
 }

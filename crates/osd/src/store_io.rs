@@ -163,6 +163,11 @@ impl StoreIo {
         self.health.errors()
     }
 
+    /// Those of the last minutes.
+    pub fn device_errors_lately(&mut self, now: Instant) -> u32 {
+        self.health.errors_lately(now)
+    }
+
     /// Number of damaged objects of ours that were replaced by copies of others.
     pub fn repaired(&self) -> u32 {
         self.repaired

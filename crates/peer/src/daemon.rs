@@ -50,6 +50,18 @@ wire_structs! {
         pub last_clean_scrub: Utime = since 3,
     }
 
+    /// Round trips of one OSD's pings to another one.
+    pub struct OsdPingTime[v 1/1] {
+        /// The other one.
+        pub osd: OsdId,
+        /// Average over the last minute, in microseconds.
+        pub one_us: u32,
+        /// Over the last 5 minutes.
+        pub five_us: u32,
+        /// Over the last 15 minutes.
+        pub fifteen_us: u32,
+    }
+
     /// Usage of one pool on one OSD.
     pub struct OsdPoolStat[v 1/1] {
         /// Id of the pool.
@@ -194,7 +206,7 @@ wire::messages! {
     }
 
     /// OSD to monitor: statistics of the PGs that it is primary of, and of its device.
-    pub struct PgStats = 0xe105 "pg_stats" [v 4/1] {
+    pub struct PgStats = 0xe105 "pg_stats" [v 5/1] {
         /// The OSD that reports.
         pub osd: OsdId,
         /// The newest map that it has.
@@ -223,6 +235,10 @@ wire::messages! {
         pub disk_commits: u32 = since 4,
         /// Reads that its device has refused since its start.
         pub disk_errors: u32 = since 4,
+        /// Those of them in the last 5 to 10 minutes.
+        pub disk_errors_lately: u32 = since 5,
+        /// Peers to whom pings take long.
+        pub ping_times: Vec<OsdPingTime> = since 5,
     }
 
     /// MDS to monitor, every few seconds; and back, as acknowledgement with the same `seq`.

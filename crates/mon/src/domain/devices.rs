@@ -48,7 +48,8 @@ const MARK_OUT_INTERVAL: Duration = Duration::from_secs(600);
 pub(crate) struct Devices {
     looked: Periodic,
     slow_since: BTreeMap<OsdId, Instant>,
-    /// Errors of each device at the beginning of the current counting period.
+    /// Errors of each device at the beginning of the current counting period. Those of an OSD that is out do
+    /// not count when somebody takes it in again.
     errors: BTreeMap<OsdId, (Instant, u32)>,
     /// Time at which an OSD was last marked out.
     last: Option<Instant>,
@@ -85,7 +86,10 @@ impl Devices {
         let serving: Vec<(OsdId, &OsdStat)> =
             stats.iter().filter(|(osd, _)| serves(**osd)).map(|(osd, stat)| (*osd, stat)).collect();
         self.slow_since.retain(|osd, _| serves(*osd));
-        self.errors.retain(|osd, _| serves(*osd));
+        self.errors.retain(|osd, _| map.is_up(*osd));
+        for (osd, stat) in stats.iter().filter(|(osd, _)| map.is_up(**osd) && !map.is_in(**osd)) {
+            self.errors.insert(*osd, (now, stat.disk.errors));
+        }
         let mut found = BTreeMap::new();
         for (osd, stat) in &serving {
             let class = crush_edit::class(&map.crush, osd.0);
@@ -104,13 +108,17 @@ impl Devices {
                 let text = format!("writes take {} ms, those of its kind {usual} ms", stat.disk.commit_ms);
                 found.insert(*osd, text);
             }
-            let errors = self.errors.entry(*osd).or_insert((now, stat.disk.errors));
-            if now.since(errors.0) >= ERRORS_IN || stat.disk.errors < errors.1 {
+            // At this leader's first look, or when an OSD has begun anew, the OSD knows what is recent.
+            let before = (now, stat.disk.errors.saturating_sub(stat.disk.errors_lately));
+            let errors = self.errors.entry(*osd).or_insert(before);
+            if stat.disk.errors < errors.1 {
+                *errors = before;
+            } else if now.since(errors.0) >= ERRORS_IN {
                 *errors = (now, stat.disk.errors);
             }
-            let more = stat.disk.errors - errors.1;
+            let more = stat.disk.errors.saturating_sub(errors.1);
             if more >= TOO_MANY_ERRORS {
-                found.insert(*osd, format!("it refused {more} reads in {} s", now.since(errors.0).as_secs()));
+                found.insert(*osd, format!("it refused {more} reads in {} min", ERRORS_IN.as_secs() / 60));
             }
         }
         found

@@ -6,6 +6,7 @@ mod mon;
 pub(crate) mod mute;
 mod osd;
 mod pg;
+mod ping;
 mod pool;
 mod scrub;
 
@@ -118,6 +119,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     pg::pg_checks(map, view.pgs, &mut out);
     pg::space_checks(map, view.pgs, &mut out);
     osd::slow_ops_check(map, view.pgs, &mut out);
+    ping::checks(view, &mut out);
     scrub::checks(view, &mut out);
     osd::device_checks(view, &mut out);
     pool::pool_checks(view, &mut out);

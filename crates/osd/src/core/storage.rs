@@ -55,6 +55,11 @@ impl Core {
         self.io.commits(self.now)
     }
 
+    /// Reads that the device has refused in the last minutes.
+    pub fn device_errors_lately(&mut self) -> u32 {
+        self.io.device_errors_lately(self.now.mono)
+    }
+
     /// The store, read-only.
     pub fn store(&self) -> &StoreIo {
         &self.io

@@ -8,8 +8,10 @@
 //! An OSD that answers a ping promises to make any new primary wait until the pinger's lease is over. The
 //! lease starts when the ping was *sent*, the promise when it was answered, so the lease ends first.
 
+mod ping_times;
 mod steps;
 
+use crate::heartbeat::ping_times::PingTimes;
 use maps::{Epoch, OsdId};
 use node::ConnId;
 use std::collections::BTreeMap;
@@ -24,9 +26,15 @@ struct Beat {
     asked: Option<Instant>,
     reported: bool,
     refused_at: Option<Instant>,
+    times: PingTimes,
 }
 
 impl Beat {
+    fn new(up_from: Epoch, now: Instant) -> Self {
+        let times = PingTimes::default();
+        Self { up_from, heard: now, asked: None, reported: false, refused_at: None, times }
+    }
+
     /// Time at which it counts as silent, if no message comes before.
     fn silent_at(&self, grace: Duration) -> Option<Instant> {
         self.asked.map(|asked| (self.heard + grace).max(asked + grace / 2))
@@ -49,6 +57,17 @@ impl Heartbeats {
     /// All heartbeat peers.
     pub fn peers(&self) -> Vec<OsdId> {
         self.peers.keys().copied().collect()
+    }
+
+    /// Round trips of those to whom pings take a millisecond or more. In a sound network there are none.
+    pub fn ping_times(&self) -> Vec<peer::OsdPingTime> {
+        let line = |(osd, beat): (&OsdId, &Beat)| {
+            let averages = beat.times.averages_us()?;
+            let [one_us, five_us, fifteen_us] = averages;
+            let is_long = averages.iter().any(|us| *us >= 1000);
+            is_long.then_some(peer::OsdPingTime { osd: *osd, one_us, five_us, fifteen_us })
+        };
+        self.peers.iter().filter_map(line).collect()
     }
 
     /// Time at which there is something to do.

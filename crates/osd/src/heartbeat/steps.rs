@@ -32,10 +32,8 @@ impl Osd {
         self.heartbeats.peers.retain(|osd, beat| wanted.contains(osd) && beat.up_from == up_from(*osd));
         let mut new = false;
         for osd in &wanted {
-            let beat =
-                Beat { up_from: up_from(*osd), heard: now, asked: None, reported: false, refused_at: None };
             if !self.heartbeats.peers.contains_key(osd) {
-                self.heartbeats.peers.insert(*osd, beat);
+                self.heartbeats.peers.insert(*osd, Beat::new(up_from(*osd), now));
                 new = true;
             }
         }
@@ -205,7 +203,10 @@ impl Osd {
     }
 
     fn ping_answered(&mut self, msg: &peer::OsdPing) {
-        if msg.lease_ns == 0 || !self.heartbeats.peers.contains_key(&msg.from) {
+        let now = self.core.now().mono;
+        let Some(beat) = self.heartbeats.peers.get_mut(&msg.from) else { return };
+        beat.times.answered(now, now.since(Instant(msg.stamp)));
+        if msg.lease_ns == 0 {
             return;
         }
         let until = Instant(msg.stamp.saturating_add(msg.lease_ns / DRIFT.1 * DRIFT.0));

@@ -209,6 +209,7 @@ impl Osd {
         let ages = self.pgs.values().flat_map(Pg::requests).map(|op| now.since(op.received));
         let slow: Vec<u64> = ages.filter(|age| *age >= COMPLAINT).map(|age| age.as_secs()).collect();
         let commits = self.core.commits();
+        let errors_lately = self.core.device_errors_lately();
         let body = peer::PgStats {
             osd: self.core.id(),
             epoch: self.core.epoch(),
@@ -223,6 +224,8 @@ impl Osd {
             disk_commit_ms: u32::try_from(commits.median.as_millis()).unwrap_or(u32::MAX),
             disk_commits: commits.count,
             disk_errors: self.core.store().device_errors(),
+            disk_errors_lately: errors_lately,
+            ping_times: self.heartbeats.ping_times(),
             oldest_slow_s: slow.iter().max().map_or(0, |age| u32::try_from(*age).unwrap_or(u32::MAX)),
         };
         self.mon.send(peer::Body::from(body));

@@ -339,6 +339,8 @@ impl StandIn {
             disk_commit_ms: 0,
             disk_commits: 0,
             disk_errors: 0,
+            disk_errors_lately: 0,
+            ping_times: Vec::new(),
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }

@@ -6,6 +6,7 @@
 mod clients;
 mod descriptions;
 mod flags;
+mod network;
 mod operator;
 mod osds;
 mod pgs;
