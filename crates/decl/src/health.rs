@@ -146,6 +146,14 @@ codes! {
         "others wait for files or directories that this client does not give back; after 5 minutes it is evicted"
         "look at the client's host, and kill what hangs there; or end its session: \
          `ceph tell mds.NAME client evict id=ID`";
+    MdsTrim = "MDS_TRIM" Warn
+        "changes of files and directories wait until what others changed before is written back"
+        "see what writes to the metadata pool wait for: `ceph health detail` names PGs and OSDs that do not answer, \
+         `ceph osd perf` OSDs that are slow";
+    MdsClientOldestTid = "MDS_CLIENT_OLDEST_TID" Warn
+        "the metadata server keeps in memory what it has done for this client"
+        "if others keep a request of that client waiting, see `ceph tell mds.NAME ops`; otherwise the client is at \
+         fault: mount again there, or end its session: `ceph tell mds.NAME client evict id=ID`";
     MdsInsufficientStandby = "MDS_INSUFFICIENT_STANDBY" Warn
         "if a metadata server fails, nobody takes over"
         "start another metadata server: `nacre mds --conf CONF --id NAME`; or do without: \

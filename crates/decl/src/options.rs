@@ -42,6 +42,7 @@ const READ_ONCE: &[&str] = &[
     "auth_cluster_required",
     "auth_service_required",
     "auth_client_required",
+    "mds_log_warn_factor",
     "mon_osd_full_ratio",
     "mon_osd_backfillfull_ratio",
     "mon_osd_nearfull_ratio",
@@ -131,6 +132,9 @@ options! {
     "mds_bal_split_size" Uint "10000" "advanced" "entries of a directory fragment at which it is split into eight";
     "mds_bal_merge_size" Uint "50" "advanced" "entries below which the parts of a directory fragment are joined; half of mds_bal_split_size if that is less; 0 joins none";
     "mds_cache_max_inodes" Uint "0" "advanced" "most inodes in a metadata server's cache; 0 leaves it to the memory limit";
+    "mds_log_warn_factor" Float "2" "advanced" "a metadata server's journal that is longer by this factor than what is kept of it, half of mds_journal_limit, is a warning";
+    "mds_max_completed_requests" Uint "100000" "advanced" "requests whose answers a client does not confirm, before that is a warning";
+    "mds_max_completed_flushes" Uint "100000" "advanced" "the same for what clients write back to a metadata server";
     "mds_journal_limit" Size "64M" "advanced" "bytes of a metadata server's journal before it is trimmed";
     "osd_crush_chooseleaf_type" Uint "1" "dev" "CRUSH type that copies are spread over in the first rule: 1 hosts, 0 OSDs; for new clusters";
     "osd_crush_initial_weight" Float "-1" "advanced" "CRUSH weight of a new OSD; negative takes its size in TiB";

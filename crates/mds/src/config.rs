@@ -76,6 +76,10 @@ pub struct MdsOptions {
     pub merge_size: u64,
     /// Bytes of journal at which changes wait until directories are written back.
     pub journal_bytes: u64,
+    /// Bytes of journal, in per cent of what is kept of it when it is trimmed, at which health tells of it.
+    pub trim_warn_percent: u32,
+    /// Requests, and flushes of capabilities, that a client may leave unconfirmed before health tells of it.
+    pub max_completed: (usize, usize),
     /// Time between two looks of the balancer.
     pub balance_interval: Duration,
     /// Weighted requests a second by which a rank's load must exceed the mean before it gives some away.
@@ -104,6 +108,7 @@ impl MdsOptions {
         let bytes = set.unwrap_or(default.cache_bytes);
         let most = values.get("mds_cache_max_inodes").and_then(|v| v.trim().parse::<usize>().ok());
         let number = |name: &str| values.get(name).and_then(|v| v.trim().parse::<u64>().ok());
+        let count = |name: &str| number(name).filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
         Self {
             cache_bytes: bytes.max(MIN_CACHE_BYTES),
             cache_grows: set.is_none(),
@@ -112,6 +117,14 @@ impl MdsOptions {
             split_size: number("mds_bal_split_size").filter(|n| *n > 0).unwrap_or(default.split_size),
             merge_size: number("mds_bal_merge_size").unwrap_or(default.merge_size),
             journal_bytes: size("mds_journal_limit").unwrap_or(default.journal_bytes).max(1 << 20),
+            trim_warn_percent: (values.get("mds_log_warn_factor"))
+                .and_then(|v| v.trim().parse::<f64>().ok())
+                .filter(|factor| (1.0..=1000.0).contains(factor))
+                .map_or(default.trim_warn_percent, |factor| (factor * 100.0) as u32),
+            max_completed: (
+                count("mds_max_completed_requests").unwrap_or(default.max_completed.0),
+                count("mds_max_completed_flushes").unwrap_or(default.max_completed.1),
+            ),
             balance_interval: number("mds_bal_interval")
                 .filter(|s| *s > 0)
                 .map_or(default.balance_interval, Duration::from_secs),
@@ -130,6 +143,7 @@ impl MdsOptions {
         self.cache_inodes = limits.cache_inodes;
         self.split_size = limits.split_size;
         self.merge_size = limits.merge_size;
+        self.max_completed = limits.max_completed;
         self.balance_interval = limits.balance_interval;
         self.balance_least = limits.balance_least;
         self.replicate_least = limits.replicate_least;
@@ -146,6 +160,8 @@ impl Default for MdsOptions {
             split_size: 10_000,
             merge_size: 50,
             journal_bytes: 64 << 20,
+            trim_warn_percent: 200,
+            max_completed: (100_000, 100_000),
             balance_interval: Duration::from_secs(5),
             balance_least: 100,
             replicate_least: 0,

@@ -23,6 +23,10 @@ const BATCH: usize = 1 << 20;
 /// Bytes after which a batch that nobody waits for is written.
 const LAZY_BATCH: usize = 128 << 10;
 
+/// A journal that is too long for so long is behind. It is so for moments whenever clients change more than
+/// is written back at once.
+const BEHIND_AFTER: Duration = Duration::from_secs(10);
+
 /// Bytes to write to one object.
 #[derive(Debug)]
 pub struct Batch {
@@ -46,6 +50,9 @@ pub struct Journal {
     object_size: u64,
     /// Bytes of live segments from which changes must wait.
     limit: u64,
+    /// Bytes of live segments from which it is too long, and since when it is.
+    too_long: u64,
+    too_long_since: Option<Instant>,
     /// The last event appended.
     last: Lsn,
     /// The last event that is durable.
@@ -74,6 +81,8 @@ impl Journal {
         let mut out = Self {
             object_size,
             limit,
+            too_long: Self::kept(limit) * u64::from(options.trim_warn_percent) / 100,
+            too_long_since: None,
             last,
             durable: last,
             segments,
@@ -93,6 +102,18 @@ impl Journal {
     /// Size of a segment, chosen so that a full journal has several.
     pub fn object_size(limit: u64) -> u64 {
         (limit / 16).clamp(16 << 10, 4 << 20)
+    }
+
+    /// Bytes of segments that stay although nothing needs them.
+    fn kept(limit: u64) -> u64 {
+        limit / 2
+    }
+
+    /// Segments that there are and that should be there at most, if what they changed is not stored in time.
+    pub fn behind(&self, now: Instant) -> Option<(u64, u64)> {
+        let is_behind = self.too_long_since.is_some_and(|since| now.since(since) >= BEHIND_AFTER);
+        let of = |bytes: u64| bytes.div_ceil(self.object_size);
+        is_behind.then(|| (of(self.bytes()), of(Self::kept(self.limit))))
     }
 
     /// The last event appended.
@@ -159,13 +180,10 @@ impl Journal {
 
     /// The last of the segments that should expire now: those that exceed half the limit.
     pub fn wants_expired(&self) -> Option<Segment> {
-        if self.bytes() * 2 <= self.limit {
-            return None;
-        }
         let mut left = self.bytes();
         let mut last = None;
         for (segment, (bytes, _)) in self.segments.iter().filter(|(s, _)| **s != self.current()) {
-            if left * 2 <= self.limit {
+            if left <= Self::kept(self.limit) {
                 break;
             }
             left -= bytes;
@@ -204,6 +222,9 @@ impl Journal {
         batch.last = lsn;
         entry.0 += (writer.len() - before) as u64;
         self.due.get_or_insert(now + self.delay);
+        if self.bytes() >= self.too_long {
+            self.too_long_since.get_or_insert(now);
+        }
         (lsn, segment)
     }
 
@@ -249,7 +270,11 @@ impl Journal {
         let first = first.min(self.current());
         self.expired += self.first_event(first).saturating_sub(self.first_event(self.oldest()));
         let kept = self.segments.split_off(&first);
-        std::mem::replace(&mut self.segments, kept).into_keys().collect()
+        let gone = std::mem::replace(&mut self.segments, kept).into_keys().collect();
+        if self.bytes() < self.too_long {
+            self.too_long_since = None;
+        }
+        gone
     }
 }
 
@@ -312,6 +337,20 @@ mod tests {
         let gone = j.expire(oldest + 1);
         assert_eq!(gone.len() as u64, oldest);
         assert!(!j.is_full() && j.wants_expired().is_none());
+    }
+
+    #[test]
+    fn a_journal_that_stays_full_is_behind() {
+        let mut j = journal(7, Duration::ZERO);
+        while !j.is_full() {
+            assert_eq!(j.behind(NOW + BEHIND_AFTER), None);
+            j.append(&event(1000), NOW);
+        }
+        assert_eq!(j.behind(NOW + BEHIND_AFTER / 2), None, "that may be for a moment");
+        let (have, most) = j.behind(NOW + BEHIND_AFTER).expect("is behind");
+        assert!(most == 8 && have >= 2 * most, "{have}/{most}");
+        j.expire(j.oldest() + 1);
+        assert_eq!(j.behind(NOW + BEHIND_AFTER * 2), None);
     }
 
     #[test]

@@ -20,6 +20,8 @@ const TIGHT: MdsOptions = MdsOptions {
     split_size: 10_000,
     merge_size: 50,
     journal_bytes: 64 << 10,
+    trim_warn_percent: 200,
+    max_completed: (100_000, 100_000),
     balance_interval: Duration::from_secs(5),
     balance_least: 100,
     replicate_least: 0,

@@ -101,6 +101,8 @@ impl Mds {
             "mds_bal_interval",
             "mds_bal_min_start",
             "mds_bal_replicate_threshold",
+            "mds_max_completed_requests",
+            "mds_max_completed_flushes",
         ];
         let set =
             names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));

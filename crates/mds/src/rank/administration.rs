@@ -107,7 +107,16 @@ impl Rank {
     pub fn health(&self) -> BTreeMap<Code, Vec<String>> {
         let damage =
             if self.damage.len() > 0 { vec!["Metadata damage detected".to_owned()] } else { Vec::new() };
-        let all = [(Code::MdsDamage, damage), (Code::MdsClientLateRelease, self.sessions.late_clients())];
+        let behind = self.env.journal().behind(self.env.now());
+        let trim = behind.map(|(have, most)| {
+            format!("Behind on trimming ({have}/{most}) max_segments: {most}, num_segments: {have}")
+        });
+        let all = [
+            (Code::MdsDamage, damage),
+            (Code::MdsTrim, trim.into_iter().collect()),
+            (Code::MdsClientLateRelease, self.sessions.late_clients()),
+            (Code::MdsClientOldestTid, self.sessions.clients_with_old_tids(self.env.cfg())),
+        ];
         all.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
     }
 

@@ -100,7 +100,12 @@ pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
     failed_ranks(view, out);
     damage(view, out);
     insufficient_standbys(view, out);
-    late_clients(view, out);
+    let of_servers = |count| format!("{count} MDSs behind on trimming");
+    reports(view, Code::MdsTrim, of_servers, out);
+    let late = |count| format!("{} failing to respond to capability release", clients(count));
+    reports(view, Code::MdsClientLateRelease, late, out);
+    let old = |count| format!("{} failing to advance oldest client/flush tid", clients(count));
+    reports(view, Code::MdsClientOldestTid, old, out);
     let mut add = |code, list: Vec<String>, what: &str| {
         if !list.is_empty() {
             let summary = format!("{} {what}", plural(list.len(), "filesystem is", "filesystems are"));
@@ -151,16 +156,18 @@ fn reported<'a>(view: &'a View<'_>, fs: &'a MdsMap, code: Code) -> impl Iterator
     fs.mds_info.values().flat_map(of_one)
 }
 
-/// Clients that do not give back what others wait for; the texts are Ceph's.
-fn late_clients(view: &View<'_>, out: &mut Vec<Check>) {
+/// What servers report under a code, each line of which is one of the things that the summary counts; the
+/// texts are Ceph's.
+fn reports(view: &View<'_>, code: Code, summary: impl Fn(usize) -> String, out: &mut Vec<Check>) {
     let maps = view.state.fsmap.filesystems.values().map(|f| &f.mds_map);
-    let detail: Vec<String> = maps.flat_map(|fs| reported(view, fs, Code::MdsClientLateRelease)).collect();
+    let detail: Vec<String> = maps.flat_map(|fs| reported(view, fs, code)).collect();
     if !detail.is_empty() {
-        let count = detail.len();
-        let summary =
-            format!("{} failing to respond to capability release", plural(count, "client", "clients"));
-        out.push(Check { code: Code::MdsClientLateRelease, summary, count, detail });
+        out.push(Check { code, summary: summary(detail.len()), count: detail.len(), detail });
     }
+}
+
+fn clients(count: usize) -> String {
+    plural(count, "client", "clients")
 }
 
 /// Fewer standbys than a file system wants; the codes and texts are Ceph's.

@@ -164,3 +164,26 @@ fn a_standby_that_went_away_is_started_again() {
     op.c.world.run_for(Duration::from_secs(10));
     op.sees_health_ok();
 }
+
+#[test]
+fn a_journal_is_trimmed_again_when_the_osds_are_fast_again() {
+    let mds = mds::MdsOptions { journal_bytes: 1 << 20, ..mds::MdsOptions::default() };
+    let mut op = Operator::of(&Spec { fs: true, mds, ..Spec::default() });
+    let disks = op.c.osds.clone();
+    disks.iter().for_each(|osd| op.c.world.set_disk_slowness(*osd, 20_000));
+    for n in 0..3000u32 {
+        let (parent, name) = (1, format!("{n:0100}").into_bytes());
+        let request = fsclient::FsRequest::Mkdir { parent, name, mode: 0o755 };
+        let caller = fsclient::Caller { uid: 0, gid: 0, pid: 1, umask: 0 };
+        op.c.world.request(op.c.clients[0], fsclient::Request::Fs(caller, request));
+    }
+    let seen = op.sees("MDS_TRIM");
+    assert!(seen.contains("1 MDSs behind on trimming"), "{seen}");
+    let line = "mds.a(mds.0): Behind on trimming (";
+    assert!(seen.contains(line) && seen.contains("/8) max_segments: 8, num_segments: 1"), "{seen}");
+    let perf = op.follows("MDS_TRIM", "ceph osd perf", &[]);
+    assert!(perf.contains("commit_latency"), "{perf}");
+    disks.iter().for_each(|osd| op.c.world.set_disk_slowness(*osd, 1));
+    op.sees_no("MDS_TRIM");
+    op.sees_health_ok();
+}

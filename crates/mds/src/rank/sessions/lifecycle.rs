@@ -3,6 +3,7 @@
 use super::{ClientPeer, FEATURES, Session, SessionState, Sessions, numbers};
 use crate::cache::Cache;
 use crate::cap::Late;
+use crate::config::RankConfig;
 use crate::rank::commit::commit;
 use crate::rank::effect::Effect;
 use crate::rank::env::{Due, Env};
@@ -267,6 +268,17 @@ impl Sessions {
             Some(format!("Client {host} failing to respond to capability release client_id: {}", client.0))
         };
         self.late.iter().filter_map(line).collect()
+    }
+
+    /// Clients that do not say which answers they have, a line each: what is known of their requests grows.
+    pub fn clients_with_old_tids(&self, cfg: &RankConfig) -> Vec<String> {
+        let (requests, flushes) = cfg.options.max_completed;
+        let is_old = |s: &Session| s.record.completed.len() >= requests || s.record.flushed.len() >= flushes;
+        let line = |(client, s): (&ClientId, &Session)| {
+            let host = s.record.metadata.get("hostname").map_or("", String::as_str);
+            format!("Client {host} failing to advance its oldest client/flush tid. client_id: {}", client.0)
+        };
+        self.map.iter().filter(|(_, s)| is_old(s)).map(line).collect()
     }
 
     /// True if a client has not given up revoked bits.
