@@ -293,6 +293,11 @@ impl Cache {
         }
         if msg.op == cap_op::IMPORT {
             self.learn_realms(&msg.snap_trace);
+            if let Some(inode) = self.inodes.get(&key).filter(|inode| inode.attr().nlink == 1)
+                && let Some((dir, name)) = inode.parent()
+            {
+                self.partition.infer(*dir, name, rank);
+            }
             if self.inodes.get_mut(&key).is_some_and(|inode| inode.take_moved_cap(rank, msg)) {
                 self.inode_changed(key);
                 return None;

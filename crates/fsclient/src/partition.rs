@@ -1,5 +1,6 @@
 //! The partition of the name space over ranks, as replies tell it (section 4.2 of the paper): clients send a
-//! request to the rank that they last heard of, and learn better by being forwarded.
+//! request to the rank that they last heard of, and learn better by being forwarded. Of a directory whose
+//! parts have just gone to many ranks, what becomes of its files tells more than the first answers do.
 
 use crate::key::InodeKey;
 use maps::{MdsRank, ceph_str_hash_rjenkins};
@@ -57,6 +58,19 @@ impl Partition {
             self.replicas.remove(&dir);
         } else if self.replicas.get(&dir) != Some(&stat.dist) {
             self.replicas.insert(dir, stat.dist.clone());
+        }
+    }
+
+    /// The capability on the inode of a name has come from this rank: so has the fragment of the name, of which
+    /// replies have not told yet. It is as large as others of the directory, which are split evenly; if not,
+    /// the rank forwards what it gets.
+    pub(crate) fn infer(&mut self, dir: InodeKey, name: &[u8], rank: MdsRank) {
+        let Some(frags) = self.authorities.get_mut(&dir) else { return };
+        let bits = frags.keys().map(|frag| frag.0 >> 24).max().unwrap_or(0);
+        let whole = Frag(bits << 24);
+        let frag = Frag(whole.0 | ceph_str_hash_rjenkins(name) & whole.mask());
+        if bits > 0 && (frags.contains_key(&frag) || !frags.keys().any(|known| known.overlaps(frag))) {
+            frags.insert(frag, rank);
         }
     }
 
@@ -140,6 +154,26 @@ mod tests {
         assert_eq!(partition.rank_of_name(DIR, b"header1.h"), None, "the authority is who it was");
         partition.learn(DIR, &told(0, -1));
         assert_eq!(partition.replica_for_name(DIR, b"header1.h"), None);
+    }
+
+    #[test]
+    fn a_file_that_has_moved_tells_where_its_fragment_is() {
+        let mut partition = Partition::default();
+        partition.infer(DIR, b"a", MdsRank(4));
+        assert_eq!(partition.rank_of_name(DIR, b"a"), None, "the directory may be whole");
+        let half = |name: &[u8]| 1 << 24 | ceph_str_hash_rjenkins(name) & 0x80_0000;
+        let mut names = [&b"a"[..], b"b", b"c", b"d", b"e", b"f"].into_iter();
+        let one = names.next().expect("a name");
+        let other = names.find(|name| half(name) != half(one)).expect("a name of the other half");
+        partition.learn(DIR, &told(half(one), 1));
+        partition.infer(DIR, other, MdsRank(4));
+        let ranks = |partition: &Partition| [one, other].map(|name| partition.rank_of_name(DIR, name));
+        assert_eq!(ranks(&partition), [Some(MdsRank(1)), Some(MdsRank(4))]);
+        partition.infer(DIR, one, MdsRank(5));
+        assert_eq!(ranks(&partition)[0], Some(MdsRank(5)), "it has moved again");
+        partition.learn(DIR, &told(2 << 24 | half(other) & 0x80_0000, 6));
+        partition.infer(DIR, one, MdsRank(7));
+        assert_eq!(ranks(&partition)[0], Some(MdsRank(5)), "what replies have told is not broken up");
     }
 
     #[test]
