@@ -15,6 +15,8 @@ use world::client::{create, getattr, lookup, mkdir, request, setattr_size, two};
 const A: u64 = 10;
 /// A cache that holds next to nothing, and a journal that is written back soon.
 const TIGHT: MdsOptions = MdsOptions {
+    cache_grows: false,
+    spare_bytes: 0,
     cache_bytes: 1 << 40,
     cache_inodes: 16,
     split_size: 10_000,

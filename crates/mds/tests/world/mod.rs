@@ -24,6 +24,8 @@ const DELAY: Duration = Duration::from_millis(20);
 /// Limits that nothing reaches.
 pub const ROOMY: MdsOptions = MdsOptions {
     cache_bytes: 1 << 40,
+    cache_grows: false,
+    spare_bytes: 0,
     cache_inodes: 100_000,
     split_size: 10_000,
     merge_size: 50,
@@ -39,6 +41,8 @@ pub const ROOMY: MdsOptions = MdsOptions {
 /// Limits that everything reaches.
 pub const TINY: MdsOptions = MdsOptions {
     cache_bytes: 1 << 40,
+    cache_grows: false,
+    spare_bytes: 0,
     cache_inodes: 24,
     split_size: 4,
     merge_size: 2,
