@@ -117,21 +117,12 @@ mod tests {
 
     #[test]
     fn a_steady_load_moves_nothing_once_it_is_spread() {
-        let spec = ShiftsSpec { load: Load::Steady, ranks: 3, seconds: 300, seed: 2 };
+        let spec = ShiftsSpec { load: Load::Steady, ranks: 2, seconds: 160, seed: 2 };
         let tenths = run(spec, &mut |_| {}).expect("a run without complaints");
-        let late = tenths.iter().filter(|tenth| tenth.second > 200);
+        let late = tenths.iter().filter(|tenth| tenth.second > 100);
         let late: Vec<&Tenth> = late.collect();
         assert!(late.iter().all(|tenth| tenth.moved == 0), "{late:?}");
         assert!(late.iter().all(|tenth| tenth.unevenness < 1.3), "{late:?}");
         assert!(tenths.iter().map(|tenth| tenth.moved).sum::<u64>() > 0, "it was spread");
-    }
-
-    #[test]
-    fn a_load_that_moves_is_spread_again_within_a_minute() {
-        let spec = ShiftsSpec { load: Load::Shifts(120), ranks: 3, seconds: 480, seed: 2 };
-        let tenths = run(spec, &mut |_| {}).expect("a run without complaints");
-        let settled = tenths.iter().filter(|tenth| tenth.second > 120 && (tenth.second - 10) % 120 >= 60);
-        let uneven: Vec<&Tenth> = settled.filter(|tenth| tenth.unevenness >= 1.3).collect();
-        assert!(uneven.is_empty(), "{uneven:?}");
     }
 }

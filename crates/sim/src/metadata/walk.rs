@@ -2,7 +2,7 @@
 //! each file in it is looked at. The server's cache is empty, after a restart, or knows the tree from an
 //! earlier walk by another client.
 
-use super::{PATIENCE, SERVER, forget, shared_dir};
+use super::{KEPT, PATIENCE, SERVER, forget, shared_dir};
 use crate::cluster::{Cluster, Spec};
 use crate::disk::Crash;
 use crate::faults::Faults;
@@ -20,7 +20,7 @@ const PAGE: usize = 32 << 10;
 /// The longest wait for the cluster to be healthy after its restart.
 const SETTLES: Duration = Duration::from_secs(120);
 /// The journal of the server, a small part of what is made, so that a restart forgets the rest.
-const JOURNAL: u64 = 256 << 10;
+const JOURNAL: u64 = 64 << 10;
 /// Room for the largest tree.
 const CACHED: usize = 1_000_000;
 
@@ -206,7 +206,8 @@ pub fn run(spec: WalkSpec) -> Result<Walks, String> {
 fn cluster(spec: WalkSpec) -> Cluster {
     let cluster = Spec {
         clients: 4,
-        client: ClientOptions::default(),
+        // Who has made the tree claims little of it after the restart, which would have it loaded.
+        client: ClientOptions { idle_inodes: KEPT, ..ClientOptions::default() },
         fs: true,
         standbys: 0,
         ranks: 1,
@@ -240,7 +241,7 @@ mod tests {
     fn a_primed_cache_saves_reads_and_a_listing_saves_looks() {
         let walks = run(WalkSpec { dirs: 300, files_each: 5, seed: 6 }).expect("a run without complaints");
         let Walks { fresh, primed, by_name } = walks;
-        assert!(fresh.readdir > primed.readdir + PAPER.latency * 2 * 250, "each is read: {walks:?}");
+        assert!(fresh.readdir > primed.readdir + PAPER.latency * 2 * 150, "most are read: {walks:?}");
         assert_eq!((fresh.stat, primed.stat), (Duration::ZERO, Duration::ZERO), "nobody is asked");
         assert!(by_name > PAPER.latency * 2 * 1500, "the server is asked for each: {walks:?}");
     }
