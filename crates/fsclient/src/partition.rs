@@ -61,9 +61,9 @@ impl Partition {
         }
     }
 
-    /// The capability on the inode of a name has come from this rank: so has the fragment of the name, of which
-    /// replies have not told yet. It is as large as others of the directory, which are split evenly; if not,
-    /// the rank forwards what it gets.
+    /// The capability on the inode of a name has come from this rank: so has the fragment of the name, of
+    /// which replies have not told yet. It is as large as others of the directory, which are split evenly; if
+    /// not, the rank forwards what it gets.
     pub(crate) fn infer(&mut self, dir: InodeKey, name: &[u8], rank: MdsRank) {
         let Some(frags) = self.authorities.get_mut(&dir) else { return };
         let bits = frags.keys().map(|frag| frag.0 >> 24).max().unwrap_or(0);

@@ -65,8 +65,8 @@ struct Args {
     only: bool,
     /// With `--metadata`: one of the workloads: the paper's, by their names, or flashcrowd; or updates, the
     /// latency of one client's updates with 1 to 4 copies of the metadata; or walk, the time of one client's
-    /// walk over 10,000 nested directories; or steady or shifts, a load that stays for two hours, and one that
-    /// moves every two minutes.
+    /// walk over 10,000 nested directories; or steady or shifts, a load that stays for two hours, and one
+    /// that moves every two minutes.
     #[arg(long, requires = "metadata", value_parser = workload)]
     workload: Option<Measures>,
     /// With `--metadata`: clients for each rank.

@@ -1,5 +1,5 @@
-//! Time that a client takes for a walk over nested directories (the paper's figure 9 (b)): each is listed, then
-//! each file in it is looked at. The server's cache is empty, after a restart, or knows the tree from an
+//! Time that a client takes for a walk over nested directories (the paper's figure 9 (b)): each is listed,
+//! then each file in it is looked at. The server's cache is empty, after a restart, or knows the tree from an
 //! earlier walk by another client.
 
 use super::{KEPT, PATIENCE, SERVER, forget, shared_dir};
