@@ -19,8 +19,9 @@ const FANOUT: u32 = 10;
 const PAGE: usize = 32 << 10;
 /// The longest wait for the cluster to be healthy after its restart.
 const SETTLES: Duration = Duration::from_secs(120);
-/// The journal of the server, a small part of what is made, so that a restart forgets the rest.
-const JOURNAL: u64 = 64 << 10;
+/// The journal of the server, the least that can be set: a small part of what is made, so that a restart
+/// forgets the rest.
+const JOURNAL: u64 = 1 << 20;
 /// Room for the largest tree.
 const CACHED: usize = 1_000_000;
 
@@ -239,10 +240,10 @@ mod tests {
 
     #[test]
     fn a_primed_cache_saves_reads_and_a_listing_saves_looks() {
-        let walks = run(WalkSpec { dirs: 300, files_each: 5, seed: 6 }).expect("a run without complaints");
+        let walks = run(WalkSpec { dirs: 3000, files_each: 3, seed: 6 }).expect("a run without complaints");
         let Walks { fresh, primed, by_name } = walks;
-        assert!(fresh.readdir > primed.readdir + PAPER.latency * 2 * 150, "most are read: {walks:?}");
+        assert!(fresh.readdir > primed.readdir + PAPER.latency * 2 * 1500, "most are read: {walks:?}");
         assert_eq!((fresh.stat, primed.stat), (Duration::ZERO, Duration::ZERO), "nobody is asked");
-        assert!(by_name > PAPER.latency * 2 * 1500, "the server is asked for each: {walks:?}");
+        assert!(by_name > PAPER.latency * 2 * 9000, "the server is asked for each: {walks:?}");
     }
 }
