@@ -139,7 +139,9 @@ impl MdsOptions {
     pub(crate) fn take_limits(&mut self, limits: &Self) {
         self.cache_bytes = limits.cache_bytes;
         self.cache_grows = limits.cache_grows;
-        self.spare_bytes = if limits.cache_grows { self.spare_bytes } else { 0 };
+        if !limits.cache_grows {
+            self.spare_bytes = 0;
+        }
         self.cache_inodes = limits.cache_inodes;
         self.split_size = limits.split_size;
         self.merge_size = limits.merge_size;

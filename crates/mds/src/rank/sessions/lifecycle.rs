@@ -264,7 +264,7 @@ impl Sessions {
     /// Clients that have not given back for as long as a session's timeout what others wait for, a line each.
     pub fn late_clients(&self) -> Vec<String> {
         let line = |client: &ClientId| {
-            let host = self.map.get(client)?.record.metadata.get("hostname").map_or("", String::as_str);
+            let host = self.map.get(client)?.hostname();
             Some(format!("Client {host} failing to respond to capability release client_id: {}", client.0))
         };
         self.late.iter().filter_map(line).collect()
@@ -275,7 +275,7 @@ impl Sessions {
         let (requests, flushes) = cfg.options.max_completed;
         let is_old = |s: &Session| s.record.completed.len() >= requests || s.record.flushed.len() >= flushes;
         let line = |(client, s): (&ClientId, &Session)| {
-            let host = s.record.metadata.get("hostname").map_or("", String::as_str);
+            let host = s.hostname();
             format!("Client {host} failing to advance its oldest client/flush tid. client_id: {}", client.0)
         };
         self.map.iter().filter(|(_, s)| is_old(s)).map(line).collect()

@@ -101,6 +101,11 @@ impl Session {
         }
     }
 
+    /// The name of the client's host, as it says; empty if it does not.
+    pub(super) fn hostname(&self) -> &str {
+        self.record.metadata.get("hostname").map_or("", String::as_str)
+    }
+
     /// The stored part.
     pub fn record(&self) -> &SessionRecord {
         &self.record
