@@ -123,15 +123,17 @@ impl Cluster {
     pub fn kill_and_restart(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it was killed");
-        let (child, ready_after) = spawn(self.dir.path(), &self.options, self.ports.first);
-        (self.child, self.ready_after) = (child, ready_after);
+        self.start_again();
     }
 
     /// Stops it in order, and starts it again on the same data.
     pub fn stop_and_restart(&mut self) {
         assert_eq!(self.stop(), Some(0), "it ends in order");
-        let (child, ready_after) = spawn(self.dir.path(), &self.options, self.ports.first);
-        (self.child, self.ready_after) = (child, ready_after);
+        self.start_again();
+    }
+
+    fn start_again(&mut self) {
+        (self.child, self.ready_after) = spawn(self.dir.path(), &self.options, self.ports.first);
     }
 
     /// The standard error of a cluster that has ended by itself.
