@@ -207,10 +207,7 @@ pub fn run(spec: &MetadataSpec, tell: &mut dyn FnMut(u64, &Counted)) -> Result<M
     let mut cluster = cluster(spec);
     cluster.bring_up()?;
     make_shared(spec, &mut cluster)?;
-    cluster.world.machines = Some(Machines::new(PAPER));
-    for host in cluster.mdss() {
-        cluster.world.give_processor(host, spec.processor);
-    }
+    give_speed(&mut cluster, spec.processor);
     let mut load = Clients::new(spec, &mut cluster);
     load.begin(&mut cluster);
     let mut measured = Measured {
@@ -236,10 +233,23 @@ pub fn run(spec: &MetadataSpec, tell: &mut dyn FnMut(u64, &Counted)) -> Result<M
     }
     measured.latencies = load.latencies;
     measured.latencies.sort_unstable();
-    match cluster.world.complaints.first() {
-        Some((name, event)) => Err(format!("{name} complains: {}: {}", event.name, event.detail)),
-        None => Ok(measured),
+    without_complaints(&cluster)?;
+    Ok(measured)
+}
+
+/// From now on machines take time for what they do, and metadata servers also on their processors.
+fn give_speed(cluster: &mut Cluster, processor: Processor) {
+    cluster.world.machines = Some(Machines::new(PAPER));
+    for host in cluster.mdss() {
+        cluster.world.give_processor(host, processor);
     }
+}
+
+/// Fails if a daemon has told of something wrong.
+fn without_complaints(cluster: &Cluster) -> Result<(), String> {
+    let first = cluster.world.complaints.first();
+    let told = first.map(|(name, event)| format!("{name} complains: {}: {}", event.name, event.detail));
+    told.map_or(Ok(()), Err)
 }
 
 impl Counted {
@@ -286,14 +296,10 @@ fn cluster(spec: &MetadataSpec) -> Cluster {
 /// Makes what all clients share.
 fn make_shared(spec: &MetadataSpec, cluster: &mut Cluster) -> Result<(), String> {
     let client = cluster.clients[0];
-    let mut make = |request| match cluster.ask(client, Request::Fs(Caller::default(), request), PATIENCE) {
-        Some(Ok(Answer::Entry(entry))) => Ok(entry.attr.ino),
-        other => Err(format!("before the run: {other:?}")),
-    };
-    let dir = make(shared_dir())?;
+    let dir = entry(cluster, client, shared_dir())?;
     let mut made = vec![dir];
     for number in 0..spec.workload.shared_files() {
-        made.push(make(shared_file(dir, number))?);
+        made.push(entry(cluster, client, shared_file(dir, number))?);
     }
     made.into_iter().for_each(|ino| forget(cluster, client, ino));
     if spec.workload == Workload::FlashCrowd {
@@ -301,6 +307,23 @@ fn make_shared(spec: &MetadataSpec, cluster: &mut Cluster) -> Result<(), String>
         while cluster.world.step(begins) {}
     }
     Ok(())
+}
+
+/// Waits for the answer to a client's request.
+fn ask(cluster: &mut Cluster, client: HostId, request: FsRequest) -> Result<Answer, String> {
+    let asked = format!("{request:?}");
+    match cluster.ask(client, Request::Fs(Caller::default(), request), PATIENCE) {
+        Some(Ok(answer)) => Ok(answer),
+        other => Err(format!("{asked}: {other:?}")),
+    }
+}
+
+/// The inode that a request makes or finds.
+fn entry(cluster: &mut Cluster, client: HostId, request: FsRequest) -> Result<u64, String> {
+    match ask(cluster, client, request)? {
+        Answer::Entry(entry) => Ok(entry.attr.ino),
+        other => Err(format!("a name: {other:?}")),
+    }
 }
 
 fn forget(cluster: &mut Cluster, client: HostId, ino: u64) {

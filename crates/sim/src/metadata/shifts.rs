@@ -1,10 +1,8 @@
 //! The balancer under a load that stays as it is for hours, and under one that moves. Each client makes and
 //! removes files in eight directories of its own, some of them several times as many as others.
 
-use super::{Clients, Counted, MetadataSpec, SERVER, Workload, cluster};
+use super::{Clients, Counted, MetadataSpec, SERVER, Workload, cluster, give_speed, without_complaints};
 use crate::cluster::Cluster;
-use crate::machines::Machines;
-use crate::scaling::PAPER;
 use std::time::Duration;
 
 /// Clients of each rank.
@@ -41,7 +39,7 @@ pub struct ShiftsSpec {
 
 /// What ten seconds of a run had.
 #[derive(Clone, Copy, Debug)]
-pub struct Tenth {
+pub struct Span {
     /// The second in which they end.
     pub second: u64,
     /// Requests a second.
@@ -53,39 +51,34 @@ pub struct Tenth {
 }
 
 /// Runs the cluster and measures it. `tell` gets each ten seconds.
-pub fn run(spec: ShiftsSpec, tell: &mut dyn FnMut(Tenth)) -> Result<Vec<Tenth>, String> {
+pub fn run(spec: ShiftsSpec, tell: &mut dyn FnMut(Span)) -> Result<Vec<Span>, String> {
     let of_load = MetadataSpec {
         clients_each: CLIENTS_EACH,
         ..MetadataSpec::of(Workload::Churn, spec.ranks, spec.seed)
     };
     let mut cluster = cluster(&of_load);
     cluster.bring_up()?;
-    cluster.world.machines = Some(Machines::new(PAPER));
-    for host in cluster.mdss() {
-        cluster.world.give_processor(host, SERVER);
-    }
+    give_speed(&mut cluster, SERVER);
     let mut load = Clients::new(&of_load, &mut cluster);
     load.begin(&mut cluster);
-    let (mut tenths, mut sum) = (Vec::new(), Counted::default());
+    let (mut spans, mut sum) = (Vec::new(), Counted::default());
     for second in 0..spec.seconds {
         set_paces(&spec, second, &cluster, &mut load);
         sum.add(load.run_second(&mut cluster)?);
         if (second + 1) % COMPARED == 0 {
             let counted = std::mem::take(&mut sum);
-            let tenth = Tenth {
+            let span = Span {
                 second: second + 1,
                 requests: counted.total() / COMPARED,
                 unevenness: counted.unevenness(),
                 moved: counted.moved,
             };
-            tell(tenth);
-            tenths.push(tenth);
+            tell(span);
+            spans.push(span);
         }
     }
-    match cluster.world.complaints.first() {
-        Some((name, event)) => Err(format!("{name} complains: {}: {}", event.name, event.detail)),
-        None => Ok(tenths),
-    }
+    without_complaints(&cluster)?;
+    Ok(spans)
 }
 
 fn set_paces(spec: &ShiftsSpec, second: u64, cluster: &Cluster, load: &mut Clients) {
@@ -105,8 +98,8 @@ fn set_paces(spec: &ShiftsSpec, second: u64, cluster: &Cluster, load: &mut Clien
 pub fn report(spec: ShiftsSpec, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
     tell("| seconds | requests/s | busiest processor / mean | directories moved |");
     tell("|---|---|---|---|");
-    let mut line = |t: Tenth| {
-        tell(&format!("| {} | {} | {:.2} | {} |", t.second, t.requests, t.unevenness, t.moved));
+    let mut line = |span: Span| {
+        tell(&format!("| {} | {} | {:.2} | {} |", span.second, span.requests, span.unevenness, span.moved));
     };
     run(spec, &mut line).map(drop)
 }
@@ -118,11 +111,11 @@ mod tests {
     #[test]
     fn a_steady_load_moves_nothing_once_it_is_spread() {
         let spec = ShiftsSpec { load: Load::Steady, ranks: 2, seconds: 160, seed: 2 };
-        let tenths = run(spec, &mut |_| {}).expect("a run without complaints");
-        let late = tenths.iter().filter(|tenth| tenth.second > 100);
-        let late: Vec<&Tenth> = late.collect();
-        assert!(late.iter().all(|tenth| tenth.moved == 0), "{late:?}");
-        assert!(late.iter().all(|tenth| tenth.unevenness < 1.3), "{late:?}");
-        assert!(tenths.iter().map(|tenth| tenth.moved).sum::<u64>() > 0, "it was spread");
+        let spans = run(spec, &mut |_| {}).expect("a run without complaints");
+        let late = spans.iter().filter(|span| span.second > 100);
+        let late: Vec<&Span> = late.collect();
+        assert!(late.iter().all(|span| span.moved == 0), "{late:?}");
+        assert!(late.iter().all(|span| span.unevenness < 1.3), "{late:?}");
+        assert!(spans.iter().map(|span| span.moved).sum::<u64>() > 0, "it was spread");
     }
 }

@@ -2,13 +2,12 @@
 //! files and directories, one after another; each is over once the server's journal has it. The journal's
 //! primary OSD is on another machine, or on the server's own.
 
-use super::{PATIENCE, SERVER, shared_dir};
+use super::{SERVER, entry, shared_dir};
 use crate::cluster::{Cluster, Spec};
 use crate::faults::Faults;
-use crate::host::HostId;
 use crate::machines::Machines;
 use crate::scaling::PAPER;
-use fsclient::{Answer, Caller, ClientOptions, FsRequest, Request};
+use fsclient::{ClientOptions, FsRequest};
 use mds::MdsOptions;
 use msgs::{Body, MdsOp};
 use node::Msg;
@@ -86,7 +85,7 @@ pub fn run(spec: &UpdatesSpec) -> Result<Updates, String> {
     }
     cluster.wait_healthy(SETTLES)?;
     let (client, server) = (cluster.clients[0], cluster.mdss()[0]);
-    let dir = made(&mut cluster, client, shared_dir())?;
+    let dir = entry(&mut cluster, client, shared_dir())?;
     let mut machines = Machines::new(PAPER);
     if spec.is_local {
         machines.put_together(server, cluster.osds[0]);
@@ -105,7 +104,7 @@ pub fn run(spec: &UpdatesSpec) -> Result<Updates, String> {
             0 => FsRequest::Mknod { parent: dir, name, mode: 0o100_644, rdev: 0 },
             _ => FsRequest::Mkdir { parent: dir, name, mode: 0o755 },
         };
-        let ino = made(&mut cluster, client, request)?;
+        let ino = entry(&mut cluster, client, request)?;
         super::forget(&mut cluster, client, ino);
         cluster.world.run_for(PAUSE);
     }
@@ -137,13 +136,6 @@ fn cluster(spec: &UpdatesSpec) -> Cluster {
         ..Spec::default()
     };
     Cluster::new(spec.seed, Faults::none(), &cluster)
-}
-
-fn made(cluster: &mut Cluster, client: HostId, request: FsRequest) -> Result<u64, String> {
-    match cluster.ask(client, Request::Fs(Caller::default(), request), PATIENCE) {
-        Some(Ok(Answer::Entry(entry))) => Ok(entry.attr.ino),
-        other => Err(format!("an update: {other:?}")),
-    }
 }
 
 fn mean(times: &[Duration]) -> Duration {

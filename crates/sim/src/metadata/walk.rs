@@ -2,14 +2,12 @@
 //! then each file in it is looked at. The server's cache is empty, after a restart, or knows the tree from an
 //! earlier walk by another client.
 
-use super::{KEPT, PATIENCE, SERVER, forget, shared_dir};
+use super::{KEPT, SERVER, ask, entry, forget, give_speed, shared_dir};
 use crate::cluster::{Cluster, Spec};
 use crate::disk::Crash;
 use crate::faults::Faults;
 use crate::host::HostId;
-use crate::machines::Machines;
-use crate::scaling::PAPER;
-use fsclient::{Answer, Caller, ClientOptions, DirEntry, FsRequest, Reply, Request};
+use fsclient::{Answer, ClientOptions, DirEntry, FsRequest};
 use mds::MdsOptions;
 use std::time::Duration;
 
@@ -150,21 +148,6 @@ fn file_name(number: u32) -> Vec<u8> {
     format!("f{number}").into()
 }
 
-fn ask(cluster: &mut Cluster, client: HostId, request: FsRequest) -> Result<Answer, String> {
-    let asked = format!("{request:?}");
-    match cluster.ask(client, Request::Fs(Caller::default(), request), PATIENCE) {
-        Some(Reply::Ok(answer)) => Ok(answer),
-        other => Err(format!("{asked}: {other:?}")),
-    }
-}
-
-fn entry(cluster: &mut Cluster, client: HostId, request: FsRequest) -> Result<u64, String> {
-    match ask(cluster, client, request)? {
-        Answer::Entry(entry) => Ok(entry.attr.ino),
-        other => Err(format!("a name: {other:?}")),
-    }
-}
-
 /// All entries of a directory but `.` and `..`.
 fn list(cluster: &mut Cluster, client: HostId, ino: u64) -> Result<Vec<DirEntry>, String> {
     let Answer::Opened { fh, .. } = ask(cluster, client, FsRequest::Opendir { ino })? else {
@@ -196,8 +179,7 @@ pub fn run(spec: WalkSpec) -> Result<Walks, String> {
     restarted.iter().for_each(|host| cluster.world.crash(*host, Crash::Process));
     restarted.iter().for_each(|host| cluster.world.start(*host));
     cluster.wait_healthy(SETTLES)?;
-    cluster.world.machines = Some(Machines::new(PAPER));
-    cluster.world.give_processor(server, SERVER);
+    give_speed(&mut cluster, SERVER);
     let fresh = tree.walk(&mut cluster, first)?;
     let primed = tree.walk(&mut cluster, second)?;
     let by_name = tree.look_up_all(&mut cluster, third)?;
@@ -237,6 +219,7 @@ pub fn report(dirs: u32, seed: u64, tell: &mut dyn FnMut(&str)) -> Result<(), St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scaling::PAPER;
 
     #[test]
     fn a_primed_cache_saves_reads_and_a_listing_saves_looks() {

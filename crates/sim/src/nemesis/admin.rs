@@ -143,10 +143,8 @@ pub static MDS_LOAD_CHANGED: Fault = Fault {
     inject: |nemesis, _, cluster| {
         let busy = *nemesis.rng.pick(&[100, 900]);
         let idle = *nemesis.rng.pick(&[100, 900]);
-        cluster
-            .mdss()
-            .into_iter()
-            .for_each(|host| cluster.world.load(host, node::Load { busy, idle, memory: None }));
+        let load = node::Load { busy, idle, memory: None };
+        cluster.mdss().into_iter().for_each(|host| cluster.world.load(host, load));
         Some(())
     },
 };
