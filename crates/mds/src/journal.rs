@@ -43,7 +43,8 @@ pub struct Batch {
 /// The write side.
 ///
 /// Invariants: `durable <= in_flight <= last`; segments are numbered without gaps and the last one is being
-/// filled; queued bytes follow those in flight; what is queued has a time by which it is written.
+/// filled, with less than `object_size`; queued bytes follow those in flight; what is queued has a time by which
+/// it is written.
 #[derive(Debug)]
 pub struct Journal {
     /// Bytes after which a segment is full.
@@ -145,6 +146,7 @@ impl Journal {
             "events are on their way"
         );
         assert_eq!(self.queue.is_empty(), self.due.is_none(), "what is queued is written in time");
+        assert!(self.segments[&self.current()].0 < self.object_size, "a full segment has ended");
     }
 
     /// The segment that is being filled.
@@ -203,10 +205,6 @@ impl Journal {
 
     /// Appends an event; returns its number and segment.
     pub fn append(&mut self, event: &Event, now: Instant) -> (Lsn, Segment) {
-        let (used, _) = self.segments[&self.current()];
-        if used >= self.object_size {
-            self.segments.insert(self.current() + 1, (0, self.last + 1));
-        }
         self.last += 1;
         self.appended += 1;
         let (segment, lsn) = (self.current(), self.last);
@@ -221,6 +219,10 @@ impl Journal {
         put_frame(writer, lsn, event);
         batch.last = lsn;
         entry.0 += (writer.len() - before) as u64;
+        // The segment that is being filled can't expire, so it may never be what fills the journal.
+        if entry.0 >= self.object_size {
+            self.segments.insert(segment + 1, (0, lsn + 1));
+        }
         self.due.get_or_insert(now + self.delay);
         if self.bytes() >= self.too_long {
             self.too_long_since.get_or_insert(now);
@@ -337,6 +339,17 @@ mod tests {
         let gone = j.expire(oldest + 1);
         assert_eq!(gone.len() as u64, oldest);
         assert!(!j.is_full() && j.wants_expired().is_none());
+    }
+
+    #[test]
+    fn one_event_that_fills_the_journal_expires_like_others() {
+        let mut j = journal(7, Duration::ZERO);
+        let (lsn, segment) = j.append(&event(300 << 10), NOW);
+        assert!(j.is_full());
+        assert_eq!(j.wants_expired(), Some(segment));
+        j.expire(segment + 1);
+        j.check();
+        assert_eq!((j.bytes(), j.first_event(j.oldest())), (0, lsn + 1));
     }
 
     #[test]
