@@ -16,6 +16,7 @@ use crate::numbers::Numbers;
 use crate::partition::Partition;
 use crate::realms::Realms;
 use crate::references::References;
+use crate::releases::Release;
 use crate::unwanted::Unwanted;
 use inodes::Inodes;
 use maps::{FileLayout, MdsRank, ceph_str_hash_rjenkins};
@@ -60,7 +61,7 @@ pub(crate) struct Cache {
     /// Operations that may go on.
     woken: Vec<OpId>,
     /// Capabilities to be given back.
-    releases: Vec<(MdsRank, CapReleaseItem)>,
+    releases: Vec<Release>,
     /// Directories that were forgotten while listings of them may be under way.
     forgotten_dirs: Vec<InodeKey>,
     /// The error of a write to an inode that is not here any more, if nobody was told of it.
@@ -194,7 +195,7 @@ impl Cache {
     }
 
     /// Takes the capabilities to be given back.
-    pub(crate) fn take_releases(&mut self) -> Vec<(MdsRank, CapReleaseItem)> {
+    pub(crate) fn take_releases(&mut self) -> Vec<Release> {
         std::mem::take(&mut self.releases)
     }
 
@@ -227,7 +228,7 @@ impl Cache {
             inode
         });
         inode.set_used_at(self.use_counter);
-        self.releases.extend(inode.update(rank, stat));
+        self.releases.extend(inode.update(rank, stat).map(|(rank, item)| Release::soon(rank, item)));
         inode.share_layout(&mut self.last_layout);
         self.has_quotas |= inode.attrs().quota().is_enabled();
         self.inode_changed(key);
@@ -310,8 +311,8 @@ impl Cache {
             // back: for the MDS the capability ends with that release.
             if matches!(msg.op, cap_op::REVOKE | cap_op::GRANT | cap_op::IMPORT) {
                 let (cap_id, migrate_seq) = (msg.cap_id, msg.migrate_seq);
-                self.releases
-                    .push((rank, CapReleaseItem { ino: msg.ino, cap_id, migrate_seq, seq: msg.seq }));
+                let item = CapReleaseItem { ino: msg.ino, cap_id, migrate_seq, seq: msg.seq };
+                self.releases.push(Release::soon(rank, item));
             }
             return None;
         };
@@ -610,7 +611,7 @@ impl Cache {
     /// that were used last. Its next MDS has to load what is claimed.
     pub(crate) fn give_up_idle(&mut self, rank: MdsRank, max: usize) {
         self.trim_caps(rank, max);
-        self.releases.retain(|(of, _)| *of != rank);
+        self.releases.retain(|release| release.rank != rank);
     }
 
     /// The claims on all capabilities of `rank`, for its next MDS.
@@ -851,7 +852,9 @@ impl Cache {
     }
 }
 
-fn release_of(inode: &Inode) -> Option<(MdsRank, CapReleaseItem)> {
+fn release_of(inode: &Inode) -> Option<Release> {
     let cap = inode.caps().cap()?;
-    Some((cap.auth_rank(), cap.release_item(inode.key().ino())))
+    let (rank, item) = (cap.auth_rank(), cap.release_item(inode.key().ino()));
+    // The MDS frees the space of a file without a name once nobody has it.
+    Some(if inode.attrs().nlink() == 0 { Release::soon(rank, item) } else { Release::later(rank, item) })
 }

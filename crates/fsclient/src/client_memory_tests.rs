@@ -6,7 +6,8 @@ use super::tests::{DIR, DIR_CAPS, Rig, answers, asked_mds, released, requests};
 use super::*;
 use crate::key::InodeKey;
 use maps::MdsRank;
-use msgs::{Caps, ClientCaps, ClientReply, InodeStat, MdsOp, cap_op};
+use msgs::{Caps, ClientCaps, ClientReply, ClientSession, InodeStat, MdsOp, cap_op, session_op};
+use std::time::Duration;
 
 /// What callers are asked to forget.
 fn to_forget(out: &Outs) -> Vec<u64> {
@@ -189,4 +190,48 @@ fn a_directory_that_was_removed_has_no_links() {
         rig.client.cache.inode(key).expect("it is known").attr().nlink
     };
     assert_eq!((links(&mut rig, 1), links(&mut rig, 0)), (2, 0));
+}
+
+/// Drops some of the files, and returns what is sent meanwhile.
+fn drop_files(rig: &mut Rig, numbers: std::ops::Range<u64>) -> Outs {
+    let mut out = Outs::new();
+    for n in numbers {
+        rig.client.cache.drop_inode(InodeKey::head(0x200_0000_0000 + n));
+    }
+    rig.client.sessions.send_releases(rig.now, &mut rig.client.cache, &mut out);
+    out
+}
+
+#[test]
+fn capabilities_of_dropped_inodes_go_back_together_after_seconds() {
+    let mut rig = rig_with_all_names();
+    assert!(released(&drop_files(&mut rig, 0..3)).is_empty(), "nobody waits for them");
+    rig.now.mono = rig.now.mono + Duration::from_secs(4);
+    assert!(released(&rig.input(Input::Timer)).is_empty());
+    rig.now.mono = rig.now.mono + Duration::from_secs(1);
+    assert_eq!(released(&rig.input(Input::Timer)).len(), 3);
+    assert!(released(&drop_files(&mut rig, 3..60)).is_empty());
+    assert_eq!(released(&drop_files(&mut rig, 60..70)).len(), 67, "there are many");
+}
+
+#[test]
+fn capabilities_of_dropped_inodes_go_back_when_the_mds_recalls_some_or_revokes_one() {
+    let mut rig = rig_with_all_names();
+    drop_files(&mut rig, 0..3);
+    let mut recall = ClientSession::of(session_op::RECALL_STATE, 0);
+    recall.head.max_caps = u32::MAX;
+    assert_eq!(released(&rig.mds_says(0, recall)).len(), 3, "it counts them still");
+    drop_files(&mut rig, 3..5);
+    let revoked = ClientCaps {
+        op: cap_op::REVOKE,
+        ino: 0x200_0000_0003,
+        cap_id: 103,
+        seq: 2,
+        nlink: 1,
+        ..ClientCaps::default()
+    };
+    let told = released(&rig.mds_says(0, revoked));
+    let inos: Vec<u64> = told.iter().map(|item| item.ino - 0x200_0000_0000).collect();
+    assert_eq!(inos, [3, 4, 3]);
+    assert_eq!(told[2].seq, 2, "nothing is held as of the revocation");
 }

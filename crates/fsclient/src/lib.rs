@@ -46,6 +46,7 @@ mod promise;
 mod quotas;
 mod realms;
 mod references;
+mod releases;
 mod requests;
 mod search;
 mod seek;

@@ -2,6 +2,7 @@
 
 use crate::gathered::Gathered;
 use crate::op::Outs;
+use crate::releases::Releases;
 use maps::{Gid, IntervalSet, MdsMap, MdsRank, MdsState};
 use msgs::{Body, CapReleaseItem, ClientSession, session_metadata, session_op};
 use node::{CloseReason, ConnId, Msg, Output};
@@ -78,6 +79,7 @@ pub(crate) struct Session {
     /// Inode numbers for asynchronous creates, as ranges (first, count). No other MDS knows of them.
     numbers: VecDeque<(u64, u64)>,
     gathered: Gathered,
+    releases: Releases,
 }
 
 impl Session {
@@ -98,6 +100,7 @@ impl Session {
             takes_small_files: false,
             numbers: VecDeque::new(),
             gathered: Gathered::new(gather),
+            releases: Releases::default(),
         }
     }
 
@@ -110,7 +113,8 @@ impl Session {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.renew_at, self.give_up_at, self.gathered.deadline()].into_iter().flatten().min()
+        let sends = [self.gathered.deadline(), self.releases.deadline()];
+        [self.renew_at, self.give_up_at].into_iter().chain(sends).flatten().min()
     }
 
     /// True if requests may be sent.
@@ -153,9 +157,15 @@ impl Session {
         }
     }
 
-    /// Gives capabilities back, soon.
-    pub(crate) fn release_soon(&mut self, now: Now, caps: Vec<CapReleaseItem>, out: &mut Outs) {
-        if self.conn.is_some() && self.gathered.add_releases(now.mono, caps) {
+    /// Gives a capability back, with others. Returns true if there are enough to be sent.
+    pub(crate) fn release_later(&mut self, now: Now, item: CapReleaseItem) -> bool {
+        self.conn.is_some() && self.releases.add(now.mono, item)
+    }
+
+    /// Gives back, soon, the capabilities that the MDS was not told of yet.
+    pub(crate) fn send_releases(&mut self, now: Now, out: &mut Outs) {
+        let caps = self.releases.take();
+        if !caps.is_empty() && self.gathered.add_releases(now.mono, caps) {
             self.send_gathered(out);
         }
     }
@@ -186,7 +196,7 @@ impl Session {
         (self.state, self.gid) = (state, gid);
         // What was waited for has come, perhaps by the map before the pause was over.
         self.give_up_at = None;
-        self.gathered.take();
+        self.drop_unsent();
         self.conn.replace(conn)
     }
 
@@ -255,8 +265,14 @@ impl Session {
 
     /// Gives the connection up. Returns it, to be closed.
     pub(crate) fn disconnect(&mut self) -> Option<ConnId> {
-        self.gathered.take();
+        self.drop_unsent();
         self.conn.take()
+    }
+
+    /// Drops what has not been sent: the next MDS is told what is held.
+    fn drop_unsent(&mut self) {
+        self.gathered.take();
+        self.releases.take();
     }
 
     /// The MDS has closed the session: another is opened after a pause.
@@ -317,6 +333,9 @@ impl Session {
             self.send_op(session_op::REQUEST_RENEWCAPS, out);
             self.renew_at = Some(now.mono + renew_every(map));
         }
+        if self.releases.deadline().is_some_and(|at| at <= now.mono) {
+            self.send_releases(now, out);
+        }
         if self.gathered.deadline().is_some_and(|at| at <= now.mono) {
             self.send_gathered(out);
         }
@@ -348,6 +367,7 @@ impl Session {
     /// Asserts the invariants.
     pub(crate) fn check(&self) {
         self.gathered.check();
+        self.releases.check();
         let waits = matches!(self.state, State::Closed | State::Lost | State::Closing);
         assert!(waits || self.give_up_at.is_none(), "{} is {:?} and gives up later", self.rank, self.state);
         let needs_conn =

@@ -98,7 +98,11 @@ impl Sessions {
                 self.forget_session(rank, why, env);
                 self.session(rank).reopen_later(env.now);
             }
-            session_op::RECALL_STATE => env.cache.trim_caps(rank, msg.head.max_caps as usize),
+            session_op::RECALL_STATE => {
+                env.cache.trim_caps(rank, msg.head.max_caps as usize);
+                self.send_releases(env.now, env.cache, env.out);
+                self.session(rank).send_releases(env.now, env.out);
+            }
             session_op::FLUSHMSG => {
                 let ack = ClientSession::of(session_op::FLUSHMSG_ACK, msg.head.seq);
                 self.send(rank, Body::from(ack), 0, env.out);

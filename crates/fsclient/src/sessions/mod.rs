@@ -8,14 +8,15 @@ use crate::file_locks::FileLocks;
 use crate::key::{InodeKey, OpId};
 use crate::op::{Attempt, Outs, Stage, Step};
 use crate::promise::Promise;
+use crate::releases::Release;
 use crate::requests::{Interrupted, Recall, Requests};
 use crate::services::Services;
 use crate::session::{Next, Session, State};
 use maps::{Gid, MdsMap, MdsRank, MdsState};
 use monc::ConnSpace;
 use msgs::{
-    Body, CapReleaseItem, ClientReconnect, ClientReply, ClientRequest, ClientSession, FileLockArgs, MdsOp,
-    cap_flag, cephfs_feature, lock_kind, lock_rule, session_op,
+    Body, ClientReconnect, ClientReply, ClientRequest, ClientSession, FileLockArgs, MdsOp, cap_flag,
+    cephfs_feature, lock_kind, lock_rule, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Output, Target};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -697,14 +698,15 @@ impl Sessions {
 
     /// Gives back the capabilities that the cache has dropped.
     pub(crate) fn send_releases(&mut self, now: Now, cache: &mut Cache, out: &mut Outs) {
-        let mut by_rank: BTreeMap<MdsRank, Vec<CapReleaseItem>> = BTreeMap::new();
-        for (rank, item) in cache.take_releases() {
-            by_rank.entry(rank).or_default().push(item);
-        }
-        for (rank, caps) in by_rank {
-            if let Some(session) = self.sessions.get_mut(&rank) {
-                session.release_soon(now, caps, out);
+        let mut sooner = BTreeSet::new();
+        for Release { rank, item, is_awaited } in cache.take_releases() {
+            let Some(session) = self.sessions.get_mut(&rank) else { continue };
+            if session.release_later(now, item) || is_awaited {
+                sooner.insert(rank);
             }
+        }
+        for rank in sooner {
+            self.session(rank).send_releases(now, out);
         }
     }
 

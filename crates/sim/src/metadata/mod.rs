@@ -157,6 +157,12 @@ impl Counted {
         let all: Duration = self.used.values().sum();
         most.as_secs_f64() * self.used.len() as f64 / all.as_secs_f64().max(1e-9)
     }
+
+    /// The most requests that a server answered, to the mean.
+    pub fn unevenness_of_requests(&self) -> f64 {
+        let most = self.answered.values().max().copied().unwrap_or_default();
+        most as f64 * self.used.len() as f64 / self.total().max(1) as f64
+    }
 }
 
 /// Results of a run.
@@ -271,7 +277,7 @@ impl Counted {
 }
 
 fn cluster(spec: &MetadataSpec) -> Cluster {
-    let osds = (spec.ranks / 2).max(3);
+    let osds = spec.ranks.max(3);
     let clients = spec.clients_each * spec.ranks;
     let cluster = Spec {
         osds,

@@ -71,10 +71,6 @@ fn line(m: &Measured, first: &Measured) -> String {
 fn second_line(second: u64, spec: &MetadataSpec, counted: &Counted) -> String {
     let used = counted.used.values().map(|used| used.as_secs_f64());
     let (most, all) = used.fold((0.0f64, 0.0), |(most, all), used| (most.max(used), all + used));
-    let name = |direction| if direction == Direction::In { "in" } else { "out" };
-    let busiest = counted.of_busiest().into_iter().take(MOST_KINDS);
-    let busiest: Vec<String> =
-        busiest.map(|((direction, kind), n)| format!("{n} {} {kind}", name(direction))).collect();
     format!(
         "  second {second}: {} requests, {} for each rank; processors {:.2} in the mean, {most:.2} at most; \
          {} forwarded, {} between ranks, {} moves; the busiest: {}",
@@ -84,8 +80,17 @@ fn second_line(second: u64, spec: &MetadataSpec, counted: &Counted) -> String {
         counted.forwarded,
         counted.between_ranks,
         counted.moved,
-        busiest.join(", ")
+        kinds_of_busiest(counted)
     )
+}
+
+/// What the server whose processor worked most received and sent most.
+pub(super) fn kinds_of_busiest(counted: &Counted) -> String {
+    let name = |direction| if direction == Direction::In { "in" } else { "out" };
+    let busiest = counted.of_busiest().into_iter().take(MOST_KINDS);
+    let busiest: Vec<String> =
+        busiest.map(|((direction, kind), n)| format!("{n} {} {kind}", name(direction))).collect();
+    busiest.join(", ")
 }
 
 fn as_json(m: &Measured) -> Value {

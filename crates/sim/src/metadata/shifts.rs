@@ -1,6 +1,7 @@
 //! The balancer under a load that stays as it is for hours, and under one that moves. Each client makes and
 //! removes files in eight directories of its own, some of them several times as many as others.
 
+use super::report::kinds_of_busiest;
 use super::{Clients, Counted, MetadataSpec, SERVER, Workload, cluster, give_speed, without_complaints};
 use crate::cluster::Cluster;
 use std::time::Duration;
@@ -38,7 +39,7 @@ pub struct ShiftsSpec {
 }
 
 /// What ten seconds of a run had.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Span {
     /// The second in which they end.
     pub second: u64,
@@ -46,12 +47,16 @@ pub struct Span {
     pub requests: u64,
     /// The greatest work of a processor to the mean.
     pub unevenness: f64,
+    /// The most requests that a rank answered, to the mean.
+    pub of_requests: f64,
     /// Directories that moved.
     pub moved: u64,
+    /// What the busiest server received and sent most.
+    pub busiest: String,
 }
 
 /// Runs the cluster and measures it. `tell` gets each ten seconds.
-pub fn run(spec: ShiftsSpec, tell: &mut dyn FnMut(Span)) -> Result<Vec<Span>, String> {
+pub fn run(spec: ShiftsSpec, tell: &mut dyn FnMut(&Span)) -> Result<Vec<Span>, String> {
     let of_load = MetadataSpec {
         clients_each: CLIENTS_EACH,
         ..MetadataSpec::of(Workload::Churn, spec.ranks, spec.seed)
@@ -71,9 +76,11 @@ pub fn run(spec: ShiftsSpec, tell: &mut dyn FnMut(Span)) -> Result<Vec<Span>, St
                 second: second + 1,
                 requests: counted.total() / COMPARED,
                 unevenness: counted.unevenness(),
+                of_requests: counted.unevenness_of_requests(),
                 moved: counted.moved,
+                busiest: kinds_of_busiest(&counted),
             };
-            tell(span);
+            tell(&span);
             spans.push(span);
         }
     }
@@ -96,10 +103,16 @@ fn set_paces(spec: &ShiftsSpec, second: u64, cluster: &Cluster, load: &mut Clien
 
 /// Runs a load of this length. `tell` gets the lines of a table.
 pub fn report(spec: ShiftsSpec, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
-    tell("| seconds | requests/s | busiest processor / mean | directories moved |");
-    tell("|---|---|---|---|");
-    let mut line = |span: Span| {
-        tell(&format!("| {} | {} | {:.2} | {} |", span.second, span.requests, span.unevenness, span.moved));
+    tell(
+        "| seconds | requests/s | busiest processor / mean | most requests / mean | directories moved \
+         | messages of the busiest |",
+    );
+    tell("|---|---|---|---|---|---|");
+    let mut line = |span: &Span| {
+        let Span { second, requests, unevenness, of_requests, moved, busiest } = span;
+        tell(&format!(
+            "| {second} | {requests} | {unevenness:.2} | {of_requests:.2} | {moved} | {busiest} |"
+        ));
     };
     run(spec, &mut line).map(drop)
 }
