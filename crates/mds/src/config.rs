@@ -91,6 +91,9 @@ pub struct MdsOptions {
     pub journal_delay: Duration,
     /// Inodes of a subtree about which something is sent at once when it moves to another rank.
     pub handover_part: usize,
+    /// Inodes of a subtree that moves at once; of a larger one, parts move first if it has directories that
+    /// are large enough.
+    pub handover_most: usize,
 }
 
 /// The least memory for the cache: an operation needs a few entries at once.
@@ -132,6 +135,7 @@ impl MdsOptions {
             replicate_least: number("mds_bal_replicate_threshold").unwrap_or(default.replicate_least),
             journal_delay: default.journal_delay,
             handover_part: default.handover_part,
+            handover_most: default.handover_most,
         }
     }
 
@@ -169,6 +173,7 @@ impl Default for MdsOptions {
             replicate_least: 0,
             journal_delay: Duration::from_millis(20),
             handover_part: 500,
+            handover_most: 4000,
         }
     }
 }

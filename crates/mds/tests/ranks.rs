@@ -127,6 +127,63 @@ fn most_of_a_large_subtree_goes_ahead_of_it() {
     assert_eq!(r.with(1, |w| w.call(A, request(MdsOp::LOOKUP, "d/0"))).result, -2);
 }
 
+/// Operations in the rest go on meanwhile. Where it comes, all of it is one subtree.
+#[test]
+fn directories_of_a_large_subtree_leave_first() {
+    let mut r = Ranks::with_options(5, 2, &MdsOptions { handover_most: 16, ..MdsOptions::default() });
+    for path in ["d", "d/deep", "d/deep/4", "d/deep/5"] {
+        r.ok(0, mkdir(path));
+    }
+    let dirs = ["d/0", "d/1", "d/2", "d/3", "d/deep/4", "d/deep/5"];
+    for dir in dirs {
+        r.with(0, |w| w.call(A, mkdir(dir)));
+        (0..10).for_each(|n| drop(r.ok(0, create(&format!("{dir}/{n}"), READ_WRITE))));
+    }
+    r.export(0, "/d", 1);
+    let (mut came, mut made) = (Vec::new(), None);
+    while r.authorities("/d") != [1] {
+        r.step();
+        let here = |dir: &&str| r.authorities(&format!("/{dir}")) == [1];
+        let news: Vec<&str> = dirs.into_iter().filter(here).filter(|dir| !came.contains(dir)).collect();
+        if came.is_empty() && !news.is_empty() {
+            let stays = dirs.into_iter().find(|dir| r.authorities(&format!("/{dir}")) == [0]);
+            r.ok(0, create(&format!("{}/new", stays.expect("the rest follows")), READ_WRITE));
+            made = stays;
+        }
+        came.extend(news);
+    }
+    r.settle();
+    let roots = r.worlds[1].rank.subtree_list();
+    let own = roots.as_array().expect("a list").iter().filter(|one| one["is_auth"] == true);
+    let own: Vec<&str> = own.filter_map(|one| one["dir"]["path"].as_str()).collect();
+    assert_eq!(own, ["/d"], "the parts are parts of it again");
+    for dir in dirs {
+        let count = 10 + usize::from(made == Some(dir));
+        assert_eq!(r.names(dir).map(|names| names.len()), Ok(count), "{dir}");
+    }
+    assert!(r.held(0).keys().all(|ino| *ino == 1), "what clients hold came too: {:?}", r.held(0));
+}
+
+/// A rename between two parts, of which one has left, brings them together.
+#[test]
+fn a_rename_between_parts_of_a_large_subtree_does_not_keep_it_from_leaving() {
+    let mut r = Ranks::with_options(6, 2, &MdsOptions { handover_most: 16, ..MdsOptions::default() });
+    r.ok(0, mkdir("d"));
+    for dir in ["d/0", "d/1", "d/2"] {
+        r.ok(0, mkdir(dir));
+        (0..10).for_each(|n| drop(r.ok(0, create(&format!("{dir}/{n}"), READ_WRITE))));
+    }
+    r.export(0, "/d", 1);
+    while r.authorities("/d/0") != [1] {
+        r.step();
+    }
+    let rename = ClientRequest { path2: world::client::at_root("d/0/1"), ..request(MdsOp::RENAME, "d/2/x") };
+    assert_eq!(r.ask(0, rename), 0);
+    r.idle(20);
+    let all: Vec<_> = ["/d", "/d/0", "/d/1", "/d/2"].map(|path| r.authorities(path)).into();
+    assert!(all.iter().all(|of| *of == all[0] && of.len() == 1), "{all:?}");
+}
+
 #[test]
 fn operations_bring_together_what_they_need() {
     let mut r = Ranks::new(3);

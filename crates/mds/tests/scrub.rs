@@ -29,6 +29,7 @@ const TIGHT: MdsOptions = MdsOptions {
     replicate_least: 0,
     journal_delay: Duration::ZERO,
     handover_part: 500,
+    handover_most: 4000,
 };
 const EVERYTHING: ScrubOptions = ScrubOptions { recursive: true, repair: false, force: false };
 

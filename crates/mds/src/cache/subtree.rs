@@ -16,9 +16,14 @@ impl Cache {
     /// cached inodes are cached, so these are all. Files in a directory of which this rank has a
     /// replica are no part of it.
     pub fn subtree(&self, root: Ino) -> Vec<InodeKey> {
+        self.subtree_up_to(root, usize::MAX)
+    }
+
+    /// The first of them, if there are more than `most`.
+    pub fn subtree_up_to(&self, root: Ino, most: usize) -> Vec<InodeKey> {
         let mut found = vec![root.head()];
         let mut next = 0;
-        while let Some(dir) = found.get(next).copied() {
+        while let Some(dir) = found.get(next).copied().filter(|_| found.len() < most) {
             next += 1;
             for (_, d) in self.frags_of(dir.ino) {
                 let primary = d.slots.iter().filter(|(_, slot)| slot.is_primary());
@@ -27,10 +32,20 @@ impl Cache {
                     self.replicas.keeps(dir.ino) && self.inodes.get(ino).is_some_and(|i| !i.data.is_dir())
                 };
                 let inside = inside.filter(|ino| ino.is_head() && !is_copied(ino));
-                found.extend(inside.filter(|ino| self.subtrees.hold(ino.ino).is_none()));
+                let inside = inside.filter(|ino| self.subtrees.hold(ino.ino).is_none());
+                found.extend(inside.take(most - found.len()));
             }
         }
         found
+    }
+
+    /// The cached directories in one that are in the same subtree.
+    pub fn dirs_in(&self, dir: Ino) -> impl Iterator<Item = Ino> {
+        let slots = self.frags_of(dir).flat_map(|(_, d)| &d.slots).filter(|(_, slot)| slot.is_primary());
+        let inside = slots.filter_map(|(key, slot)| slot.link(key).inode()).filter(|ino| ino.is_head());
+        let is_dir = |ino: &InodeKey| self.inodes.get(ino).is_some_and(|inode| inode.data.is_dir());
+        let dirs = inside.filter(move |ino| self.subtrees.hold(ino.ino).is_none() && is_dir(ino));
+        dirs.map(|ino| ino.ino)
     }
 
     /// True if names in a subtree have changed that are not stored.

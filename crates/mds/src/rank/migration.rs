@@ -149,6 +149,8 @@ pub(super) struct Migration {
     /// heard of it, and do not claim what they hold there.
     pub unconfirmed: BTreeSet<MdsRank>,
     pub exports: BTreeMap<Ino, Export>,
+    /// Large subtrees of which parts leave first, until the rest does.
+    pub in_parts: BTreeMap<Ino, InParts>,
     pub imports: BTreeMap<Ino, Import>,
     /// What clients are to be told of inodes that have left.
     pub exported: VecDeque<Exported>,
@@ -291,6 +293,7 @@ impl Migration {
         self.is_certain()
             && !self.has_more_pinned
             && self.exports.is_empty()
+            && self.in_parts.is_empty()
             && self.imports.is_empty()
             && self.merges.is_empty()
             && !self.is_telling(cache)
@@ -477,6 +480,14 @@ pub(super) enum ExportStep {
     Stay,
 }
 
+/// A large subtree that leaves in parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InParts {
+    pub to: MdsRank,
+    /// The rest stays if no part begins to leave before.
+    pub until: Instant,
+}
+
 /// A subtree on its way to another rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Export {
@@ -485,9 +496,21 @@ pub(super) struct Export {
     pub since: Instant,
     /// What it waits for, for people.
     pub waits_for: &'static str,
+    /// Operations in it wait since then.
+    pub settling_since: Option<Instant>,
 }
 
 impl Export {
+    /// A subtree that begins to leave.
+    pub fn new(to: MdsRank, now: Instant, waits_for: &'static str) -> Self {
+        Self { to, step: ExportStep::Ahead, since: now, waits_for, settling_since: None }
+    }
+
+    /// A subtree of which the predecessor of this rank has decided that it leaves, or which has left.
+    pub fn decided(to: MdsRank, now: Instant) -> Self {
+        Self { step: ExportStep::Hand(now), ..Self::new(to, now, "") }
+    }
+
     /// True before operations wait for it.
     pub fn is_beginning(&self) -> bool {
         matches!(self.step, ExportStep::Ahead | ExportStep::Store(_) | ExportStep::Quiet)

@@ -37,6 +37,7 @@ pub const ROOMY: MdsOptions = MdsOptions {
     replicate_least: 0,
     journal_delay: DELAY,
     handover_part: 500,
+    handover_most: 4000,
 };
 /// Limits that everything reaches.
 pub const TINY: MdsOptions = MdsOptions {
@@ -54,6 +55,7 @@ pub const TINY: MdsOptions = MdsOptions {
     replicate_least: 0,
     journal_delay: DELAY,
     handover_part: 2,
+    handover_most: 6,
 };
 
 #[derive(Default, Clone)]

@@ -66,7 +66,7 @@ impl Rank {
     fn start_export_of(&mut self, root: Ino, to: MdsRank) -> Result<(), &'static str> {
         match root.as_shard() {
             Some(shard) => self.start_export_of_shard(shard, to),
-            None => self.start_export(root, to),
+            None => self.start_export_in_parts(root, to),
         }
     }
 

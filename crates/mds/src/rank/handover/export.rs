@@ -52,6 +52,17 @@ impl Rank {
 
     /// Begins to hand over a directory with what is below it. Returns the reason if that can't be.
     pub(super) fn start_export(&mut self, root: Ino, to: MdsRank) -> Result<(), &'static str> {
+        self.may_export(root, to)?;
+        let Self { env, migration, .. } = self;
+        migration.exports.insert(root, Export::new(to, env.now(), AHEAD));
+        migration.unready.remove(&root);
+        migration.sent_ahead.remove(&root);
+        migration.look_at = env.now();
+        Ok(())
+    }
+
+    /// Returns the reason if a directory can't be handed over now.
+    pub(super) fn may_export(&mut self, root: Ino, to: MdsRank) -> Result<(), &'static str> {
         let top = root.as_shard().map_or(root, |shard| shard.ino);
         let is_here = self.cache.authority(root) == Ok(Auth::Here);
         if let Some(dir) = self.cache.given_below(top).filter(|_| is_here) {
@@ -87,11 +98,6 @@ impl Rank {
         if cache.new_record(root, own(env), to).is_none() {
             return Err("it has no path from the root");
         }
-        let export = Export { to, step: Step::Ahead, since: env.now(), waits_for: AHEAD };
-        migration.exports.insert(root, export);
-        migration.unready.remove(&root);
-        migration.sent_ahead.remove(&root);
-        migration.look_at = env.now();
         Ok(())
     }
 
@@ -111,7 +117,7 @@ impl Rank {
                 let frag = parse_fragment(frag)?;
                 self.start_export_of_shard(DirFrag { ino: dir.ino, frag }, rank)
             }
-            None => self.start_export(dir.ino, rank),
+            None => self.start_export_in_parts(dir.ino, rank),
         };
         self.run();
         begun.map_err(|why| (Errno::EINVAL, format!("{path}: {why}")))
@@ -124,8 +130,7 @@ impl Rank {
         let leaving: Vec<(Ino, MdsRank)> = leaving.filter_map(|(root, _, r)| Some((root, r?.rank))).collect();
         let now = self.env.now();
         for (root, to) in leaving {
-            let export = Export { to, step: Step::Hand(now), since: now, waits_for: "" };
-            self.migration.exports.insert(root, export);
+            self.migration.exports.insert(root, Export::decided(to, now));
         }
         self.migration.look_at = now;
     }
@@ -144,8 +149,7 @@ impl Rank {
             Some(_) => return,
         };
         let now = self.env.now();
-        let export = Export { to, step: Step::Hand(now), since: now, waits_for: "" };
-        self.migration.exports.entry(root).or_insert(export);
+        self.migration.exports.entry(root).or_insert(Export::decided(to, now));
         self.migration.look_at = now;
     }
 
@@ -285,6 +289,7 @@ impl Rank {
             cache.subtrees.forget_next_shard(root);
             let export = migration.exports.get_mut(&root).expect("it is under way");
             (export.step, export.since) = (Step::Settle(last), env.now());
+            export.settling_since = Some(env.now());
             self.find_unready(root);
             return true;
         }
@@ -546,7 +551,7 @@ impl Rank {
         if !self.migration.exports.get_mut(&root).is_some_and(is_awaited) {
             return;
         }
-        self.migration.exports.remove(&root);
+        let export = self.migration.exports.remove(&root);
         self.migration.held.remove(&root);
         let was_passed_on = self.cache.subtrees.hold(root) != Some(Hold::Leaving);
         let Self { env, cache, sessions, migration, .. } = self;
@@ -576,7 +581,11 @@ impl Rank {
         migration.pinned.remove(&root);
         self.strays.subtree_left(root, &inside);
         self.balance.popularity.forget(inside.iter().map(|ino| ino.ino));
-        env.log(Level::Info, "subtree_exported", format!("subtree {root} is rank {from}'s now"));
+        let waited = export.and_then(|export| Some(env.now().since(export.settling_since?)));
+        let waited =
+            waited.map_or(String::new(), |t| format!(", and operations waited {} ms", t.as_millis()));
+        let text = format!("subtree {root} with {} inodes is rank {from}'s now{waited}", inside.len());
+        env.log(Level::Info, "subtree_exported", text);
         if was_passed_on {
             self.pass_on_rest();
         }

@@ -29,6 +29,7 @@ mod heartbeat;
 mod held;
 mod import;
 mod kept;
+mod parts;
 mod replicas;
 mod seek;
 mod shards;
@@ -115,6 +116,7 @@ impl Rank {
         let is_up = self.advance_fence();
         let is_alone = self.advance_replicas();
         self.advance_stop();
+        self.advance_parts();
         self.give_away_more();
         if self.migration.has_more_pinned && self.migration.exports.is_empty() {
             self.migrate_pinned();

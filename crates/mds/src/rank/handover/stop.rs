@@ -80,7 +80,7 @@ impl Rank {
         let pinned = self.cache.pinned_to(root, &self.migration.takers(&self.env));
         let mut wanted = pinned.into_iter().chain(around).chain(others);
         let Some(to) = wanted.find(|rank| self.migration.takes_subtrees(*rank)) else { return };
-        if let Err(why) = self.start_export(root, to) {
+        if let Err(why) = self.start_export_in_parts(root, to) {
             let text = format!("subtree {root} can't be handed over to rank {to}: {why}");
             self.env.log(Level::Info, "export_refused", text);
             self.migration.stay.insert(root, self.env.now() + super::STAY);

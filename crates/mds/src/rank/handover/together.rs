@@ -180,7 +180,7 @@ impl Rank {
             };
             let is_here = matches!(self.cache.authority(ino), Ok(Auth::Here));
             if is_here && rank != own(&self.env) && !self.migration.stays(ino, now) {
-                self.migration.has_more_pinned |= self.start_export(ino, rank) == Err(BUSY);
+                self.migration.has_more_pinned |= self.start_export_in_parts(ino, rank) == Err(BUSY);
             }
         }
     }
