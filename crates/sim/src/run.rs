@@ -259,7 +259,7 @@ fn mds_options(seed: u64, rng: &mut Rng) -> mds::MdsOptions {
         balance_interval: Duration::from_secs(1),
         balance_least: 1,
         handover_part: [1, 3, 500][(seed / 9 % 3) as usize],
-        handover_most: [4, 20, 4000][(seed / 27 % 3) as usize],
+        handover_most: [1, 3, 4000][(seed / 27 % 3) as usize],
         ..mds::MdsOptions::default()
     }
 }
