@@ -52,6 +52,20 @@ fn the_content_is_stored_after_a_while() {
     assert_eq!(object(&w, file), Some(b"content".to_vec()));
 }
 
+/// A client that has dropped the file since it claimed it has to see that the rank believes otherwise: it asks for
+/// what the rank takes to be known to it.
+#[test]
+fn a_claimed_capability_does_not_look_new_when_it_is_given_again() {
+    let mut w = two_clients(8);
+    let file = synced(&mut w, "f", b"content");
+    let given = |w: &mut World| w.call(A, open("f", 0)).trace.target.expect("the file").cap.seq;
+    w.restart(&[A, B]);
+    assert!(w.clients[&A].held.contains_key(&file), "it was claimed");
+    assert_eq!((given(&mut w), given(&mut w)), (2, 3));
+    let new = w.call(B, create("g", 2)).trace.target.expect("a new file");
+    assert_eq!(new.cap.seq, 1);
+}
+
 #[test]
 fn another_client_gets_what_it_needs_for_objects_once_the_content_is_there() {
     let mut w = two_clients(2);

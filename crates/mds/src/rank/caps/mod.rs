@@ -121,6 +121,10 @@ impl Caps {
         if bits & !cap.pending & STRONG != 0 {
             env.due(Due::InodeChanged(ino));
         }
+        if id == 0 && cap.seq == 0 {
+            // Claimed. The client may have dropped it since, and takes 1 for a capability that is new.
+            cap.seq = 1;
+        }
         cap.give(bits, env.now());
         cap.issue_seq = cap.seq;
         let inode = &cache.inodes[&ino];
