@@ -262,7 +262,8 @@ impl Checkpoints {
         let due = self.requested
             || core.is_crowded()
             || ring.used() > ring.len() - ring.len() / LOG_REST
-            || core.may_double_free_space();
+            || core.may_double_free_space()
+            || core.is_short();
         // With nothing else to do, the device may be marked clean.
         let close = self.closing && !supers.newest().clean && commit.is_idle() && !core.has_garbage();
         if !(due && !core.is_active_empty() || close) {

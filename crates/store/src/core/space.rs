@@ -7,6 +7,15 @@ use crate::page::{PAGE, PAGE_BLOCKS};
 use crate::space_map::SPACE_CHUNK;
 use std::ops::Range;
 
+/// A table with less than this share of its budget is not worth a checkpoint, however short space is.
+const LEAST_SHARE: u64 = 16;
+
+/// The most pages that so many bytes of changes may take while the old ones are still needed: each is at
+/// least half full, and may be made twice.
+fn pages_for(bytes: u64) -> u64 {
+    2 * bytes.div_ceil(PAGE as u64 / 2)
+}
+
 impl Core {
     /// Free places for pages that checkpoints need to succeed, if the index grows by `promised` bytes more
     /// than the tables hold, and `reserve` pages stay free. A checkpoint may have to rewrite every page while
@@ -16,9 +25,19 @@ impl Core {
         let bytes = (self.active.change_bytes() + frozen) as u64 + promised;
         let pages = self.tree.pages;
         let map = self.device_blocks / SPACE_CHUNK * SPACE_CHUNK / 8 / (PAGE as u64 / 2);
-        let needed = map + pages + pages / 8 + 2 * (bytes.div_ceil(PAGE as u64 / 2) + 8 + reserve);
+        let needed = map + pages + pages / 8 + pages_for(bytes) + 2 * (8 + reserve);
         // Pages that the running checkpoint has made are allocated already.
         needed.saturating_sub(self.making)
+    }
+
+    /// True if the active table promises so much of the free space that what it really needs should be
+    /// found out: a checkpoint takes a quarter of it, and most changes of a table replace others.
+    pub fn is_short(&self) -> bool {
+        let bytes = self.active.change_bytes() as u64;
+        let promised = pages_for(bytes) * PAGE_BLOCKS;
+        let left = (self.alloc.free_blocks() + self.retired.blocks())
+            .saturating_sub(self.needed_pages(0, 0) * PAGE_BLOCKS);
+        bytes >= self.table_bytes as u64 / LEAST_SHARE && promised > left
     }
 
     pub fn free_blocks(&self) -> u64 {

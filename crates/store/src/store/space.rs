@@ -5,7 +5,7 @@
 //! out.
 
 use super::Store;
-use crate::api::Transaction;
+use crate::api::{StoreOut, Transaction};
 use crate::config::Refusal;
 use crate::logged::{Class, Cost};
 use crate::page::{PAGE, PAGE_BLOCKS};
@@ -90,8 +90,22 @@ impl Store {
         admitted.blocks + cost.blocks + pages * PAGE_BLOCKS <= self.core.free_blocks()
     }
 
-    /// True if space may become free without new transactions.
-    pub(super) fn may_free(&self) -> bool {
+    /// The bytes of omap keys and values that may still be stored, about. It is the least there may be: what
+    /// changes really take is known when a checkpoint has ended.
+    pub fn omap_left(&self) -> u64 {
+        self.usage().available * 2 / 9
+    }
+
+    /// Begins a checkpoint as soon as one can begin, to see what space the last changes leave.
+    pub fn make_space(&mut self, out: &mut Vec<StoreOut>) {
+        if self.is_open() {
+            self.checkpoints.request();
+            self.settle(out);
+        }
+    }
+
+    /// True if space may become free without new transactions, once [`Self::make_space`] is called.
+    pub fn may_free(&self) -> bool {
         let running = self.checkpoints.is_running() || !self.core.is_active_empty();
         let freeing = self.core.has_retired() || self.core.lent_blocks() > 0;
         running || freeing || !self.commit.is_applied()
