@@ -165,11 +165,11 @@ codes! {
         "when half of the monitors are missing, nothing in the cluster can change"
         "start the missing monitors: `nacre mon --conf CONF --id NAME`";
     MonDiskCrit = "MON_DISK_CRIT" Error
-        "a monitor whose store is full ends; when half of them have, nothing in the cluster can change"
+        "once a monitor's store is full, commands that bring something are refused"
         "remove what fills the store (`ceph config-key ls` shows what programs keep there), or give it a larger \
          device or file, which it takes when it starts";
     MonDiskLow = "MON_DISK_LOW" Warn
-        "nothing yet; a monitor whose store is full ends"
+        "nothing yet; once a monitor's store is full, commands that bring something are refused"
         "remove what fills the store (`ceph config-key ls` shows what programs keep there), or give it a larger \
          device or file, which it takes when it starts";
     MonClockSkew = "MON_CLOCK_SKEW" Warn

@@ -42,4 +42,4 @@ pub use consensus::read_lease;
 pub use entry::{Change, LogEntry};
 pub use mon::Mon;
 pub use quorum::{Seen, seen};
-pub use storage::Storage;
+pub use storage::{Space, Storage};

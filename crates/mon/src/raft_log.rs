@@ -6,6 +6,13 @@
 //! rows of a checkpoint of the state. A checkpoint is part of the transaction of later entries: it writes the
 //! rows that changed and drops the entries that it covers. A snapshot from a leader is collected in
 //! `mon.incoming` and replaces `mon.state` in one step.
+//!
+//! Entries are applied only up to the next checkpoint that is due, so that its rows fit one transaction.
+//! [`space`] decides what may be proposed.
+
+mod space;
+
+pub use space::NoSpace;
 
 use crate::consensus::{Effect, Entry, Message, Position, Raft, Restored, Timing, VoterId, Voters};
 use crate::entry::{Change, LogEntry};
@@ -21,7 +28,7 @@ use wire::{Decode, DecodeError, Reader, Uuid, Writer, wire_structs};
 
 /// Private pool of the monitor's objects.
 const POOL: i64 = -1;
-/// Entries between two checkpoints.
+/// The most entries between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 64;
 /// Entries kept in memory behind a checkpoint, for monitors that are a little late.
 const KEPT_ENTRIES: u64 = 512;
@@ -73,6 +80,8 @@ pub enum LogEvent {
     Snapshot(VoterId),
     /// The log has stopped for good.
     Failed(String),
+    /// The same, because its device is too small for what was to be written.
+    Full(String),
     /// The same, because a later version has written what is in it.
     Newer(String),
 }
@@ -97,6 +106,10 @@ pub struct RaftLog<S> {
     writing: Option<Writing>,
     /// Rows of `state` that the stored checkpoint has not.
     dirty: BTreeSet<Row>,
+    /// Bytes of the entries that brought them, and of what these entries removed.
+    dirty_bytes: usize,
+    /// A checkpoint is to be written with the next entries.
+    wants_checkpoint: bool,
     checkpoint: u64,
     /// Identity to write with the first entries.
     ident: Option<Ident>,
@@ -148,6 +161,8 @@ impl<S: Storage> RaftLog<S> {
             tail: State::default(),
             writing: None,
             dirty: BTreeSet::new(),
+            dirty_bytes: 0,
+            wants_checkpoint: false,
             checkpoint: 0,
             ident: None,
             logged_monmap: None,
@@ -281,11 +296,6 @@ impl<S: Storage> RaftLog<S> {
         self.raft.as_ref()?.deadline()
     }
 
-    /// Thousandths of the store's device that are in use; 0 if that is not known, also while it opens.
-    pub fn used_permille(&self) -> u32 {
-        if self.raft.is_some() { self.store.used_permille() } else { 0 }
-    }
-
     /// Lets the owner steer consensus in ways that have no effects of their own.
     pub fn steer<T>(&mut self, steer: impl FnOnce(&mut Raft) -> T) -> Option<T> {
         self.raft.as_mut().map(steer)
@@ -299,14 +309,8 @@ impl<S: Storage> RaftLog<S> {
     }
 
     fn effects(&mut self, effects: Vec<Effect>, events: &mut Vec<LogEvent>) {
-        let committed = effects.contains(&Effect::Committed);
-        if committed {
-            match self.apply_committed() {
-                Ok(()) => events.push(LogEvent::Committed),
-                Err(error) => {
-                    return events.push(unusable("a committed entry can't be applied", &error));
-                }
-            }
+        if effects.contains(&Effect::Committed) && !self.apply_committed(events) {
+            return;
         }
         for effect in effects {
             match effect {
@@ -317,18 +321,44 @@ impl<S: Storage> RaftLog<S> {
         }
     }
 
-    fn apply_committed(&mut self) -> Result<(), DecodeError> {
-        let Some(raft) = &self.raft else { return Ok(()) };
-        for index in self.state.version + 1..=raft.committed() {
-            let entry =
-                raft.entry(index).expect("committed entries are in the log until a checkpoint has them");
-            let rows = self.state.apply(&decode::<LogEntry>(&entry.data)?)?;
-            self.dirty.extend(rows);
+    /// Applies what is committed, up to the next checkpoint; false if the log has to stop.
+    fn apply_committed(&mut self, events: &mut Vec<LogEvent>) -> bool {
+        let before = self.state.version;
+        while self.is_behind() && !self.has_much_to_store() {
+            if let Err(error) = self.apply_next() {
+                events.push(unusable("a committed entry can't be applied", &error));
+                return false;
+            }
         }
-        if !raft.is_leader() {
-            self.tail = self.state.clone();
+        if self.state.version > before {
+            if !self.raft.as_ref().is_some_and(Raft::is_leader) {
+                self.tail = self.state.clone();
+            }
+            events.push(LogEvent::Committed);
         }
+        true
+    }
+
+    fn apply_next(&mut self) -> Result<(), DecodeError> {
+        let raft = self.raft.as_ref().expect("what is committed was agreed on");
+        let entry = raft
+            .entry(self.state.version + 1)
+            .expect("committed entries are in the log until a checkpoint has them");
+        let bytes = entry.data.len();
+        let entry: LogEntry = decode(&entry.data)?;
+        self.dirty_bytes += bytes + self.replaced_bytes(&entry.changes);
+        self.dirty.extend(self.state.apply(&entry)?);
         Ok(())
+    }
+
+    /// True if there are committed entries that [`Self::state`] does not show yet.
+    fn is_behind(&self) -> bool {
+        self.raft.as_ref().is_some_and(|raft| raft.committed() > self.state.version)
+    }
+
+    /// True if a read of [`Self::state`] now sees everything that anybody was ever told.
+    pub fn may_read(&self, now: Instant) -> bool {
+        self.raft.as_ref().is_some_and(|raft| raft.may_read(now)) && !self.is_behind()
     }
 
     /// The state for a monitor that is too far behind: its position, and its rows.
@@ -354,6 +384,7 @@ impl<S: Storage> RaftLog<S> {
         if raft.install(base, voters(&state.voters)) {
             (self.state, self.tail) = (state.clone(), state);
             self.dirty.clear();
+            self.dirty_bytes = 0;
             self.incoming = Some((base.index, rows));
             events.push(LogEvent::Committed);
         }
@@ -363,16 +394,16 @@ impl<S: Storage> RaftLog<S> {
     /// Sends and writes what has accumulated, unless a write is in progress: the disk sets the pace.
     pub fn flush(&mut self, now: Now, events: &mut Vec<LogEvent>) {
         self.with_raft(events, |raft, out| raft.flush(now.mono, out));
-        let Some(raft) = &mut self.raft else { return };
-        if self.writing.is_some() || !raft.has_unsaved() && self.incoming.is_none() {
+        if self.writing.is_some() || !self.has_to_write() || self.waits_for_space(now, events) {
             return;
         }
+        let Some(raft) = &mut self.raft else { return };
         let unsaved = raft.take_unsaved();
         let mut ops = Vec::new();
         if let Some((index, rows)) = self.incoming.take()
             && let Err(why) = self.submit_incoming(index, rows, &mut ops, now, events)
         {
-            return events.push(LogEvent::Failed(why));
+            return events.push(LogEvent::Full(format!("the monitor can't write its state: {why}")));
         }
         let mut ident = Vec::new();
         if let Some(own) = self.ident.take() {
@@ -400,16 +431,16 @@ impl<S: Storage> RaftLog<S> {
         for piece in pieces {
             ops.push(TxnOp::OmapSet(key(2), piece));
             if let Err(why) = self.submit_piece(now, std::mem::take(&mut ops), events) {
-                return events.push(LogEvent::Failed(format!("the monitor can't write its log: {why}")));
+                return events.push(LogEvent::Full(format!("the monitor can't write its log: {why}")));
             }
         }
         ops.extend(last.map(|piece| TxnOp::OmapSet(key(2), piece)));
-        let checkpoint = match self.state.version >= self.checkpoint + CHECKPOINT_EVERY {
+        let checkpoint = match self.is_checkpoint_due() {
             true => match self.checkpoint_ops(&mut ops, now, events) {
                 Ok(index) => Some(index),
                 Err(why) => {
                     let why = format!("the monitor can't write its state: {why}");
-                    return events.push(LogEvent::Failed(why));
+                    return events.push(LogEvent::Full(why));
                 }
             },
             false => None,
@@ -417,9 +448,30 @@ impl<S: Storage> RaftLog<S> {
         self.submit(now, ops, unsaved.mark, checkpoint, events);
     }
 
+    fn has_to_write(&self) -> bool {
+        self.raft.as_ref().is_some_and(Raft::has_unsaved)
+            || self.incoming.is_some()
+            || self.is_behind() && self.has_much_to_store()
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        let many = self.state.version >= self.checkpoint + CHECKPOINT_EVERY;
+        many || self.has_much_to_store() || self.wants_checkpoint
+    }
+
+    /// True if no more entries are to be applied before a checkpoint.
+    fn has_much_to_store(&self) -> bool {
+        self.dirty_bytes >= self.piece_bytes() / 2
+    }
+
     /// Maximum bytes of a piece; a transaction has at most two and little else.
     fn piece_bytes(&self) -> usize {
         MAX_TXN_BYTES.min(self.store.largest_txn() / 3)
+    }
+
+    /// Maximum bytes of the rows of a checkpoint that is one transaction.
+    fn checkpoint_bytes(&self) -> usize {
+        (2 * MAX_TXN_BYTES).min(self.store.largest_txn() / 8 * 7)
     }
 
     /// Submits a transaction that a later one completes.
@@ -447,7 +499,7 @@ impl<S: Storage> RaftLog<S> {
                 }
             }
             Err(why) => {
-                return events.push(LogEvent::Failed(format!("the monitor can't write its log: {why}")));
+                return events.push(LogEvent::Full(format!("the monitor can't write its log: {why}")));
             }
         }
         self.store_outs(now, out, events);
@@ -491,6 +543,7 @@ impl<S: Storage> RaftLog<S> {
         let version = (Row::Version.key(), Writer::encode(&self.state.version));
         let mut set = vec![version, (Row::Term.key(), Writer::encode(&self.state.term))];
         let mut remove = Vec::new();
+        (self.dirty_bytes, self.wants_checkpoint) = (0, false);
         for row in std::mem::take(&mut self.dirty) {
             match self.state.row(&row) {
                 Some(value) => set.push((row.key(), value)),
@@ -498,8 +551,8 @@ impl<S: Storage> RaftLog<S> {
             }
         }
         let bytes = rows_len(&set) + remove.iter().map(|key| key.len() + ROW_OVERHEAD_BYTES).sum::<usize>();
-        let is_long = bytes > self.piece_bytes();
-        if !ops.is_empty() && (is_long || ops.iter().map(op_len).sum::<usize>() > self.piece_bytes()) {
+        let is_long = bytes > self.checkpoint_bytes();
+        if !ops.is_empty() && bytes + ops.iter().map(op_len).sum::<usize>() > self.checkpoint_bytes() {
             self.submit_piece(now, std::mem::take(ops), events)?;
         }
         if is_long {
@@ -558,12 +611,14 @@ impl<S: Storage> RaftLog<S> {
         let Some(writing) = self.writing.take_if(|w| w.txn <= txn) else { return };
         if let Some(index) = writing.checkpoint {
             self.checkpoint = index;
+            self.give_space_back(now, events);
         }
         let keep = self.checkpoint.saturating_sub(KEPT_ENTRIES);
         self.with_raft(events, |raft, out| {
             raft.saved(now.mono, writing.mark, out);
             raft.compact(keep);
         });
+        self.apply_committed(events);
     }
 
     fn read_next(&mut self, out: &mut Vec<StoreOut>) {

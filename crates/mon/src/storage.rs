@@ -4,6 +4,36 @@
 use node::{DiskOpId, DiskResult};
 use store::{Read, ReadId, StoreOut, Transaction, TxnId};
 
+/// The use of a store's device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Bytes of the device; 0 if that is not known.
+    pub total: u64,
+    /// Bytes of the device that are free, beside what the store keeps back.
+    pub available: u64,
+    /// Bytes of keys and values that still fit, at least.
+    pub left: u64,
+    /// Bytes of all keys and values.
+    pub stored: u64,
+    /// True if more may fit once [`Storage::make_space`] has done its work.
+    pub may_grow: bool,
+}
+
+impl Default for Space {
+    /// A device that nobody knows the end of.
+    fn default() -> Self {
+        Self { total: 0, available: 0, left: u64::MAX, stored: 0, may_grow: false }
+    }
+}
+
+impl Space {
+    /// Thousandths of the device that are in use; 0 if that is not known.
+    pub fn used_permille(&self) -> u32 {
+        let used = self.total - self.available.min(self.total);
+        u32::try_from(used * 1000 / self.total.max(1)).unwrap_or(0)
+    }
+}
+
 /// The part of the store's interface that the log uses. Outputs are appended in order.
 pub trait Storage {
     /// Opens the store, or creates it on an empty device; ends in `Opened` or `Failed`.
@@ -19,10 +49,12 @@ pub trait Storage {
     fn disk_done(&mut self, id: DiskOpId, result: DiskResult, out: &mut Vec<StoreOut>);
     /// Shuts the store down: writes everything to its final place. Nothing is submitted afterwards.
     fn close(&mut self, out: &mut Vec<StoreOut>);
-    /// Thousandths of its device that are in use; 0 if that is not known.
-    fn used_permille(&self) -> u32 {
-        0
+    /// The use of its device.
+    fn space(&self) -> Space {
+        Space::default()
     }
+    /// Finds out what space the last changes leave; until that is done, [`Space::may_grow`] is true.
+    fn make_space(&mut self, _out: &mut Vec<StoreOut>) {}
     /// True if the store has shut down and the device has confirmed it.
     fn is_closed(&self) -> bool;
 }
@@ -36,7 +68,7 @@ impl Storage for store::Store {
 
     fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String> {
         self.fits(&txn).map_err(|refusal| match refusal {
-            store::Refusal::NoSpace => "its disk is full: make room or move its directory".to_owned(),
+            store::Refusal::NoSpace => "its disk is full".to_owned(),
             store::Refusal::TooLarge => {
                 "it is larger than what its device takes at once: a larger one is needed".to_owned()
             }
@@ -61,10 +93,19 @@ impl Storage for store::Store {
         self.request_checkpoint(out);
     }
 
-    fn used_permille(&self) -> u32 {
+    fn space(&self) -> Space {
         let usage = self.usage();
-        let used = usage.total - usage.available.min(usage.total);
-        u32::try_from(used * 1000 / usage.total.max(1)).unwrap_or(0)
+        Space {
+            total: usage.total,
+            available: usage.available,
+            left: self.omap_left(),
+            stored: usage.omap,
+            may_grow: self.may_free(),
+        }
+    }
+
+    fn make_space(&mut self, out: &mut Vec<StoreOut>) {
+        Self::make_space(self, out);
     }
 
     fn is_closed(&self) -> bool {

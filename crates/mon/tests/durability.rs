@@ -120,6 +120,33 @@ fn another_clusters_or_monitors_store_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn what_is_committed_at_once_is_shown_in_parts_and_read_as_a_whole() {
+    let mut rig = Rig::new();
+    rig.disk.is_small(64 << 10);
+    rig.disk.hold(true);
+    let conns: Vec<_> = (0..4).map(|_| rig.admin()).collect();
+    let key = |n: usize| format!(r#""key":"k{n}""#);
+    for (n, conn) in conns.iter().enumerate() {
+        let set = format!(r#"{{"prefix":"config-key set",{}}}"#, key(n));
+        rig.send_command(*conn, 1, &set, &[b'v'; 20_000]);
+    }
+    rig.commit();
+    assert!(rig.answer(conns[0]).is_some(), "the first was written alone, the others wait");
+    // They become durable together, and each fills a checkpoint.
+    let mut shown = 1;
+    for _ in 0..3 {
+        let read = rig.admin();
+        rig.send_command(read, 1, &format!(r#"{{"prefix":"config-key get",{}}}"#, key(3)), b"");
+        rig.commit();
+        let answered = conns.iter().filter(|conn| rig.answer(**conn).is_some()).count();
+        assert_eq!(answered, 1, "after {shown}");
+        shown += answered;
+        let seen = rig.answer(read);
+        assert_eq!(seen.is_some_and(|answer| answer.data.len() == 20_000), shown == 4, "after {shown}");
+    }
+}
+
+#[test]
 fn a_damaged_store_is_told_at_start() {
     let mut rig = Rig::new();
     rig.disk.damage("mon.log");

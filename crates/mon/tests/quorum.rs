@@ -56,6 +56,31 @@ fn monitors_can_stop_while_a_quorum_is_left() {
 }
 
 #[test]
+fn the_leader_looks_at_the_space_of_the_other_monitors_too() {
+    let mut w = three();
+    w.places[1].disk.has_left(200_000);
+    w.pass(5 * S);
+    let long = "v".repeat(60_000);
+    for asked in 0..3 {
+        let said = w.command(asked, &set("long", &long));
+        assert_eq!(said.code, wire::Errno::ENOSPC.to_result_code());
+        assert!(said.status.contains("the store of mon.b is full"), "{}", said.status);
+    }
+    w.places[1].disk.has_left(2_000_000);
+    w.pass(5 * S);
+    w.ok(2, &set("long", &long));
+    // Removals fit where nothing else does.
+    w.places[1].disk.has_left(100_000);
+    w.pass(5 * S);
+    assert_eq!(w.command(0, &set("small", "value")).code, wire::Errno::ENOSPC.to_result_code());
+    w.ok(0, r#"{"prefix":"config-key rm","key":"long"}"#);
+    // One that is away counts no more.
+    w.kill(1);
+    w.wait_quorum(0, &["a", "c"]);
+    w.ok(0, &set("small", "value"));
+}
+
+#[test]
 fn without_a_majority_no_cluster_is_made() {
     let mut w = World::new(3);
     w.kill(1);

@@ -23,7 +23,7 @@ wire::messages! {
     }
 
     /// One step of consensus.
-    pub struct MonRaft = 0xe001 "mon_raft" [v 2/1] {
+    pub struct MonRaft = 0xe001 "mon_raft" [v 3/1] {
         /// The sender's store.
         pub from: u64,
         /// The store that is meant.
@@ -34,6 +34,8 @@ wire::messages! {
         pub payload: Vec<u8>,
         /// Thousandths of the device of the sender's store that are in use; 0 if that is not known.
         pub used_permille: u32 = since 2,
+        /// Bytes of keys and values that the sender's store still takes, if that is known.
+        pub left: Option<u64> = since 3,
     }
 
     /// A message of a client's or daemon's session, handed on to the leader.

@@ -139,7 +139,7 @@ impl<S: Storage> Mon<S> {
         origin: Option<Origin>,
         decide: impl FnOnce(&mut Edit<'_>) -> Outcome,
     ) -> (Outcome, u64) {
-        self.edit(now, |edit| {
+        let done = self.edit_if_fits(now, |edit| {
             let outcome = decide(edit).and_then(|reply| match edit.too_long_name() {
                 Some(name) => {
                     let text = format!("a name of {} bytes, which is too long", name.len());
@@ -147,20 +147,15 @@ impl<S: Storage> Mon<S> {
                 }
                 None => Ok(reply),
             });
-            if outcome.is_err() {
-                edit.discard();
-            }
-            match origin {
-                Some(origin) if origin.is_duplicate => edit.discard(),
-                Some(Origin { client, tid, .. }) => edit.push(match &outcome {
-                    Ok(_) => Change::Done(client, tid),
-                    Err(Failure { errno, text }) => {
-                        Change::Refused(client, tid, *errno, cut(text.clone(), MAX_REFUSAL_BYTES))
-                    }
-                }),
-                None => {}
-            }
+            record(edit, origin, &outcome);
             outcome
+        });
+        done.unwrap_or_else(|failure| {
+            self.edit(now, |edit| {
+                let outcome = Err(failure);
+                record(edit, origin, &outcome);
+                outcome
+            })
         })
     }
 
@@ -232,4 +227,19 @@ impl<S: Storage> Mon<S> {
     }
 }
 
-impl<S: Storage> Mon<S> {}
+/// Notes the outcome of a command beside its changes. One that was refused or carried out before has none.
+fn record(edit: &mut Edit<'_>, origin: Option<Origin>, outcome: &Outcome) {
+    if outcome.is_err() {
+        edit.discard();
+    }
+    match origin {
+        Some(origin) if origin.is_duplicate => edit.discard(),
+        Some(Origin { client, tid, .. }) => edit.push(match outcome {
+            Ok(_) => Change::Done(client, tid),
+            Err(Failure { errno, text }) => {
+                Change::Refused(client, tid, *errno, cut(text.clone(), MAX_REFUSAL_BYTES))
+            }
+        }),
+        None => {}
+    }
+}

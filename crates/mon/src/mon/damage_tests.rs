@@ -183,7 +183,7 @@ fn open(disk: &Disk) -> Result<Whole, String> {
             // Replaying may write a checkpoint, of which nobody hears here.
             LogEvent::Disk(id, _) => log.disk_done(now(9), id, Ok(stdx::Buf::empty()), &mut more),
             LogEvent::Opened(ident) => opened = Some(ident),
-            LogEvent::Failed(why) | LogEvent::Newer(why) => return Err(why),
+            LogEvent::Failed(why) | LogEvent::Full(why) | LogEvent::Newer(why) => return Err(why),
             other => panic!("{other:?}"),
         }
         todo.extend(more);

@@ -66,7 +66,7 @@ impl<S: Storage> Mon<S> {
 
     /// Hands waiting requests to whoever can answer them now.
     pub(super) fn hand_out_requests(&mut self, now: Now, out: &mut Vec<Out>) {
-        let here = self.log.raft().is_some_and(|r| r.may_read(now.mono));
+        let here = self.log.may_read(now.mono);
         if !here && (self.log.leads() || self.standing.leader().is_none()) {
             return;
         }

@@ -4,6 +4,7 @@ use crate::bootstrap::{self, GLOBAL_ID_STEP};
 use crate::consensus::VoterId;
 use crate::entry::Change;
 use crate::mon::{Mon, Out, Phase};
+use crate::quorum::info::StoreSpace;
 use crate::quorum::proxies::is_proxy;
 use crate::storage::Storage;
 use auth::GlobalIds;
@@ -151,7 +152,8 @@ impl<S: Storage> Mon<S> {
         };
         let epoch = raft.term() * 2;
         self.volatile.quorum.update(now, names, leader, epoch);
-        self.volatile.quorum.set_used(self.config.name.clone(), self.log.used_permille());
+        let used = self.log.space().used_permille();
+        self.volatile.quorum.set_space(self.config.name.clone(), StoreSpace { used, left: None });
     }
 
     /// Gets more global ids for clients, from the leader or from its own log.

@@ -8,7 +8,7 @@ use crate::domain::features;
 use crate::mds_probes::is_probe;
 use crate::mon::{Mon, Out};
 use crate::quorum::codec;
-use crate::quorum::info::ClockSkew;
+use crate::quorum::info::{ClockSkew, StoreSpace};
 use crate::quorum::links::Hello;
 use crate::quorum::proxies::is_proxy;
 use crate::raft_log::LogEvent;
@@ -159,8 +159,15 @@ impl<S: Storage> Mon<S> {
         let name = self.links.name_of(to).map(str::to_owned).or_else(|| voters.get(&to).cloned());
         let Some(name) = name else { return };
         let payload = codec::encode(message);
-        let (from, used_permille) = (self.own_store().0, self.log.used_permille());
-        let body = peer::MonRaft { from, to: to.0, wall_ns: now.wall.0, payload, used_permille };
+        let space = self.log.space();
+        let body = peer::MonRaft {
+            from: self.own_store().0,
+            to: to.0,
+            wall_ns: now.wall.0,
+            payload,
+            used_permille: space.used_permille(),
+            left: Some(space.left),
+        };
         self.tell_mon(now.mono, &name, body, out);
     }
 
@@ -183,7 +190,8 @@ impl<S: Storage> Mon<S> {
                     self.compare_clocks(now, conn, sent, m.wall_ns);
                 }
                 if let Some(hello) = self.links.speaker(conn) {
-                    self.volatile.quorum.set_used(hello.name.clone(), m.used_permille);
+                    let space = StoreSpace { used: m.used_permille, left: m.left };
+                    self.volatile.quorum.set_space(hello.name.clone(), space);
                 }
                 self.log.step(now, VoterId(m.from), message, events);
             }

@@ -35,6 +35,8 @@ use crate::domain::managers::Managers;
 use crate::domain::max_mds::AutoMaxMds;
 use crate::domain::pg_num::MergeWaits;
 use crate::edit::Edit;
+use crate::entry::Change;
+use crate::failure::Failure;
 use crate::mds_probes::{MdsProbes, is_probe};
 use crate::options::{FromOption, option};
 use crate::pg_stats::PgTable;
@@ -44,7 +46,7 @@ use crate::quorum::proxies::Proxies;
 use crate::quorum::requests::Requests;
 use crate::quorum::snapshots::Snapshots;
 use crate::quorum::standing::{GlobalIdRange, Standing};
-use crate::raft_log::{LogEvent, RaftLog};
+use crate::raft_log::{LogEvent, NoSpace, RaftLog};
 use crate::session::Sessions;
 use crate::storage::Storage;
 use crate::ticker::Ticker;
@@ -60,6 +62,7 @@ use node::{AdminId, Body, ConnId, Input, Msg, Never, Node, Output, Peer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
+use wire::Errno;
 
 /// The most rounds of [`Mon::settle`] after one input, far more than any input needs.
 const MAX_ROUNDS: u32 = 100;
@@ -183,6 +186,7 @@ impl<S: Storage> Mon<S> {
                 LogEvent::Send(to, message) => self.send_raft(now, to, &message, out),
                 LogEvent::Snapshot(to) => self.begin_snapshot(now, to, out),
                 LogEvent::Failed(why) => self.stop(self.advise(&why), out),
+                LogEvent::Full(why) => self.stop(self.advise_space(&why), out),
                 LogEvent::Newer(why) => self.stop(format!("{why} (file {})", self.config.store_path), out),
             }
         }
@@ -229,6 +233,26 @@ impl<S: Storage> Mon<S> {
 
     /// Runs a decision on the proposed state and proposes what it changes. Returns the index to wait for.
     fn edit<T>(&mut self, now: Now, decide: impl FnOnce(&mut Edit<'_>) -> T) -> (T, u64) {
+        let (value, changes) = self.draft(now, decide);
+        (value, self.propose(now, changes))
+    }
+
+    /// The same, unless a monitor's store has no space for what it changes: then it changes nothing.
+    fn edit_if_fits<T>(
+        &mut self,
+        now: Now,
+        decide: impl FnOnce(&mut Edit<'_>) -> T,
+    ) -> Result<(T, u64), Failure> {
+        let (value, changes) = self.draft(now, decide);
+        if let Err(failure) = self.check_space(&changes) {
+            self.log.make_space();
+            return Err(failure);
+        }
+        Ok((value, self.propose(now, changes)))
+    }
+
+    /// Runs a decision on the proposed state; its value, and what it changes.
+    fn draft<T>(&mut self, now: Now, decide: impl FnOnce(&mut Edit<'_>) -> T) -> (T, Vec<Change>) {
         let view = View {
             state: self.log.tail(),
             pgs: &self.volatile.pgs,
@@ -249,11 +273,36 @@ impl<S: Storage> Mon<S> {
         let notes = std::mem::take(&mut edit.notes);
         let mut changes = if edit.is_empty() { Vec::new() } else { edit.into_changes() };
         changes.extend(self.log_notes(now, notes));
+        (value, changes)
+    }
+
+    /// Proposes changes, if there are any. Returns the index to wait for.
+    fn propose(&mut self, now: Now, changes: Vec<Change>) -> u64 {
         // Only a leader gets here; a monitor that has just lost the lead has no say.
         if !changes.is_empty() && self.log.raft().is_some_and(|r| r.is_leader()) {
             self.log.propose(now.wall, changes);
         }
-        (value, self.log.proposed())
+        self.log.proposed()
+    }
+
+    /// Refuses changes for which a monitor's store has no space. Once they are committed it is too late.
+    fn check_space(&self, changes: &[Change]) -> Result<(), Failure> {
+        let (mut name, mut left) = (&self.config.name, u64::MAX);
+        if let Some((other, least)) = self.volatile.quorum.least_left()
+            && least < self.log.space().left
+        {
+            (name, left) = (other, least);
+        }
+        self.log.fits(changes, left).map_err(|NoSpace { needed, left }| {
+            let text = format!(
+                "the store of mon.{name} is full: this needs {} KiB of it, {} KiB are left. Remove what is \
+                 not needed (`ceph config-key ls`, `ceph config-key rm KEY`), or stop mon.{name}, make its \
+                 store larger (`truncate -s +4G` on the file `block` in its directory) and start it again",
+                needed.div_ceil(1024),
+                left / 1024
+            );
+            Failure::new(Errno::ENOSPC, text)
+        })
     }
 
     /// The committed state together with this monitor's volatile knowledge.

@@ -30,6 +30,12 @@ impl<S: Storage> Mon<S> {
         format!("{why} (file {file}); {what}")
     }
 
+    /// Adds advice to the error of a store that has no space for what it must write.
+    pub(super) fn advise_space(&self, why: &str) -> String {
+        let (file, name) = (&self.config.store_path, &self.config.name);
+        format!("{why} (file {file}): make it larger, `truncate -s +4G {file}`, and start mon.{name} again")
+    }
+
     pub(super) fn opened(&mut self, now: Now, ident: Option<Ident>, out: &mut Vec<Out>) {
         let (name, fsid) = (self.config.name.clone(), self.config.monmap.fsid);
         match &ident {

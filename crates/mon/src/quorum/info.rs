@@ -21,8 +21,17 @@ pub(crate) struct QuorumInfo {
     epoch: u64,
     since: Instant,
     clocks: BTreeMap<String, ClockSkew>,
-    /// Thousandths of the devices of their stores that are in use, by name.
-    used: BTreeMap<String, u32>,
+    /// The space of their stores, by name.
+    spaces: BTreeMap<String, StoreSpace>,
+}
+
+/// What a monitor says of the space of its store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct StoreSpace {
+    /// Thousandths of the device that are in use; 0 if that is not known.
+    pub used: u32,
+    /// Bytes of keys and values that it still takes, if that is known.
+    pub left: Option<u64>,
 }
 
 impl QuorumInfo {
@@ -67,7 +76,7 @@ impl QuorumInfo {
             self.since = now;
         }
         self.clocks.retain(|name, _| names.contains(name));
-        self.used.retain(|name, _| names.contains(name));
+        self.spaces.retain(|name, _| names.contains(name));
         (self.names, self.leader, self.epoch) = (names, leader, epoch);
     }
 
@@ -78,12 +87,19 @@ impl QuorumInfo {
 
     /// Thousandths of the devices of monitors' stores that are in use, by name, where that is known.
     pub fn used(&self) -> impl Iterator<Item = (&String, u32)> {
-        self.used.iter().filter(|(_, used)| **used > 0).map(|(name, used)| (name, *used))
+        self.spaces.iter().filter(|(_, space)| space.used > 0).map(|(name, space)| (name, space.used))
     }
 
-    /// Notes how much of a monitor's store is in use.
-    pub fn set_used(&mut self, name: String, permille: u32) {
-        self.used.insert(name, permille);
+    /// The one of the other monitors' stores that takes least: its monitor, and how many bytes of keys and
+    /// values, if any has told that.
+    pub fn least_left(&self) -> Option<(&String, u64)> {
+        let known = self.spaces.iter().filter_map(|(name, space)| Some((name, space.left?)));
+        known.min_by_key(|(_, left)| *left)
+    }
+
+    /// Notes the space of a monitor's store.
+    pub fn set_space(&mut self, name: String, space: StoreSpace) {
+        self.spaces.insert(name, space);
     }
 
     /// Empties the quorum for another leader, but keeps clock skews.

@@ -59,6 +59,12 @@ impl State {
         rows
     }
 
+    /// The rows that many entries change, whatever else they do.
+    pub fn common_rows(&self) -> impl Iterator<Item = Row> {
+        let rows = [Row::Version, Row::Term, Row::Done, Row::Refused, Row::OsdFull, Row::Nacre, Row::FsMap];
+        rows.into_iter().chain(self.log.segments().last().map(Row::Log))
+    }
+
     /// Rebuilds the state from a stored snapshot.
     pub fn from_rows(rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Self, DecodeError> {
         let mut state = Self::default();

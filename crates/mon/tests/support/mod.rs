@@ -71,6 +71,11 @@ fn peer(who: EntityName, global_id: u64, addr: &str, caps: &str) -> Box<Peer> {
     })
 }
 
+/// An administrator's client with this global id.
+pub fn admin_peer(global_id: u64) -> Box<Peer> {
+    peer(name("client.admin"), global_id, &format!("v2:127.0.0.1:7001/{global_id}"), "allow *")
+}
+
 pub fn fsid() -> Uuid {
     Uuid::parse("11111111-2222-4333-8444-555555555555").expect("a uuid")
 }

@@ -18,6 +18,7 @@ struct Inner {
     /// Nothing becomes durable by itself.
     hold: bool,
     largest_txn: Option<usize>,
+    left: Option<u64>,
     committed: Vec<TxnId>,
 }
 
@@ -34,6 +35,11 @@ impl Disk {
     /// No transaction has more bytes.
     pub fn is_small(&self, largest_txn: usize) {
         self.0.borrow_mut().largest_txn = Some(largest_txn);
+    }
+
+    /// So many bytes of keys and values still fit, whatever is stored.
+    pub fn has_left(&self, bytes: u64) {
+        self.0.borrow_mut().left = Some(bytes);
     }
 
     /// Everything submitted becomes durable.
@@ -157,6 +163,11 @@ impl Storage for FakeStore {
 
     fn largest_txn(&self) -> usize {
         self.disk.0.borrow().largest_txn.unwrap_or(4 << 20)
+    }
+
+    fn space(&self) -> mon::Space {
+        let left = self.disk.0.borrow().left.unwrap_or(u64::MAX);
+        mon::Space { left, ..mon::Space::default() }
     }
 
     fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {

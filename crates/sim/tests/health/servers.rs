@@ -1,6 +1,7 @@
 //! Codes of monitors and metadata servers.
 
 use crate::operator::Operator;
+use serde_json::json;
 use sim::Crash;
 use sim::cluster::Spec;
 use std::time::Duration;
@@ -47,6 +48,14 @@ fn a_monitors_store_has_room_again_when_what_filled_it_is_removed() {
     assert!(listed.contains("key0"), "{listed}");
     let keys = fill(&mut op, "MON_DISK_CRIT");
     op.follows("MON_DISK_CRIT", "ceph config-key ls", &[]);
+    // Whoever goes on all the same is refused, and no monitor stops.
+    let set = |op: &mut Operator, key: usize| {
+        op.c.command(&json!({ "prefix": "config-key set", "key": format!("key{key}"), "val": value }))
+    };
+    let refused = (keys..).find_map(|key| Some((key, set(&mut op, key).err()?)));
+    let (keys, why) = refused.expect("a device has an end");
+    assert!(keys >= 380 && why.contains("is full") && why.contains("config-key rm KEY"), "{keys}: {why}");
+    assert!(op.c.mons.iter().all(|mon| op.c.world.stopped(*mon).is_none()));
     (0..keys).for_each(|key| drop(op.ceph(&format!("config-key rm key{key}"))));
     // Checkpoints give the space back, and they come with changes.
     (0..256).for_each(|n| drop(op.ceph(&format!("config-key set small {n}"))));
