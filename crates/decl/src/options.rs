@@ -47,7 +47,6 @@ const READ_ONCE: &[&str] = &[
     "mon_osd_backfillfull_ratio",
     "mon_osd_nearfull_ratio",
     "osd_crush_chooseleaf_type",
-    "osd_heartbeat_interval",
     "osd_max_object_size",
 ];
 
@@ -139,8 +138,8 @@ options! {
     "osd_crush_chooseleaf_type" Uint "1" "dev" "CRUSH type that copies are spread over in the first rule: 1 hosts, 0 OSDs; for new clusters";
     "osd_crush_initial_weight" Float "-1" "advanced" "CRUSH weight of a new OSD; negative takes its size in TiB";
     "osd_crush_update_on_start" Bool "true" "advanced" "whether an OSD moves itself to its host in the CRUSH map when it starts";
-    "osd_heartbeat_interval" Secs "6" "advanced" "how often OSDs look whether others are alive";
-    "osd_heartbeat_grace" Secs "20" "advanced" "an OSD that gives no sign for so long is reported";
+    "osd_heartbeat_interval" Secs "1" "advanced" "how often OSDs look whether others are alive; 0.1 to 1.5, other values count as the nearest of these: reads need an answer every 3 s";
+    "osd_heartbeat_grace" Secs "4" "advanced" "an OSD that gives no sign for so long is reported, and clients wait as long; at least 2, and twice osd_heartbeat_interval. Monitors go by it if no OSD is left to report another: set it for global";
     "osd_max_object_size" Size "128M" "advanced" "largest object";
     "osd_memory_target" Size "48M" "basic" "memory that an OSD aims at; its caches take all of that but 32M, or a quarter of it where that is more, and messages may take more with it from the next start on; less than 16M counts as not set. If it is not set, what was read stays in memory that nobody else needs";
     "osd_pool_default_size" Uint "3" "advanced" "copies in a new pool";

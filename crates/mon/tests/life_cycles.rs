@@ -283,6 +283,24 @@ fn another_store_under_the_same_number_is_refused() {
 }
 
 #[test]
+fn the_last_osd_is_down_when_it_was_away_for_the_grace() {
+    for (set, grace) in
+        [("", 4), (r#"{"prefix":"config set","who":"global","name":"osd_heartbeat_grace","value":"20"}"#, 20)]
+    {
+        let mut rig = Rig::new();
+        if !set.is_empty() {
+            rig.ok(set);
+        }
+        let conn = rig.boot_osd(0, 100);
+        rig.close(conn);
+        rig.pass(Duration::from_secs(grace - 1));
+        assert!(osdmap(&mut rig).is_up(OsdId(0)), "after {grace} s less one");
+        rig.pass(Duration::from_secs(3));
+        assert!(!osdmap(&mut rig).is_up(OsdId(0)), "after {grace} s");
+    }
+}
+
+#[test]
 fn an_osd_that_is_long_down_goes_out_and_comes_back_in() {
     let options = [("mon_osd_down_out_interval", "30"), ("mon_osd_min_in_ratio", "0.5")];
     let mut rig = Rig::with(&options);

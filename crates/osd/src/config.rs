@@ -46,9 +46,10 @@ pub struct OsdOptions {
     /// Silence after which a peer is reported (`osd_heartbeat_grace`). Together with the times of monitors
     /// and peering, clients should wait for no more than 5 s.
     pub heartbeat_grace: Duration,
-    /// Time for which an OSD promises its peer that no other primary serves. Longer than
-    /// `heartbeat_interval`, and shorter than `heartbeat_grace` so that it is over when a silent OSD is
-    /// marked down.
+    /// Time for which an OSD promises its peer that no other primary serves. Longer than two
+    /// `heartbeat_interval`s, and shorter than the default of `heartbeat_grace` so that it is over when a
+    /// silent OSD is marked down. Not an option: an OSD that was restarted assumes that it promised for no
+    /// longer.
     pub read_lease: Duration,
     /// Interval between reports of statistics to the monitors (`osd_mon_report_interval`).
     pub report_interval: Duration,
@@ -93,6 +94,10 @@ pub struct OsdOptions {
 
 /// Typical memory of an OSD beside the store's caches: changes not yet in the index, PG logs, connections.
 const BESIDE_CACHES: u64 = 32 << 20;
+/// Shortest and longest interval between pings: of the answers, one may be lost during a lease.
+const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(1500));
+/// Minimum grace; the rest is the monitors' and peering.
+const LEAST_GRACE: Duration = Duration::from_secs(2);
 /// Minimum memory target.
 const LEAST_MEMORY: u64 = 16 << 20;
 
@@ -126,13 +131,18 @@ impl Default for OsdOptions {
 }
 
 impl OsdOptions {
-    /// Applies options that may change while an OSD runs. Those of heartbeats and leases may not: a promised
-    /// lease must stay shorter than every peer's grace.
+    /// Applies options that may change while an OSD runs.
     pub fn apply(&mut self, settings: &decl::Settings) {
         let default = Self::default();
         let size = |name: &str| settings.size(name);
         let count = |name: &str| settings.count(name);
         let secs = |name: &str| settings.secs(name);
+        self.heartbeat_interval = secs("osd_heartbeat_interval")
+            .map_or(default.heartbeat_interval, |interval| interval.clamp(INTERVALS.0, INTERVALS.1));
+        self.heartbeat_grace = secs("osd_heartbeat_grace")
+            .unwrap_or(default.heartbeat_grace)
+            .max(LEAST_GRACE)
+            .max(2 * self.heartbeat_interval);
         self.recovery_max_active =
             count("osd_recovery_max_active").filter(|n| *n > 0).unwrap_or(default.recovery_max_active);
         self.max_backfills = count("osd_max_backfills").filter(|n| *n > 0).unwrap_or(default.max_backfills);
@@ -174,7 +184,25 @@ mod tests {
         let default = OsdOptions::default();
         assert_eq!(options.recovery_max_active, default.recovery_max_active, "0 would stop recovery");
         assert_eq!(options.report_interval, default.report_interval);
-        assert_eq!(options.heartbeat_grace, default.heartbeat_grace);
+    }
+
+    #[test]
+    fn heartbeats_are_as_declared_and_as_set() {
+        let of = |interval: &str, grace: &str| {
+            let pairs = [("osd_heartbeat_interval", interval), ("osd_heartbeat_grace", grace)];
+            let set = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+            let mut options = OsdOptions::default();
+            let file = set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            options.apply(&decl::Settings::new("osd.0", file));
+            (options.heartbeat_interval.as_millis(), options.heartbeat_grace.as_millis())
+        };
+        let declared = ["osd_heartbeat_interval", "osd_heartbeat_grace"];
+        let [interval, grace] = declared.map(|name| decl::options::find(name).expect("is known").default);
+        assert_eq!(of("", ""), of(interval, grace), "the declared defaults are those in use");
+        assert_eq!(of("", "20"), (1000, 20_000));
+        assert_eq!(of("0.5", "3"), (500, 3000));
+        assert_eq!(of("6", "1"), (1500, 3000), "reads need leases, and pings must be answered in time");
+        assert_eq!(of("0", "0"), (100, 2000));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::cluster::Cluster;
 use maps::OsdId;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -34,6 +35,26 @@ fn a_stopped_osd_costs_clients_less_than_five_seconds() {
         assert!(c.map.is_up(OsdId(osd as i32)), "it is back");
         c.check();
     }
+}
+
+#[test]
+fn a_running_osd_takes_over_another_grace() {
+    let mut c = Cluster::new(3, 3, 2, 8);
+    c.run(1000 * MS);
+    for (grace, least) in [("9.5", 8500), ("2", 1000), ("", 2900)] {
+        let set = [("osd_heartbeat_grace".to_owned(), grace.to_owned())].into_iter();
+        let options: BTreeMap<_, _> = set.filter(|(_, value)| !value.is_empty()).collect();
+        (0..3).for_each(|osd| c.osd_mut(osd).take_central_settings(options.clone()));
+        c.run(2000 * MS);
+        c.freeze(1);
+        let stopped = c.now();
+        c.run_until("osd.1 is marked down", |c| !c.map.is_up(OsdId(1)));
+        let pause = c.now().since(stopped);
+        assert!(pause >= least * MS && pause < (least + 1500) * MS, "{pause:?} with a grace of {grace:?}");
+        c.thaw(1);
+        c.run(3000 * MS);
+    }
+    c.check();
 }
 
 #[test]
