@@ -34,7 +34,7 @@ pub(crate) fn now() -> Option<Memory> {
     let groups = of_groups(&own, |group, file| {
         std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join(file)).ok()
     });
-    Some(groups.fold(host, |least, group| Memory {
+    Some(groups.into_iter().fold(host, |least, group| Memory {
         total: least.total.min(group.total),
         available: least.available.min(group.available),
     }))
@@ -49,24 +49,63 @@ fn of_meminfo(text: &str) -> Option<Memory> {
     Some(Memory { total: bytes("MemTotal")?, available: bytes("MemAvailable").unwrap_or(0) })
 }
 
+/// How a version of control groups shows a group's memory.
+struct Version {
+    /// What stands before the group's path in `/proc/self/cgroup`, between the colons.
+    controllers: &'static str,
+    /// The directory of all groups, below `/sys/fs/cgroup`.
+    dir: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Lines of `memory.stat`: what is cached of files by the group and those in it.
+    files: [&'static str; 2],
+}
+
+/// Hosts have one of the two for memory, even those that have both.
+const VERSIONS: [Version; 2] = [
+    Version {
+        controllers: "",
+        dir: "",
+        limit: "memory.max",
+        used: "memory.current",
+        files: ["inactive_file", "active_file"],
+    },
+    Version {
+        controllers: "memory",
+        dir: "memory",
+        limit: "memory.limit_in_bytes",
+        used: "memory.usage_in_bytes",
+        files: ["total_inactive_file", "total_active_file"],
+    },
+];
+
 /// The memory of a group and of those that it is in, as far as they have limits; `own` is
-/// `/proc/self/cgroup`, whose line of version 2 has no controllers. What is on the lists of files can be
-/// taken back at once; so can pages that were marked by `MADV_FREE`, which are there too.
-fn of_groups(own: &str, read: impl Fn(&Path, &str) -> Option<String>) -> impl Iterator<Item = Memory> {
-    let group = own.lines().find_map(|line| line.strip_prefix("0::/"));
-    let groups = group.into_iter().flat_map(|group| Path::new(group).ancestors());
-    groups.filter_map(move |group| {
-        let number = |file| read(group, file)?.trim().parse::<u64>().ok();
-        // `max` is no limit.
-        let (total, used) = (number("memory.max")?, number("memory.current").unwrap_or(0));
-        let stat = read(group, "memory.stat").unwrap_or_default();
-        let files = stat.lines().filter_map(|line| {
-            let (name, bytes) = line.split_once(' ')?;
-            matches!(name, "inactive_file" | "active_file").then(|| bytes.parse::<u64>().ok()).flatten()
-        });
-        let held = used.saturating_sub(files.sum());
-        Some(Memory { total, available: total.saturating_sub(held) })
-    })
+/// `/proc/self/cgroup`. What is on the lists of files can be taken back at once; so can pages that were
+/// marked by `MADV_FREE`, which are there too.
+fn of_groups(own: &str, read: impl Fn(&Path, &str) -> Option<String>) -> Vec<Memory> {
+    let mut out = Vec::new();
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let Some(version) = VERSIONS.iter().find(|v| v.controllers == controllers) else { continue };
+        let group = Path::new(path.trim_start_matches('/'));
+        let groups = group.ancestors().map(|group| Path::new(version.dir).join(group));
+        out.extend(groups.filter_map(|group| of_group(version, &group, &read)));
+    }
+    out
+}
+
+fn of_group(version: &Version, group: &Path, read: impl Fn(&Path, &str) -> Option<String>) -> Option<Memory> {
+    let number = |file| read(group, file)?.trim().parse::<u64>().ok();
+    // `max`, and a number beyond all memory, are no limit.
+    let (total, used) = (number(version.limit)?, number(version.used).unwrap_or(0));
+    let stat = read(group, "memory.stat").unwrap_or_default();
+    let files = stat.lines().filter_map(|line| {
+        let (name, bytes) = line.split_once(' ')?;
+        version.files.contains(&name).then(|| bytes.parse::<u64>().ok()).flatten()
+    });
+    let held = used.saturating_sub(files.sum());
+    Some(Memory { total, available: total.saturating_sub(held) })
 }
 
 #[cfg(test)]
@@ -91,9 +130,28 @@ mod tests {
             ("a.slice", "memory.stat") => Some("anon 7\ninactive_file 1000\nactive_file 24\n".to_owned()),
             _ => None,
         };
-        let found = |own| of_groups(own, files).collect::<Vec<_>>();
+        let found = |own| of_groups(own, files);
         assert_eq!(found("12:cpu:/x\n0::/a.slice/b.service\n"), [Memory { total: 2 << 30, available: 1024 }]);
         assert_eq!(found("0::/\n"), []);
         assert_eq!(found(""), []);
+    }
+
+    #[test]
+    fn groups_of_version_1_count_too() {
+        let files = |group: &Path, file: &str| match (group.to_str()?, file) {
+            ("memory/docker/1", "memory.limit_in_bytes") => Some("2147483648\n".to_owned()),
+            ("memory/docker/1", "memory.usage_in_bytes") => Some("1073741824\n".to_owned()),
+            ("memory/docker/1", "memory.stat") => {
+                Some("inactive_file 7\ntotal_inactive_file 1000\ntotal_active_file 24\n".to_owned())
+            }
+            ("memory/docker" | "memory/", "memory.limit_in_bytes") => {
+                Some("9223372036854771712\n".to_owned())
+            }
+            _ => None,
+        };
+        let found = of_groups("9:name=systemd:/a\n4:memory:/docker/1\n0::/a\n", files);
+        assert_eq!(found[0], Memory { total: 2 << 30, available: (1 << 30) + 1024 });
+        assert!(found.len() == 3 && found[1..].iter().all(|none| none.available > 1 << 60), "{found:?}");
+        assert_eq!(of_groups("4:memory\n", files), []);
     }
 }
