@@ -42,6 +42,7 @@ const READ_ONCE: &[&str] = &[
     "auth_cluster_required",
     "auth_service_required",
     "auth_client_required",
+    "mds_journal_limit",
     "mds_log_warn_factor",
     "mon_osd_full_ratio",
     "mon_osd_backfillfull_ratio",

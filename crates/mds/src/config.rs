@@ -139,20 +139,16 @@ impl MdsOptions {
         }
     }
 
-    /// Takes over the limits that may change while a daemon runs.
+    /// Takes over what may change while a daemon runs: all but what its journal was opened with.
     pub(crate) fn take_limits(&mut self, limits: &Self) {
-        self.cache_bytes = limits.cache_bytes;
-        self.cache_grows = limits.cache_grows;
-        if !limits.cache_grows {
-            self.spare_bytes = 0;
-        }
-        self.cache_inodes = limits.cache_inodes;
-        self.split_size = limits.split_size;
-        self.merge_size = limits.merge_size;
-        self.max_completed = limits.max_completed;
-        self.balance_interval = limits.balance_interval;
-        self.balance_least = limits.balance_least;
-        self.replicate_least = limits.replicate_least;
+        *self = Self {
+            spare_bytes: if limits.cache_grows { self.spare_bytes } else { 0 },
+            journal_bytes: self.journal_bytes,
+            trim_warn_percent: self.trim_warn_percent,
+            journal_delay: self.journal_delay,
+            handover_part: self.handover_part,
+            ..limits.clone()
+        };
     }
 }
 

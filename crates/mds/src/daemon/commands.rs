@@ -93,19 +93,9 @@ impl Mds {
 
     /// Applies options that may change while it runs.
     pub(super) fn apply_settings(&mut self) {
-        let names = [
-            "mds_cache_memory_limit",
-            "mds_cache_max_inodes",
-            "mds_bal_split_size",
-            "mds_bal_merge_size",
-            "mds_bal_interval",
-            "mds_bal_min_start",
-            "mds_bal_replicate_threshold",
-            "mds_max_completed_requests",
-            "mds_max_completed_flushes",
-        ];
+        let ours = decl::options::ALL.iter().filter(|o| o.runtime && o.name.starts_with("mds_"));
         let set =
-            names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
+            ours.filter_map(|o| Some((o.name.to_owned(), self.settings.set_value(o.name)?.0.to_owned())));
         let set: BTreeMap<String, String> = set.collect();
         let limits = match set.is_empty() {
             true => self.first_options.clone(),
