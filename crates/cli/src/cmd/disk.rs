@@ -4,17 +4,16 @@ use super::terminal::Format;
 use crate::device;
 use crate::host::{
     Disk, Host, HostPaths, MemberArgs, Osd, agrees, check_drain, choose, disk_table, drain, find_disks, list,
-    prepare, query, register_osds, retire,
+    prepare, query, register_osds, retire, wait_while,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time in which `nacre run` starts a new OSD.
 const START: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Args)]
 pub(crate) struct DiskCommands {
@@ -177,17 +176,15 @@ fn replace(args: &ReplaceArgs) -> Result<()> {
 
 /// Waits until `nacre run` has started an OSD.
 fn wait_until_up(cluster: &client::Cluster, id: u32) -> Result<()> {
-    let began = Instant::now();
-    loop {
+    let is_up = || -> Result<bool> {
         let tree = query(cluster, "osd tree")?;
-        if list(&tree["nodes"]).iter().any(|node| node["id"] == id && node["status"] == "up") {
-            return Ok(());
-        }
-        if began.elapsed() > START {
-            bail!("osd.{id} does not start: see the output of `nacre run`, then give the command again");
-        }
-        std::thread::park_timeout(LOOK);
-    }
+        Ok(list(&tree["nodes"]).iter().any(|node| node["id"] == id && node["status"] == "up"))
+    };
+    wait_while(
+        START,
+        || Ok((!is_up()?).then_some(())),
+        |()| format!("osd.{id} does not start: see the output of `nacre run`, then give the command again"),
+    )
 }
 
 /// The OSD of this host with this name, number or device.

@@ -18,6 +18,7 @@ mod supervisor;
 mod systemd;
 mod token;
 mod upgrade;
+mod wait;
 
 pub(crate) use args::{HostArgs, MemberArgs, prepare};
 pub(crate) use ask::agrees;
@@ -36,3 +37,4 @@ pub(crate) use supervisor::supervise;
 pub(crate) use systemd::{hand_over, stop as stop_unit};
 pub(crate) use token::{Token, make_token};
 pub(crate) use upgrade::{Manner, Planned, plan, refusal, upgrade};
+pub(crate) use wait::wait_while;

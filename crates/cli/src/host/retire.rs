@@ -1,18 +1,18 @@
 //! The end of a host's OSDs, once nothing is needed on them: stopped, forgotten by the monitors, erased.
 
+use super::wait::wait_while;
 use super::{Host, HostPaths};
 use crate::cluster::{advise, ask};
 use crate::device;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use runtime::DiskOpenError;
 use serde_json::json;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wire::{EntityName, EntityType};
 
 /// The time that a daemon has for ending after the record was changed.
 const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Removes these OSDs of the host, which hold nothing that is needed. `nacre run` stops what the record
 /// marks.
@@ -91,24 +91,17 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
 /// after it was forgotten.
 pub(crate) fn wait_for_end(paths: &HostPaths, name: &EntityName) -> Result<()> {
     let pid_file = paths.run_dir().join(format!("{name}.pid"));
-    wait_while(|| process_of(&pid_file).map(|pid| format!("{name} runs as process {pid}")))
+    wait_for(|| process_of(&pid_file).map(|pid| format!("{name} runs as process {pid}")))
 }
 
 /// Waits until no process has a device open.
 fn wait_until_free(device: &Path) -> Result<()> {
     let in_use = || matches!(runtime::open_alone(device, false), Err(DiskOpenError::Locked(_)));
-    wait_while(|| in_use().then(|| runtime::in_use(device)))
+    wait_for(|| in_use().then(|| runtime::in_use(device)))
 }
 
-fn wait_while(runs: impl Fn() -> Option<String>) -> Result<()> {
-    let began = Instant::now();
-    while let Some(what) = runs() {
-        if began.elapsed() > PATIENCE {
-            bail!("{what}: end it, then give the command again");
-        }
-        std::thread::park_timeout(LOOK);
-    }
-    Ok(())
+fn wait_for(runs: impl Fn() -> Option<String>) -> Result<()> {
+    wait_while(PATIENCE, || Ok(runs()), |what| format!("{what}: end it, then give the command again"))
 }
 
 /// The process in a file that daemons remove at their end, if it lives.

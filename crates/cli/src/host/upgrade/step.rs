@@ -5,6 +5,7 @@ use super::plan::version_of;
 use crate::host::HostPaths;
 use crate::host::query::{list, query, unclean};
 use crate::host::retire::process_of;
+use crate::host::wait::wait_while;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -100,43 +101,35 @@ impl Step<'_> {
 
     /// Waits until it is there again, of the right version.
     fn await_successor(&self) -> Result<()> {
-        let began = Instant::now();
-        // While a monitor without others is away, nothing is answered.
-        while !matches!(version_of(self.cluster, self.name), Ok(Some(version)) if version == self.to)
-            || !is_up(self.cluster, self.name).unwrap_or(false)
-        {
-            if began.elapsed() > self.manner.patience {
-                bail!(
+        let is_back = || {
+            matches!(version_of(self.cluster, self.name), Ok(Some(version)) if version == self.to)
+                && is_up(self.cluster, self.name).unwrap_or(false)
+        };
+        wait_while(
+            self.manner.patience,
+            // While a monitor without others is away, nothing is answered.
+            || Ok((!is_back()).then_some(())),
+            |()| {
+                format!(
                     "{} has not come back as version {} within {:?}: see its log, and whether `nacre run` \
                      runs on this host and is the same program as this one",
-                    self.name,
-                    self.to,
-                    self.manner.patience
-                );
-            }
-            std::thread::park_timeout(LOOK);
-        }
-        Ok(())
+                    self.name, self.to, self.manner.patience
+                )
+            },
+        )
     }
 
     /// Waits until nothing is wrong that was not before.
     fn await_health(&self) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            let new = Condition::of(self.cluster)?.since(self.before);
-            if new.is_empty() {
-                return Ok(());
-            }
-            if began.elapsed() > self.manner.patience {
-                bail!(
-                    "since {} was replaced there is {}: `ceph health detail` says what to do; give the \
-                     command again then",
-                    self.name,
-                    new.join(", ")
-                );
-            }
-            std::thread::park_timeout(LOOK);
-        }
+        let new = || Ok(Some(Condition::of(self.cluster)?.since(self.before)).filter(|new| !new.is_empty()));
+        wait_while(self.manner.patience, new, |new| {
+            format!(
+                "since {} was replaced there is {}: `ceph health detail` says what to do; give the command \
+                 again then",
+                self.name,
+                new.join(", ")
+            )
+        })
     }
 }
 
