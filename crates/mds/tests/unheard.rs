@@ -3,7 +3,7 @@
 
 mod world;
 
-use mds::{IoRequest, ObjOp};
+use mds::{IoRequest, MdsOptions, ObjOp};
 use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, cap, cap_op};
 use wire::Errno;
 use world::World;
@@ -185,4 +185,29 @@ fn who_has_not_heard_that_a_file_went_and_came_back_keeps_its_capability() {
         w.quiet();
         assert_eq!(w.clients[&A].flush_acks, [tid]);
     });
+}
+
+/// Of a directory that another rank has split, what is stored leads to fragments that are gone. What a client
+/// claims in it is not gone: that rank stores what it has.
+#[test]
+fn a_claim_in_a_directory_that_another_rank_has_split_is_passed_on() {
+    let mut r = Ranks::with_options(900, 2, &MdsOptions { split_size: 16, ..MdsOptions::default() });
+    r.ok(0, mkdir("d"));
+    r.export(0, "/d", 1);
+    r.settle();
+    let file = ino(&r.ok(1, create("d/f", READ_WRITE)));
+    let held = r.worlds[1].clients[&A].held.clone();
+    r.export(1, "/d", 0);
+    r.settle();
+    for n in 0..40 {
+        r.ok(0, create(&format!("d/{n}"), READ_WRITE));
+    }
+    r.settle();
+    r.worlds[1].clients.get_mut(&A).expect("a").held = held;
+    r.with(1, |w| w.restart(&[A]));
+    r.tell_ranks();
+    r.settle();
+    let told = &r.worlds[1].clients[&A].moved[&file];
+    let msgs::CapBody::Peer(next) = told.body else { panic!("an export names the other side") };
+    assert_eq!((told.op, next.mds), (cap_op::EXPORT, 0));
 }

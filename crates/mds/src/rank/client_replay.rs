@@ -8,11 +8,11 @@
 
 use super::env::{Due, Env};
 use super::ops::{Ops, empty_reply};
-use super::reconnect::{Said, Unflushed, claim_cap};
+use super::reconnect::{Said, Unflushed, claim_cap, missing};
 use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::ops::{Promise, Promises, is_async, is_replay};
-use crate::types::ClientId;
+use crate::types::{ClientId, Need};
 use fsfmt::{Ino, InodeKey};
 use msgs::{
     Body, CapBody, CapPeer, CapReconnect, ClientCapRelease, ClientCaps, ClientReply, ClientRequest, cap_op,
@@ -56,9 +56,27 @@ struct Repeating {
     late: BTreeSet<u64>,
     /// What it flushes with these.
     unflushed: Unflushed,
+    search: Search,
+}
+
+/// The search for claimed inodes that the inode index does not lead to: another rank may have in its journal
+/// only what they are in.
+#[derive(Default)]
+enum Search {
+    #[default]
+    NotBegun,
+    /// Others store what they have, for this inode and all others that the client claims.
+    Storing(InodeKey),
+    /// The claimed inodes are loaded again: which waits for which.
+    Loading(BTreeMap<InodeKey, Vec<InodeKey>>),
+    Ended,
 }
 
 impl Repeating {
+    fn is_searching(&self) -> bool {
+        matches!(self.search, Search::Storing(_) | Search::Loading(_))
+    }
+
     /// Keeps a message that must wait, or returns it, or of a release each part as it should be.
     fn hold_back(&mut self, cache: &Cache, client: ClientId, (tid, body): Said) -> Option<Said> {
         let has_cap = |ino| cache.inodes.get(&Ino(ino).head()).is_some_and(|i| i.caps.contains_key(client));
@@ -88,8 +106,8 @@ impl Repeating {
 
 /// Repeated requests, and the messages that wait for them.
 ///
-/// Invariants: between inputs each client here has a request under way, once the rank serves; messages of
-/// others wait only while there is such a client; the promises are those of the requests that are under way
+/// Invariants: between inputs each client here has a request under way, once the rank serves, or what it
+/// claims is searched for; messages of others wait only while there is such a client; the promises are those of the requests that are under way
 /// or have not begun, also of clients that are still absent.
 #[derive(Default)]
 pub(super) struct ClientReplay {
@@ -110,6 +128,8 @@ pub(super) struct Repeated {
     pub client: ClientId,
     claims: BTreeMap<InodeKey, CapReconnect>,
     unflushed: Unflushed,
+    late: BTreeSet<u64>,
+    has_searched: bool,
     pub said: Vec<Said>,
 }
 
@@ -214,10 +234,52 @@ impl ClientReplay {
                 }
             }
         }
-        let ended = self.clients.iter().find(|(_, one)| one.running.is_none() && one.requests.is_empty());
-        let client = ended.map(|(client, _)| *client)?;
-        let Repeating { claims, unflushed, said, .. } = self.clients.remove(&client)?;
-        Some(Repeated { client, claims, unflushed, said })
+        let has_ended =
+            |one: &Repeating| one.running.is_none() && one.requests.is_empty() && !one.is_searching();
+        let client = self.clients.iter().find(|(_, one)| has_ended(one)).map(|(client, _)| *client)?;
+        let Repeating { claims, unflushed, said, late, search, .. } = self.clients.remove(&client)?;
+        let has_searched = matches!(search, Search::Ended);
+        Some(Repeated { client, claims, unflushed, late, has_searched, said })
+    }
+
+    /// Other ranks are asked to store what they have, because the inode `first` and others that the client
+    /// claims are not found. Until then it waits.
+    pub fn search(&mut self, repeated: Repeated, first: InodeKey) {
+        let Repeated { client, claims, unflushed, late, said, .. } = repeated;
+        let search = Search::Storing(first);
+        let one = Repeating { claims, unflushed, late, said, search, ..Repeating::default() };
+        self.clients.insert(client, one);
+    }
+
+    /// Others have stored what they had, for this inode: what clients claim is loaded again.
+    pub fn all_is_stored(&mut self, env: &mut Env, cache: &Cache, first: InodeKey) {
+        let waiting = self.clients.values_mut();
+        for one in waiting.filter(|one| matches!(&one.search, Search::Storing(ino) if *ino == first)) {
+            let unfound = one.claims.keys().filter(|ino| !cache.inodes.contains_key(ino));
+            let loading: BTreeMap<InodeKey, Vec<InodeKey>> = unfound.map(|ino| (*ino, vec![*ino])).collect();
+            loading.keys().for_each(|ino| env.due(Due::Load(Need::Inode(*ino), None)));
+            one.search = if loading.is_empty() { Search::Ended } else { Search::Loading(loading) };
+        }
+    }
+
+    /// An inode was loaded, or does not exist: decides the claims that waited for it and are found.
+    pub fn loaded(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, loaded: InodeKey) {
+        for (client, one) in &mut self.clients {
+            let Search::Loading(loading) = &mut one.search else { continue };
+            for ino in loading.remove(&loaded).unwrap_or_default() {
+                if let Some(missing) = missing(cache, ino).filter(|missing| *missing != loaded) {
+                    loading.entry(missing).or_default().push(ino);
+                    env.due(Due::Load(Need::Inode(missing), None));
+                } else if cache.inodes.contains_key(&ino)
+                    && let Some(claim) = one.claims.remove(&ino)
+                {
+                    settle_claim(env, cache, sessions, *client, (ino, &claim, &one.unflushed));
+                }
+            }
+            if loading.is_empty() {
+                one.search = Search::Ended;
+            }
+        }
     }
 
     /// A request of a client is answered; if it is a repeated one, the next may begin. The client has what it
@@ -268,9 +330,14 @@ impl ClientReplay {
         self.others.retain(|(other, _)| *other != client);
     }
 
-    /// True if requests of clients are being repeated.
+    /// True if requests of clients are being repeated, or what they claim is searched for.
     pub fn has_clients(&self) -> bool {
         !self.clients.is_empty()
+    }
+
+    /// True if requests of clients are being repeated.
+    pub fn is_repeating(&self) -> bool {
+        self.clients.values().any(|one| !one.is_searching())
     }
 
     /// True if nothing waits.
@@ -281,7 +348,7 @@ impl ClientReplay {
     /// Asserts what holds between inputs.
     pub fn check(&self, is_serving: bool) {
         assert!(
-            !is_serving || self.clients.values().all(|one| one.running.is_some()),
+            !is_serving || self.clients.values().all(|one| one.running.is_some() || one.is_searching()),
             "repeated requests run"
         );
         let is_nobodys = self.clients.is_empty() && self.expected.is_empty();
@@ -291,6 +358,12 @@ impl ClientReplay {
 }
 
 impl Repeated {
+    /// An inode that is claimed, not cached and not searched for yet.
+    pub fn unfound(&self, cache: &Cache) -> Option<InodeKey> {
+        let mut claimed = self.claims.keys().filter(|_| !self.has_searched);
+        claimed.find(|ino| !cache.inodes.contains_key(ino)).copied()
+    }
+
     /// Decides the claims on inodes that the repeated requests were to make: those that are not there are
     /// gone. The numbers that the client had reserved are not used again, for lost creates may have used
     /// them.

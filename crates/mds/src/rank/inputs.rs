@@ -325,9 +325,17 @@ impl Rank {
         let others = self.client_replay.release_others(self.env.now());
         let is_idle = ended.is_none() && others.is_empty();
         if let Some(ended) = ended {
-            let Self { env, cache, sessions, .. } = self;
-            ended.settle(env, cache, sessions);
-            self.take_messages(ended.client, ended.said);
+            match ended.unfound(&self.cache).filter(|_| !self.migration.ranks.is_empty()) {
+                Some(ino) => {
+                    self.seek(ino.ino);
+                    self.client_replay.search(ended, ino);
+                }
+                None => {
+                    let Self { env, cache, sessions, .. } = self;
+                    ended.settle(env, cache, sessions);
+                    self.take_messages(ended.client, ended.said);
+                }
+            }
         }
         for (client, said) in others {
             self.take_messages(client, vec![said]);

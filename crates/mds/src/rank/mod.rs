@@ -378,6 +378,7 @@ impl Rank {
         }
         if let Need::Inode(ino) = loaded.need {
             self.reconnect.resume_claims(env, cache, sessions, ino);
+            self.client_replay.loaded(env, cache, sessions, ino);
             self.caps.resume_flushes(env, cache, sessions, ino);
         }
         self.trimming.loaded(env, cache, sessions, loaded);

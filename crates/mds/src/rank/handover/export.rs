@@ -407,7 +407,12 @@ impl Rank {
     /// Tells the other rank what clients hold, unless some are absent that may hold something.
     fn hand_over(&mut self, root: Ino) {
         let next = self.env.now() + REPEAT_AFTER;
-        let has_absent = self.has_absent_clients();
+        // What is passed on does not wait for claims that are searched for: the search waits for it.
+        let is_passed_on = self.cache.subtrees.hold(root) != Some(Hold::Leaving);
+        let has_absent = match is_passed_on {
+            true => self.reconnect.has_absent() || self.client_replay.is_repeating(),
+            false => self.has_absent_clients(),
+        };
         let Some(export) = self.migration.exports.get_mut(&root) else { return };
         let to = export.to;
         export.step = Step::Hand(next);

@@ -1,6 +1,6 @@
 //! Inodes that are not found where the inode index says, because another rank has made or moved them, and has
-//! that in its journal only. A hard link leads to one, or a client that asks by number. All other ranks store
-//! what they have; then the index is right.
+//! that in its journal only. A hard link leads to one, or a client that asks by number, or claims what it held
+//! before a restart. All other ranks store what they have; then the index is right.
 
 use super::{ASKED_AGAIN_AFTER, Rank};
 use crate::authority::Hold;
@@ -13,7 +13,7 @@ use peer::MdsStore;
 use std::collections::BTreeSet;
 
 impl Rank {
-    /// An operation does not find an inode. What was stored for others before may be older than what it
+    /// An operation, or a claim, does not find an inode. What was stored for others before may be older than what it
     /// needs.
     pub(in crate::rank) fn seek(&mut self, ino: Ino) {
         self.migration.last_seek += 1;
@@ -44,6 +44,7 @@ impl Rank {
                     self.cache.drop_copies();
                     self.partition_changed(false);
                     self.ops.all_is_stored(ino.head());
+                    self.client_replay.all_is_stored(&mut self.env, &self.cache, ino.head());
                     is_found = true;
                 }
                 (true, Some(_)) => {}

@@ -173,7 +173,7 @@ impl Reconnect {
 /// What has to be loaded before a claim on an inode can be decided: the inode, or the next directory above it
 /// that is not cached. Without those nobody knows which rank has the authority over an inode that replay has
 /// put into the cache, nor whether the client's key lets it write there.
-fn missing(cache: &Cache, ino: InodeKey) -> Option<InodeKey> {
+pub(in crate::rank) fn missing(cache: &Cache, ino: InodeKey) -> Option<InodeKey> {
     if !cache.inodes.contains_key(&ino) {
         return Some(ino);
     }
