@@ -1,10 +1,10 @@
 //! Capabilities on inodes that were dropped here, until their MDS is told.
 //!
-//! The MDS needs to know at once only if it waits for one of them or the inode has no name any more, so that its
-//! space is to be freed. Of the others it hears together, after as long as Linux's client waits: a client that
-//! makes a file for each that it drops, for many ranks, would otherwise send each of them a message for each file.
-//! Until then a revocation is answered at once, and a capability that the MDS gives again is newer than what the
-//! release names, so that it stays.
+//! The MDS needs to know at once only if it waits for one of them or the inode has no name any more, so that
+//! its space is to be freed. Of the others it hears together, after as long as Linux's client waits: a client
+//! that makes a file for each that it drops, for many ranks, would otherwise send each of them a message for
+//! each file. Until then a revocation is answered at once, and a capability that the MDS gives again is newer
+//! than what the release names, so that it stays.
 
 use maps::MdsRank;
 use msgs::CapReleaseItem;

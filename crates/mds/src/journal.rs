@@ -43,8 +43,8 @@ pub struct Batch {
 /// The write side.
 ///
 /// Invariants: `durable <= in_flight <= last`; segments are numbered without gaps and the last one is being
-/// filled, with less than `object_size`; queued bytes follow those in flight; what is queued has a time by which
-/// it is written.
+/// filled, with less than `object_size`; queued bytes follow those in flight; what is queued has a time by
+/// which it is written.
 #[derive(Debug)]
 pub struct Journal {
     /// Bytes after which a segment is full.

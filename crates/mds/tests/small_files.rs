@@ -52,8 +52,8 @@ fn the_content_is_stored_after_a_while() {
     assert_eq!(object(&w, file), Some(b"content".to_vec()));
 }
 
-/// A client that has dropped the file since it claimed it has to see that the rank believes otherwise: it asks for
-/// what the rank takes to be known to it.
+/// A client that has dropped the file since it claimed it has to see that the rank believes otherwise: it
+/// asks for what the rank takes to be known to it.
 #[test]
 fn a_claimed_capability_does_not_look_new_when_it_is_given_again() {
     let mut w = two_clients(8);

@@ -73,6 +73,19 @@ impl Cache {
         }
     }
 
+    /// What has to be loaded before a client's claim on an inode can be decided: the inode, or the next
+    /// directory above it that is not cached. Without those nobody knows which rank has the authority over an
+    /// inode that replay has put into the cache, nor whether the client's key lets it write there.
+    pub fn missing_for_claim(&self, ino: InodeKey) -> Option<InodeKey> {
+        if !self.inodes.contains_key(&ino) {
+            return Some(ino);
+        }
+        match self.root_of(ino.ino) {
+            Err(Need::Inode(above)) => Some(above),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
     /// The cached fragments that an inode keeps: those of a directory that are not shards, or the one that is
     /// this shard.
     pub fn frags_of(&self, ino: Ino) -> impl Iterator<Item = (DirFrag, &Dir)> {

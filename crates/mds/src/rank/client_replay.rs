@@ -8,7 +8,7 @@
 
 use super::env::{Due, Env};
 use super::ops::{Ops, empty_reply};
-use super::reconnect::{Said, Unflushed, claim_cap, missing};
+use super::reconnect::{Said, Unflushed, claim_cap};
 use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::ops::{Promise, Promises, is_async, is_replay};
@@ -107,8 +107,8 @@ impl Repeating {
 /// Repeated requests, and the messages that wait for them.
 ///
 /// Invariants: between inputs each client here has a request under way, once the rank serves, or what it
-/// claims is searched for; messages of others wait only while there is such a client; the promises are those of the requests that are under way
-/// or have not begun, also of clients that are still absent.
+/// claims is searched for; messages of others wait only while there is such a client; the promises are those
+/// of the requests that are under way or have not begun, also of clients that are still absent.
 #[derive(Default)]
 pub(super) struct ClientReplay {
     clients: BTreeMap<ClientId, Repeating>,
@@ -267,7 +267,7 @@ impl ClientReplay {
         for (client, one) in &mut self.clients {
             let Search::Loading(loading) = &mut one.search else { continue };
             for ino in loading.remove(&loaded).unwrap_or_default() {
-                if let Some(missing) = missing(cache, ino).filter(|missing| *missing != loaded) {
+                if let Some(missing) = cache.missing_for_claim(ino).filter(|missing| *missing != loaded) {
                     loading.entry(missing).or_default().push(ino);
                     env.due(Due::Load(Need::Inode(missing), None));
                 } else if cache.inodes.contains_key(&ino)

@@ -1,6 +1,6 @@
-//! A large subtree leaves in parts: directories in it leave first, as subtrees of their own, and become part of it
-//! again where it comes. Operations in a part wait for as long as that part takes, and the others go on. If not
-//! all of it leaves, what has left is a subtree like others.
+//! A large subtree leaves in parts: directories in it leave first, as subtrees of their own, and become part
+//! of it again where it comes. Operations in a part wait for as long as that part takes, and the others go
+//! on. If not all of it leaves, what has left is a subtree like others.
 
 use super::Rank;
 use super::export::TOGETHER;
@@ -11,7 +11,8 @@ use fsfmt::Ino;
 use maps::MdsRank;
 use std::time::Duration;
 
-/// A directory with fewer inodes than this fraction of a part does not leave on its own: that takes two writes.
+/// A directory with fewer inodes than this fraction of a part does not leave on its own: that takes two
+/// writes.
 const LEAST_SHARE: usize = 16;
 /// The time after which the rest stays if no part could begin to leave.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! Inodes that are not found where the inode index says, because another rank has made or moved them, and has
-//! that in its journal only. A hard link leads to one, or a client that asks by number, or claims what it held
-//! before a restart. All other ranks store what they have; then the index is right.
+//! that in its journal only. A hard link leads to one, or a client that asks by number, or claims what it
+//! held before a restart. All other ranks store what they have; then the index is right.
 
 use super::{ASKED_AGAIN_AFTER, Rank};
 use crate::authority::Hold;
@@ -13,8 +13,8 @@ use peer::MdsStore;
 use std::collections::BTreeSet;
 
 impl Rank {
-    /// An operation, or a claim, does not find an inode. What was stored for others before may be older than what it
-    /// needs.
+    /// An operation, or a claim, does not find an inode. What was stored for others before may be older than
+    /// what it needs.
     pub(in crate::rank) fn seek(&mut self, ino: Ino) {
         self.migration.last_seek += 1;
         let asked = self.migration.ranks.keys().copied().collect();

@@ -52,7 +52,7 @@ impl Reconnect {
                 caps.reserve_id(claim.cap_id);
             }
             let ino = Ino(ino).head();
-            match missing(cache, ino) {
+            match cache.missing_for_claim(ino) {
                 None => refused.extend(claim_cap(env, cache, sessions, client, ino, (&claim, &unflushed))),
                 Some(missing) => {
                     loading += 1;
@@ -90,7 +90,7 @@ impl Reconnect {
     ) {
         for waiting in self.claims.remove(&loaded).unwrap_or_default() {
             // What can't be loaded is damaged or gone.
-            if let Some(missing) = missing(cache, waiting.ino).filter(|missing| *missing != loaded) {
+            if let Some(missing) = cache.missing_for_claim(waiting.ino).filter(|missing| *missing != loaded) {
                 self.wait_for(env, missing, waiting);
                 continue;
             }
@@ -167,19 +167,6 @@ impl Reconnect {
                 send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
             }
         }
-    }
-}
-
-/// What has to be loaded before a claim on an inode can be decided: the inode, or the next directory above it
-/// that is not cached. Without those nobody knows which rank has the authority over an inode that replay has
-/// put into the cache, nor whether the client's key lets it write there.
-pub(in crate::rank) fn missing(cache: &Cache, ino: InodeKey) -> Option<InodeKey> {
-    if !cache.inodes.contains_key(&ino) {
-        return Some(ino);
-    }
-    match cache.root_of(ino.ino) {
-        Err(Need::Inode(above)) => Some(above),
-        Ok(_) | Err(_) => None,
     }
 }
 

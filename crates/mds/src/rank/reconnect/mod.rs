@@ -11,7 +11,7 @@ mod unclaimed;
 mod unflushed;
 mod window;
 
-pub(super) use claims::{claim_cap, missing, tell_new_session};
+pub(super) use claims::{claim_cap, tell_new_session};
 pub(super) use unclaimed::handed_over;
 pub(super) use unflushed::Unflushed;
 
