@@ -147,6 +147,7 @@ impl MdsOptions {
             trim_warn_percent: self.trim_warn_percent,
             journal_delay: self.journal_delay,
             handover_part: self.handover_part,
+            handover_most: self.handover_most,
             ..limits.clone()
         };
     }
