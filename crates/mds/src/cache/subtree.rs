@@ -25,27 +25,26 @@ impl Cache {
         let mut next = 0;
         while let Some(dir) = found.get(next).copied().filter(|_| found.len() < most) {
             next += 1;
-            for (_, d) in self.frags_of(dir.ino) {
-                let primary = d.slots.iter().filter(|(_, slot)| slot.is_primary());
-                let inside = primary.filter_map(|(key, slot)| slot.link(key).inode());
-                let is_copied = |ino: &InodeKey| {
-                    self.replicas.keeps(dir.ino) && self.inodes.get(ino).is_some_and(|i| !i.data.is_dir())
-                };
-                let inside = inside.filter(|ino| ino.is_head() && !is_copied(ino));
-                let inside = inside.filter(|ino| self.subtrees.hold(ino.ino).is_none());
-                found.extend(inside.take(most - found.len()));
-            }
+            let is_copied = |ino: &InodeKey| {
+                self.replicas.keeps(dir.ino) && self.inodes.get(ino).is_some_and(|i| !i.data.is_dir())
+            };
+            let inside = self.inside(dir.ino).filter(|ino| !is_copied(ino));
+            found.extend(inside.take(most - found.len()));
         }
         found
     }
 
     /// The cached directories in one that are in the same subtree.
     pub fn dirs_in(&self, dir: Ino) -> impl Iterator<Item = Ino> {
+        let is_dir = |ino: &InodeKey| self.inodes.get(ino).is_some_and(|inode| inode.data.is_dir());
+        self.inside(dir).filter(is_dir).map(|ino| ino.ino)
+    }
+
+    /// The inodes with their names in a directory, as they are now, that are in the same subtree.
+    fn inside(&self, dir: Ino) -> impl Iterator<Item = InodeKey> {
         let slots = self.frags_of(dir).flat_map(|(_, d)| &d.slots).filter(|(_, slot)| slot.is_primary());
         let inside = slots.filter_map(|(key, slot)| slot.link(key).inode()).filter(|ino| ino.is_head());
-        let is_dir = |ino: &InodeKey| self.inodes.get(ino).is_some_and(|inode| inode.data.is_dir());
-        let dirs = inside.filter(move |ino| self.subtrees.hold(ino.ino).is_none() && is_dir(ino));
-        dirs.map(|ino| ino.ino)
+        inside.filter(|ino| self.subtrees.hold(ino.ino).is_none())
     }
 
     /// True if names in a subtree have changed that are not stored.

@@ -408,8 +408,7 @@ impl Rank {
     fn hand_over(&mut self, root: Ino) {
         let next = self.env.now() + REPEAT_AFTER;
         // What is passed on does not wait for claims that are searched for: the search waits for it.
-        let is_passed_on = self.cache.subtrees.hold(root) != Some(Hold::Leaving);
-        let has_absent = match is_passed_on {
+        let has_absent = match self.is_passed_on(root) {
             true => self.reconnect.has_absent() || self.client_replay.is_repeating(),
             false => self.has_absent_clients(),
         };
@@ -558,7 +557,7 @@ impl Rank {
         }
         let export = self.migration.exports.remove(&root);
         self.migration.held.remove(&root);
-        let was_passed_on = self.cache.subtrees.hold(root) != Some(Hold::Leaving);
+        let was_passed_on = self.is_passed_on(root);
         let Self { env, cache, sessions, migration, .. } = self;
         let taken = by_holder(&m.caps);
         let inside = cache.subtree(root);

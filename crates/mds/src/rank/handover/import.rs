@@ -191,8 +191,13 @@ impl Rank {
     /// True while clients claim something here that another rank has: until that has told what became of it,
     /// copies here can't be dropped. Meanwhile nothing is taken; it is handed over again.
     pub(super) fn passes_on(&self) -> bool {
-        let is_elsewhere = |root: &Ino| self.cache.subtrees.hold(*root) != Some(Hold::Leaving);
-        self.migration.exports.iter().any(|(root, export)| export.is_handing() && is_elsewhere(root))
+        self.migration.exports.iter().any(|(root, export)| export.is_handing() && self.is_passed_on(*root))
+    }
+
+    /// True for a subtree under way that does not leave this rank: another has it, and is told what clients
+    /// claim of it here.
+    pub(super) fn is_passed_on(&self, root: Ino) -> bool {
+        self.cache.subtrees.hold(root) != Some(Hold::Leaving)
     }
 
     /// The answer was lost, or this is a successor of whoever took the subtree: clients may not know yet that
