@@ -149,7 +149,7 @@ options! {
     "osd_pool_default_crush_rule" Str "-1" "advanced" "rule of a new pool; -1 is the first one";
     "osd_pool_default_pg_autoscale_mode" Str "on" "advanced" "whether the number of PGs of a new pool follows what is in it: on, warn (people are told) or off";
     "mon_warn_on_slow_ping_time" Float "0" "advanced" "pings between OSDs that take longer in the mean are a warning, in milliseconds; 0 leaves it to mon_warn_on_slow_ping_ratio";
-    "mon_warn_on_slow_ping_ratio" Float "0.05" "advanced" "the same, as part of osd_heartbeat_grace";
+    "mon_warn_on_slow_ping_ratio" Float "0.25" "advanced" "the same, as part of osd_heartbeat_grace: 1 s, as in Ceph, whose grace is five times as long";
     "mon_osd_warn_num_repaired" Uint "10" "advanced" "an OSD that has replaced so many damaged objects of its own is a warning";
     "mon_warn_pg_not_scrubbed_ratio" Float "0.5" "advanced" "a PG that was not scrubbed for longer than osd_scrub_max_interval by this part of it is a warning; 0 for never";
     "mon_warn_pg_not_deep_scrubbed_ratio" Float "0.75" "advanced" "a PG that was not deep-scrubbed for longer than osd_deep_scrub_interval by this part of it is a warning; 0 for never";

@@ -12,7 +12,7 @@ fn pings_that_take_long_are_told_until_the_network_is_sound() {
     op.c.world.faults.delay = (520_000_000, 580_000_000);
     op.sees_within("OSD_SLOW_PING_TIME_BACK", Duration::from_secs(400));
     // Each pair has minutes of its own.
-    op.c.world.run_for(Duration::from_secs(120));
+    op.c.world.run_for(Duration::from_secs(60));
     let seen = op.sees("OSD_SLOW_PING_TIME_BACK");
     assert!(seen.contains("Slow OSD heartbeats on back (longest 1") && seen.contains("ms)"), "{seen}");
     assert!(seen.contains("Slow OSD heartbeats on back from osd.0 [] to osd.1 [] 1"), "{seen}");
