@@ -1,7 +1,7 @@
 //! The state of migrations: subtrees on their way, other ranks, pins. What is done with it is in `handover/`.
 
 use super::env::Env;
-use super::handover::{Ahead, Content, Sent};
+use super::handover::{Ahead, Content, Pace, Sent};
 use crate::authority::Hold;
 use crate::cache::{Cache, Inode};
 use crate::cap::Late;
@@ -154,6 +154,7 @@ pub(super) struct Migration {
     pub imports: BTreeMap<Ino, Import>,
     /// What clients are to be told of inodes that have left.
     pub exported: VecDeque<Exported>,
+    pub pace: Pace,
     /// What has come ahead of subtrees that others are about to hand over to this rank, by root.
     pub ahead: BTreeMap<Ino, Ahead>,
     /// What this rank has sent ahead of the subtrees that it is about to hand over, by root.

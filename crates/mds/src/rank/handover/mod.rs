@@ -39,6 +39,7 @@ mod tell;
 mod together;
 
 pub(super) use content::{Ahead, Content, Sent};
+pub(super) use tell::Pace;
 
 use super::Rank;
 use super::effect::Stage;
@@ -104,11 +105,15 @@ impl Rank {
         if self.migration_deadline().is_none_or(|at| self.env.now() < at) || !self.is_active() {
             return false;
         }
+        let late = self.env.now().since(self.migration.look_at);
+        let tells = self.migration.pace.tells(late, self.env.cfg().options.handover_part);
         self.migration.look_at = self.env.now() + LOOK_INTERVAL;
         self.repeat_recalls();
         self.tell_stored();
-        self.tell_exported();
-        self.announce_more();
+        if tells {
+            self.tell_exported();
+            self.announce_more();
+        }
         let is_found = self.repeat_seeks();
         let exported = self.advance_exports();
         let imported = self.advance_imports();
