@@ -67,9 +67,14 @@ impl ServerKeys {
         self.methods.iter().map(|m| *m as u32).collect()
     }
 
-    /// The capability string of `name` for `service`; empty if it has none.
+    /// The capability string of `name` for `service`; empty if it has none. Whoever has the monitors' key can
+    /// make keys that may do everything, so metadata servers do what it asks for without an entry for that.
     pub fn caps(&self, name: &EntityName, service: EntityType) -> &str {
-        self.entities.get(name).and_then(|e| e.caps.get(service.name())).map_or("", String::as_str)
+        let usual = match name.ty == EntityType::MON && service == EntityType::MDS {
+            true => "allow *",
+            false => "",
+        };
+        self.entities.get(name).and_then(|e| e.caps.get(service.name())).map_or(usual, String::as_str)
     }
 
     /// The rotating keys of `service`, if we hold them.
@@ -325,4 +330,17 @@ pub(crate) fn encode_grants(grants: &[Grant], holder: &Key, old: Option<&Key>, r
         }
     }
     w.into_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_monitors_key_may_do_everything_at_metadata_servers() {
+        let keys = ServerKeys::new(EntityType::MON, vec![Method::Cephx]);
+        let (mon, client) = (EntityName::new(EntityType::MON, ""), EntityName::new(EntityType::CLIENT, "a"));
+        assert_eq!((keys.caps(&mon, EntityType::MDS), keys.caps(&mon, EntityType::OSD)), ("allow *", ""));
+        assert_eq!(keys.caps(&client, EntityType::MDS), "");
+    }
 }

@@ -59,6 +59,8 @@ pub struct Options {
     pub mount_point: String,
     /// True if the file system is wanted.
     pub mount: bool,
+    /// True if commands are to be given to metadata servers.
+    pub tells: bool,
     /// The host name for the monitors' log.
     pub hostname: String,
     /// Limits.
@@ -83,6 +85,7 @@ impl Options {
             keyring: None,
             mount_point: String::new(),
             mount: false,
+            tells: false,
             hostname: "localhost".into(),
             limits: ClientOptions::default(),
         }
@@ -102,6 +105,7 @@ impl Options {
             },
             fsid: self.find_fsid(&conf)?,
             mount: self.mount,
+            tells: self.tells,
             hostname: self.hostname.clone(),
             mount_point: self.mount_point.clone(),
             options: self.find_limits(&conf)?,

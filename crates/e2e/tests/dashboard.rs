@@ -5,7 +5,7 @@
     reason = "tests with real sockets and processes"
 )]
 
-use e2e::{Browser, Cluster, Options, has};
+use e2e::{Browser, Cluster, Mount, Options, has};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -324,5 +324,75 @@ fn the_page_works_in_a_browser() {
         0,
         "read-only has no actions"
     );
+    assert_eq!(browser.errors, Vec::<String>::new());
+}
+
+/// Shows a page, and waits until it shows `wanted`, which is JavaScript.
+fn show(browser: &mut Browser, page: &str, wanted: &str) {
+    let began = Instant::now();
+    // Another page and back is an update at once.
+    while browser.eval(&format!("!!({wanted})")) != true {
+        assert!(began.elapsed() < Duration::from_secs(60), "{page} never shows {wanted}");
+        for page in ["flags", page] {
+            browser.eval(&format!("location.hash = '#{page}'"));
+            let title = format!("document.querySelector('#nav [aria-current]')?.hash === '#{page}'");
+            browser.wait(&format!("{title} && document.querySelectorAll('main td, main .card').length > 0"));
+        }
+    }
+}
+
+#[test]
+fn clients_directories_and_the_cost_of_hosts_are_shown_and_clients_evicted() {
+    if !has("ceph") || !Mount::is_possible() {
+        return;
+    }
+    let Some(mut browser) = Browser::start() else { return };
+    let (cluster, port) = cluster_with("dashboard", Options::default());
+    make_user(&cluster, "kim", "administrator");
+    make_user(&cluster, "jo", "read-only");
+    port.wait("/", |a| a.status == 200);
+    browser.open(&format!("http://127.0.0.1:{}/", port.0));
+    log_in(&mut browser, "jo", "correct horse");
+    // What hosts do is told by two readings.
+    browser.wait("document.getElementById('main').innerText.includes('3 of 3 OSDs up')");
+    let mount = Mount::new(&cluster, "m");
+    let dir = mount.point().join("large");
+    std::fs::create_dir(&dir).expect("a directory");
+    for name in 0..40 {
+        std::fs::write(dir.join(name.to_string()), vec![7; 256 << 10]).expect("writes");
+    }
+    let opened = std::fs::File::open(&dir).and_then(|dir| dir.sync_all());
+    opened.expect("it is saved");
+    let shows = |text: &str| format!("document.getElementById('main').innerText.includes('{text}')");
+    show(&mut browser, "hosts", &shows("For each byte that clients wrote"));
+    assert_eq!(browser.eval("document.querySelectorAll('main svg.chart').length"), 5);
+    let server = cluster.active_mds().expect("a server");
+    let id = cluster.clients_at("m")[0];
+    let rows = "[...document.querySelectorAll('.fs tr')]";
+    let row = format!("{rows}.find((row) => row.innerText.includes('{id}'))");
+    show(&mut browser, "filesystems", &format!("{row}?.innerText.includes('nacre 0')"));
+    show(&mut browser, "filesystems", &format!("{} && {}", shows("/large"), shows("10.0 MiB")));
+    let words = browser.eval(&format!("{row}.innerText"));
+    let words = words.as_str().expect("text");
+    assert!(words.contains("client.admin") && words.contains("at /") && words.contains("open"), "{words}");
+    assert_eq!(browser.eval("document.querySelectorAll('main td button').length"), 0, "jo may look");
+    for (page, width) in [("filesystems", 360), ("hosts", 360), ("hosts", 1280), ("filesystems", 1280)] {
+        browser.eval(&format!("location.hash = '#{page}'"));
+        browser.resize(width, 800);
+        let wide = browser.eval("document.documentElement.scrollWidth - innerWidth");
+        assert!(wide.as_i64() <= Some(0), "{page} is wider than {width} pixels by {wide}");
+    }
+    browser.eval("[...document.querySelectorAll('header button')].at(-1).click()");
+    log_in(&mut browser, "kim", "correct horse");
+    browser.wait(&format!("{row}?.querySelector('button')"));
+    browser.eval(&format!("{row}.querySelector('button').click()"));
+    let command = format!("ceph tell {server} client evict id={id}");
+    browser.wait(&format!("document.querySelector('dialog[open] pre')?.innerText === '{command}'"));
+    browser.eval("document.querySelector('dialog button.main').click()");
+    browser.wait("document.querySelector('dialog').innerText.includes('Done')");
+    browser.eval("document.querySelector('dialog button').click()");
+    show(&mut browser, "filesystems", &format!("!{row} && document.querySelector('.fs')"));
+    // That nobody has logged in yet, or any more, is the only answer that a browser calls an error.
+    browser.errors.retain(|error| !error.contains("401"));
     assert_eq!(browser.errors, Vec::<String>::new());
 }

@@ -107,6 +107,15 @@ pub enum Request {
         /// Its input (`-i FILE`).
         input: Bufs,
     },
+    /// A command to a metadata server; see [`crate::ClientConfig::tells`]. The answer is that of `Command`.
+    Tell {
+        /// Its address, with its nonce.
+        addr: wire::EntityAddr,
+        /// The command: JSON with `prefix`.
+        command: String,
+        /// The time after which it fails.
+        patience: std::time::Duration,
+    },
     /// Confirms an [`Answer::Invalidate`]: local callers have forgotten its subject.
     Invalidated {
         /// The id of the invalidation.

@@ -27,7 +27,7 @@ use crate::sync;
 use crate::window::Window;
 use crate::xattrs;
 use maps::FsMapUser;
-use monc::{MoncConfig, Stuck, Told};
+use monc::{MoncConfig, Stuck, Tells, Told};
 use node::{AdminId, CloseReason, Event, Input, Level, Msg, Node, Output, RequestId};
 use rados::RadosConfig;
 use std::collections::BTreeMap;
@@ -38,6 +38,7 @@ use wire::{EntityType, Errno, Reader};
 const SPACE_MONC: u8 = 1;
 const SPACE_RADOS: u8 = 2;
 const SPACE_MDS: u8 = 3;
+const SPACE_TELLS: u8 = 4;
 
 /// The file system client.
 ///
@@ -47,6 +48,7 @@ pub struct Client {
     config: ClientConfig,
     services: Services,
     sessions: Sessions,
+    tells: Tells,
     cache: Cache,
     window: Window,
     handles: Handles,
@@ -65,7 +67,7 @@ impl Client {
     /// A client that does nothing before [`Input::Start`].
     pub fn new(config: ClientConfig, mut rng: Rng) -> Self {
         let mut services = vec![EntityType::MON, EntityType::OSD];
-        if config.mount {
+        if config.mount || config.tells {
             services.push(EntityType::MDS);
         }
         let monc = MoncConfig {
@@ -89,6 +91,7 @@ impl Client {
                 config.options.gather,
                 metadata_of_sessions(&config),
             ),
+            tells: Tells::new(SPACE_TELLS),
             cache,
             window: Window::default(),
             handles: Handles::new(),
@@ -109,8 +112,12 @@ impl Client {
         act(sessions, &mut Env { now, cache, services, locks, out });
     }
 
-    fn request(&mut self, id: RequestId, request: Request, out: &mut Outs) {
+    fn request(&mut self, now: Now, id: RequestId, request: Request, out: &mut Outs) {
         match request {
+            Request::Tell { addr, command, patience } => {
+                let until = (id, now.mono + patience);
+                return self.tells.send(until, addr, command, self.services.cluster().monc(), out);
+            }
             Request::Invalidated { id } => self.cache.finish_invalidation(id),
             Request::Fs(_, FsRequest::Forget { ino, count }) => self.cache.forget_lookups(ino, count),
             Request::Fs(_, FsRequest::Interrupt { token }) => self.ops.interrupt(token),
@@ -375,6 +382,7 @@ impl Client {
             self.services.mon(now, out, |monc, _| monc.expect(now, &self.mdsmap));
         }
         self.services.call(out, |cluster, outs| cluster.timer(now, outs));
+        told(self.tells.expire(now.mono, out), out);
         self.with_sessions(now, out, |sessions, env| sessions.timer(env));
         self.cache.write_back_old(now);
         self.cache.end_patience(now);
@@ -396,6 +404,13 @@ impl Client {
     }
 }
 
+/// Answers commands to metadata servers.
+fn told(answers: impl IntoIterator<Item = (RequestId, msgs::CommandReply)>, out: &mut Outs) {
+    for (id, reply) in answers {
+        out.push(Output::Reply { id, reply: objects::command_reply(reply.r, reply.rs, reply.data) });
+    }
+}
+
 /// The description of this client for `session ls`.
 fn metadata_of_sessions(config: &ClientConfig) -> BTreeMap<String, String> {
     let pairs = [
@@ -403,6 +418,7 @@ fn metadata_of_sessions(config: &ClientConfig) -> BTreeMap<String, String> {
         ("entity_id", config.credentials.name.id.as_str()),
         ("mount_point", config.mount_point.as_str()),
         ("root", config.options.root.as_str()),
+        ("ceph_version", concat!("nacre version ", env!("CARGO_PKG_VERSION"))),
         (msgs::session_metadata::ASYNC_DIRS, ""),
     ];
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -437,10 +453,14 @@ impl Node for Client {
                 if reason == CloseReason::Denied {
                     self.services.mon(now, out, |monc, outs| monc.tickets_refused(now, outs));
                 }
+                told(self.tells.closed(conn), out);
                 self.with_sessions(now, out, |sessions, env| sessions.closed(conn, reason, env));
             }
             Input::Message { conn, msg } if self.services.cluster().owns(conn) => {
                 self.services.call(out, |cluster, outs| cluster.message(now, conn, msg, outs));
+            }
+            Input::Message { conn, msg } if self.tells.owns(conn) => {
+                told(self.tells.message(conn, msg, out), out);
             }
             Input::Message { conn, msg } => {
                 if let node::Body::Client(msgs::Body::ClientCaps(caps)) = &msg.body {
@@ -448,7 +468,7 @@ impl Node for Client {
                 }
                 self.with_sessions(now, out, |sessions, env| sessions.message(conn, msg, env));
             }
-            Input::Request { id, request } => self.request(id, request, out),
+            Input::Request { id, request } => self.request(now, id, request, out),
             Input::Admin { id, .. } => out.push(self.admin(id)),
             Input::Disk { .. } | Input::Load(_) => {}
         }
@@ -469,6 +489,7 @@ impl Node for Client {
         let parts = [
             self.services.cluster().deadline(),
             self.sessions.deadline(),
+            self.tells.deadline(),
             self.stuck.deadline(),
             self.comeback.deadline(),
             self.cache.buffer().deadline(),
@@ -524,6 +545,9 @@ mod small_files_tests;
 #[cfg(test)]
 #[path = "client_snapshots_tests.rs"]
 mod snapshots_tests;
+#[cfg(test)]
+#[path = "client_tell_tests.rs"]
+mod tell_tests;
 #[cfg(test)]
 #[path = "client_tests.rs"]
 mod tests;

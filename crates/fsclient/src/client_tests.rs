@@ -57,6 +57,7 @@ impl Rig {
             mons,
             fsid: None,
             mount: true,
+            tells: true,
             hostname: "h".into(),
             mount_point: "/m".into(),
             options: ClientOptions { gather: Duration::ZERO, ..ClientOptions::default() },

@@ -15,6 +15,8 @@ pub struct ClientConfig {
     pub fsid: Option<Uuid>,
     /// True to open file system sessions; without them only objects and commands work.
     pub mount: bool,
+    /// True if commands are given to metadata servers ([`Request::Tell`](crate::Request::Tell)).
+    pub tells: bool,
     /// The host name for the monitors' log and `session ls`.
     pub hostname: String,
     /// The mount point for `session ls`.

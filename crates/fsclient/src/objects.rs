@@ -7,6 +7,7 @@ use crate::services::{Services, Token};
 use maps::{HObject, ObjectLocator, SnapId};
 use msgs::{Body, pool_op};
 use rados::cursor_start;
+use stdx::Bufs;
 use wire::{Errno, Reader};
 
 /// The owners that these operations need.
@@ -75,7 +76,9 @@ impl Objects<'_> {
                 Ok(())
             }
             Request::PoolSnap { pool, remove } => self.pool_snap(attempt, pool, *remove),
-            Request::Fs(..) | Request::Invalidated { .. } | Request::Unmount => Err(Errno::EINVAL),
+            Request::Fs(..) | Request::Tell { .. } | Request::Invalidated { .. } | Request::Unmount => {
+                Err(Errno::EINVAL)
+            }
         }
     }
 
@@ -120,13 +123,15 @@ impl Objects<'_> {
     }
 }
 
+/// The answer to a command.
+pub(crate) fn command_reply(code: i32, status: String, output: Bufs) -> Reply {
+    Ok(Answer::Command { result: Errno::check(code).map(drop), status, output })
+}
+
 /// A monitor's message as the answer to an operation.
 pub(crate) fn mon_reply(body: Body) -> Reply {
     match body {
-        Body::MonCommandAck(ack) => {
-            let result = Errno::check(ack.r).map(drop);
-            Ok(Answer::Command { result, status: ack.rs, output: ack.data })
-        }
+        Body::MonCommandAck(ack) => command_reply(ack.r, ack.rs, ack.data),
         Body::PoolOpReply(reply) => {
             let snap = reply.data.and_then(|data| Reader::new(&data).get().ok());
             Ok(Answer::PoolSnap { result: Errno::check(reply.code).map(drop), snap })

@@ -10,7 +10,6 @@
 mod commands;
 mod manager;
 mod sessions;
-mod tells;
 
 pub use manager::Mgr;
 

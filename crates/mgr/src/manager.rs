@@ -2,12 +2,11 @@
 
 use crate::commands::{Decision, decide};
 use crate::sessions::{Asker, Form, Sessions};
-use crate::tells::Tells;
 use crate::{MgrConfig, Notice, Outcome, Request};
 use auth::ServerKeys;
 use maps::{Epoch, Gid, MgrMap};
-use monc::{Monc, MoncConfig, MoncOut, Told};
-use msgs::Body;
+use monc::{Monc, MoncConfig, MoncOut, Tells, Told};
+use msgs::{Body, CommandReply};
 use node::{ConnId, Event, Input, Level, Msg, Node, Output, RequestId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +17,8 @@ use wire::{AddrType, EntityAddr, EntityType, Errno, Reader, Utime};
 const BEACONS: Duration = Duration::from_secs(2);
 /// Monitors that know no managers send a map of epoch 1, and would not understand a beacon.
 const SILENT_EPOCH: Epoch = Epoch(1);
+/// The time that a metadata server has to answer a command of the worker.
+const TELL_PATIENCE: Duration = Duration::from_secs(30);
 /// This crate's shares of the node's connection numbers.
 const MONC_SPACE: u8 = 1;
 const TELL_SPACE: u8 = 2;
@@ -194,7 +195,9 @@ impl Mgr {
         match request {
             Request::Done { job, outcome } => self.answer(job, outcome, out),
             Request::Clients(nonces) => self.set_clients(now, &nonces),
-            Request::Tell { addr, command } => return self.tells.send(id, addr, command, &self.monc, out),
+            Request::Tell { addr, command } => {
+                return self.tells.send((id, now.mono + TELL_PATIENCE), addr, command, &self.monc, out);
+            }
         }
         out.push(Output::Reply { id, reply: Notice::Active(self.is_active) });
     }
@@ -216,8 +219,7 @@ impl Mgr {
             return self.monc.message(now, conn, msg, &mut self.monc_out);
         }
         if self.tells.owns(conn) {
-            let answer = self.tells.answered(conn, msg);
-            out.push(Output::Close { conn });
+            let answer = self.tells.message(conn, msg, out);
             return told(answer, out);
         }
         let Msg { tid, body: node::Body::Client(body), .. } = msg else {
@@ -270,9 +272,10 @@ impl Mgr {
     }
 }
 
-/// Gives the worker the answer of a metadata server.
-fn told(answer: Option<(RequestId, Outcome)>, out: &mut Out) {
-    if let Some((id, outcome)) = answer {
+/// Gives the worker the answers of metadata servers.
+fn told(answers: impl IntoIterator<Item = (RequestId, CommandReply)>, out: &mut Out) {
+    for (id, reply) in answers {
+        let outcome = Outcome { code: reply.r, status: reply.rs, output: reply.data };
         out.push(Output::Reply { id, reply: Notice::Told(outcome) });
     }
 }
@@ -286,6 +289,7 @@ impl Node for Mgr {
             Input::Start => self.start(now, out),
             Input::Timer => {
                 self.monc.timer(now, &mut self.monc_out);
+                told(self.tells.expire(now.mono, out), out);
                 if now.mono >= self.next_beacon {
                     self.send_beacon(now);
                 }
@@ -318,6 +322,6 @@ impl Node for Mgr {
     fn deadline(&self) -> Option<Instant> {
         let is_announced = self.monc.is_open() && self.map.epoch > SILENT_EPOCH;
         let beacon = is_announced.then_some(self.next_beacon);
-        [self.monc.deadline(), beacon].into_iter().flatten().min()
+        [self.monc.deadline(), self.tells.deadline(), beacon].into_iter().flatten().min()
     }
 }

@@ -72,6 +72,8 @@ pub struct OsdStat {
     pub disk: DiskStat,
     /// Peers to whom its pings take long.
     pub ping_times: Vec<peer::OsdPingTime>,
+    /// What it and its host have used.
+    pub used: peer::OsdUsage,
     /// Number of reports from it to this monitor.
     pub reports: u64,
     /// Its map when it sent the last report.
@@ -208,6 +210,7 @@ impl PgTable {
                 errors_lately: report.disk_errors_lately,
             },
             ping_times: report.ping_times,
+            used: report.used,
             reports: self.osds.get(&report.osd).map_or(0, |o| o.reports) + 1,
             epoch: report.epoch,
         };

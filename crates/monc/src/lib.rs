@@ -15,6 +15,7 @@ mod requests;
 mod session;
 mod stuck;
 mod subs;
+mod tells;
 mod tickets;
 mod watch;
 
@@ -22,6 +23,7 @@ pub use net::{ConnSpace, Net};
 pub use out::{MoncOut, Told};
 pub use session::Monc;
 pub use stuck::Stuck;
+pub use tells::Tells;
 
 use auth::Credentials;
 use wire::{EntityAddr, EntityType};

@@ -109,7 +109,7 @@ pub enum Input<Request> {
         /// Its result.
         result: DiskResult,
     },
-    /// How busy it is, and its host. Metadata servers get this every few seconds.
+    /// How busy it is, and its host. Metadata servers and OSDs get this every few seconds.
     Load(Load),
     /// A command from the daemon's admin socket.
     Admin {
@@ -136,6 +136,23 @@ pub struct Load {
     pub idle: u32,
     /// The host's memory, if it tells.
     pub memory: Option<Memory>,
+    /// Used by anybody on the host.
+    pub host_busy: u32,
+    /// What was used from the start on.
+    pub total: Used,
+}
+
+/// What a node has used since it began. Of processor time only its process is known: nodes share threads.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Used {
+    /// The process that it is in.
+    pub pid: u32,
+    /// Processor time of the process, in milliseconds.
+    pub process_cpu_ms: u64,
+    /// Bytes that its sockets have received and sent.
+    pub net_bytes: (u64, u64),
+    /// Bytes read from its disks, but for what the host keeps of them in memory, and written to them.
+    pub disk_bytes: (u64, u64),
 }
 
 /// Memory of a host, or of the control group that a process may use no more than, in bytes.

@@ -336,7 +336,7 @@ impl Node for Osd {
             Input::Message { conn, msg } => self.message(conn, msg),
             Input::Closed { conn, reason } => self.closed(conn, reason),
             Input::Disk { id, result } => self.core.disk_done(id, result),
-            Input::Load(_) => {}
+            Input::Load(load) => self.reports.note_load(now.mono, load),
             Input::Admin { id, command } => self.admin(id, &command),
             Input::Request { request, .. } => match request {},
         }

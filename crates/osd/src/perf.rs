@@ -114,6 +114,12 @@ impl Perf {
         self.pulls += 1;
     }
 
+    /// Adds clients' requests to what was used.
+    pub fn add_clients(&self, used: peer::OsdUsage) -> peer::OsdUsage {
+        let Requests { took, bytes_in, bytes_out } = self.all;
+        peer::OsdUsage { ops: took.count, client_read: bytes_out, client_written: bytes_in, ..used }
+    }
+
     /// All counters, with those of the store.
     pub fn groups(&self, present: &Present, io: &StoreIo) -> Groups {
         let mut out = Groups::default();

@@ -62,6 +62,34 @@ wire_structs! {
         pub fifteen_us: u32,
     }
 
+    /// What an OSD and its host have used. All but the last two grow from its start on.
+    pub struct OsdUsage[v 1/1] {
+        /// Time of the measurement by the OSD's clock, in milliseconds; 0 if there is none.
+        pub at_ms: u64,
+        /// The process, which several OSDs may share.
+        pub pid: u32,
+        /// Processor time of the process, in milliseconds.
+        pub process_cpu_ms: u64,
+        /// Bytes received by its sockets.
+        pub net_in: u64,
+        /// Bytes sent by its sockets.
+        pub net_out: u64,
+        /// Bytes read from its device.
+        pub disk_read: u64,
+        /// Bytes written to its device.
+        pub disk_written: u64,
+        /// Requests of clients.
+        pub ops: u64,
+        /// Bytes that clients read.
+        pub client_read: u64,
+        /// Bytes that clients wrote.
+        pub client_written: u64,
+        /// Processor time that is used on the host, in thousandths of a core.
+        pub host_busy: u32,
+        /// Processor time that the host has left.
+        pub host_idle: u32,
+    }
+
     /// Usage of one pool on one OSD.
     pub struct OsdPoolStat[v 1/1] {
         /// Id of the pool.
@@ -206,7 +234,7 @@ wire::messages! {
     }
 
     /// OSD to monitor: statistics of the PGs that it is primary of, and of its device.
-    pub struct PgStats = 0xe105 "pg_stats" [v 5/1] {
+    pub struct PgStats = 0xe105 "pg_stats" [v 6/1] {
         /// The OSD that reports.
         pub osd: OsdId,
         /// The newest map that it has.
@@ -239,6 +267,8 @@ wire::messages! {
         pub disk_errors_lately: u32 = since 5,
         /// Peers to whom pings take long.
         pub ping_times: Vec<OsdPingTime> = since 5,
+        /// What it and its host have used.
+        pub used: OsdUsage = since 6,
     }
 
     /// MDS to monitor, every few seconds; and back, as acknowledgement with the same `seq`.

@@ -165,9 +165,7 @@ where
             }
             // After the events, so that a late timer sees what had already arrived.
             if self.stopped.is_none() && self.node.deadline().is_some_and(|at| at <= clock::now().mono) {
-                if let Some(load) = self.gauge.as_mut().and_then(|gauge| gauge.measure(clock::now().mono)) {
-                    self.step(Input::Load(load));
-                }
+                self.measure();
                 self.step(Input::Timer);
                 self.release_memory();
             }
@@ -182,6 +180,20 @@ where
         }
         self.net.shut_down().await;
         self.stopped.unwrap_or(End::Done)
+    }
+
+    /// Tells the node how busy it is, if it wants to know and it is time.
+    fn measure(&mut self) {
+        let Some(mut load) = self.gauge.as_mut().and_then(|gauge| gauge.measure(clock::now().mono)) else {
+            return;
+        };
+        load.total.net_bytes = self.net.bytes();
+        for disk in &self.disks {
+            let (read, written) = disk.backend.bytes();
+            load.total.disk_bytes.0 += read;
+            load.total.disk_bytes.1 += written;
+        }
+        self.step(Input::Load(load));
     }
 
     /// Frees large buffers that were not used for a while.

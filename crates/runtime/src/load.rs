@@ -1,6 +1,6 @@
 //! How busy a thread is, and its host.
 
-use node::Load;
+use node::{Load, Used};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use stdx::Instant;
@@ -33,14 +33,20 @@ impl Gauge {
         if self.last.is_some_and(|last| now.since(last.at) < EVERY) {
             return None;
         }
-        let spent = clock_gettime(ClockId::ThreadCPUTime);
-        let thread = Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs() as u32);
+        let thread = spent(ClockId::ThreadCPUTime);
         let host = std::fs::read_to_string("/proc/stat").ok().and_then(|text| host_time(&text));
         let reading = Reading { at: now, thread, host };
         let last = self.last.replace(reading)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-        Some(Load { memory: crate::memory::now(), ..between(&last, &reading, cores) })
+        let process_cpu_ms = spent(ClockId::ProcessCPUTime).as_millis() as u64;
+        let total = Used { pid: std::process::id(), process_cpu_ms, ..Used::default() };
+        Some(Load { memory: crate::memory::now(), total, ..between(&last, &reading, cores) })
     }
+}
+
+fn spent(clock: ClockId) -> Duration {
+    let spent = clock_gettime(clock);
+    Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs() as u32)
 }
 
 /// The load between two readings on a host of which `cores` may be used. Where the host tells nothing, none
@@ -48,12 +54,14 @@ impl Gauge {
 fn between(from: &Reading, to: &Reading, cores: u64) -> Load {
     let thousandths = |part: u128, whole: u128| u32::try_from(part * 1000 / whole.max(1)).unwrap_or(u32::MAX);
     let thread = to.thread.saturating_sub(from.thread).as_nanos();
-    let idle = from.host.zip(to.host).map(|((all, idle), (all_later, idle_later))| {
+    let host = from.host.zip(to.host).map(|((all, idle), (all_later, idle_later))| {
         let (all, idle) = (all_later.saturating_sub(all), idle_later.saturating_sub(idle));
-        thousandths(u128::from(idle) * u128::from(cores), u128::from(all))
+        let share = |part: u64| thousandths(u128::from(part) * u128::from(cores), u128::from(all));
+        (share(idle), share(all.saturating_sub(idle)))
     });
     let busy = thousandths(thread, to.at.since(from.at).as_nanos());
-    Load { busy, idle: idle.unwrap_or(0), memory: None }
+    let (idle, host_busy) = host.unwrap_or_default();
+    Load { busy, idle, host_busy, ..Load::default() }
 }
 
 /// Time of all processors and how much of it was idle, from the first line of `/proc/stat`: `cpu`, then user,
@@ -80,9 +88,9 @@ mod tests {
             thread: Duration::from_millis(4500),
             host: Some((1400, 1150)),
         };
-        let load = |idle| Load { busy: 750, idle, memory: None };
-        assert_eq!(between(&from, &later, 2), load(1500));
-        assert_eq!(between(&from, &Reading { host: None, ..later }, 2), load(0));
+        let load = |idle, host_busy| Load { busy: 750, idle, host_busy, ..Load::default() };
+        assert_eq!(between(&from, &later, 2), load(1500, 500));
+        assert_eq!(between(&from, &Reading { host: None, ..later }, 2), load(0, 0));
         assert_eq!(host_time("cpu0 1 2 3 4 5"), None);
         assert_eq!(host_time("cpu  1 2 3"), None);
     }

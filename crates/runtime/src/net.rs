@@ -66,6 +66,7 @@ impl Net {
             answers: Budgets::of_answers(spec.limits.answer_bytes),
             limits: spec.limits,
             metrics: spec.metrics,
+            bytes: Cell::default(),
             denials: RefCell::default(),
             sink,
             links: RefCell::default(),
@@ -84,6 +85,11 @@ impl Net {
             shared.spawn(session::expire(shared.clone()));
         }
         Ok(Self { shared })
+    }
+
+    /// Bytes that its sockets have received and sent.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        self.shared.bytes.get()
     }
 
     /// [`node::Output::Connect`].

@@ -712,6 +712,7 @@ fn client_spec(name: &str, host: u32, spec: &Spec, kind: Kind, id: &Identity) ->
         mons: id.mons.clone(),
         fsid: Some(id.fsid),
         mount: spec.fs,
+        tells: false,
         hostname: format!("sim-client-{name}"),
         mount_point: "/".to_owned(),
         options: spec.client.clone(),

@@ -40,12 +40,12 @@ export function meter(percent) {
 }
 
 // A table that keeps its rows by key, so that an update changes only what differs, and can be sorted and
-// filtered. Columns: { name, of: row => text or node, key: row => sortable, num, narrow }.
+// filtered. Columns: { name, of: row => text or node, key: row => sortable, num, narrow, wide }.
 export class Table {
-  constructor(columns, sort = 0) {
+  constructor(columns, sort = 0, down = false) {
     this.columns = columns;
     this.sort = sort;
-    this.down = false;
+    this.down = down;
     this.filter = "";
     this.rows = new Map();
     this.shown = new Map();
@@ -57,7 +57,7 @@ export class Table {
   }
 
   kind(column) {
-    return [column.num && "num", column.narrow && "hide-narrow"].filter(Boolean).join(" ") || undefined;
+    return [column.num && "num", column.narrow && "hide-narrow", column.wide && "wide"].filter(Boolean).join(" ") || undefined;
   }
 
   search(what) {

@@ -4,6 +4,8 @@ import { get } from "./api.js";
 import { button } from "./actions.js";
 import { chart } from "./chart.js";
 import { bytes, count, el, level, meter, sentence, Table, time } from "./dom.js";
+import { filesystems } from "./filesystems.js";
+import { hosts } from "./hosts.js";
 
 const card = (title, ...content) => el("section", { class: "card" }, el("h2", {}, title), ...content);
 
@@ -84,17 +86,6 @@ function list(title, path, what, columns) {
   };
 }
 
-const hosts = list("Hosts", "hosts", "hosts", () => [
-  { name: "Host", of: (h) => h.name, key: (h) => h.name },
-  { name: "OSDs up", num: true, key: (h) => h.osds_up - h.osds, of: (h) => el("span", { class: h.osds_up < h.osds ? "err" : undefined }, `${h.osds_up} of ${h.osds}`) },
-  { name: "Space", num: true, key: (h) => h.bytes, of: (h) => bytes(h.bytes) },
-  { name: "Used", key: (h) => h.used_percent, of: (h) => meter(h.used_percent) },
-  { name: "PGs", num: true, key: (h) => h.pgs, of: (h) => count(h.pgs) },
-  { name: "Other daemons", narrow: true, of: (h) => h.daemons.join(", ") },
-  { name: "Memory", num: true, narrow: true, key: (h) => h.memory_bytes, of: (h) => (h.memory_bytes ? bytes(h.memory_bytes) : "") },
-  { name: "System", narrow: true, of: (h) => h.system },
-]);
-
 const osds = list("OSDs", "osds", "OSDs", (update) => [
   { name: "OSD", num: true, key: (o) => o.id, of: (o) => `${o.id}` },
   { name: "Host", key: (o) => o.host ?? "", of: (o) => o.host ?? "" },
@@ -124,28 +115,6 @@ const pools = list("Pools", "pools", "pools", () => [
   { name: "States", narrow: true, of: (p) => Object.entries(p.pg_states ?? {}).map(([s, n]) => `${n} ${s}`).join(", ") },
   { name: "Uses", narrow: true, of: (p) => p.uses.join(", ") },
 ]);
-
-function filesystems(main) {
-  const body = el("div", { class: "cards" });
-  main.replaceChildren(el("h1", {}, "File systems"), body);
-  const update = async () => {
-    const f = await get("filesystems");
-    const server = (m, more) => el("tr", {}, el("td", { class: "num" }, m.rank >= 0 ? `${m.rank}` : ""), el("td", {}, m.name),
-      el("td", { class: m.state === "up:active" || m.rank < 0 ? "ok" : "warn" }, m.state), el("td", {}, m.host ?? ""), el("td", {}, more));
-    const table = (rows) => el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {},
-      ["Rank", "Server", "State", "Host", ""].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)));
-    const fail = (m) => m.rank >= 0 && button("Fail", "mds-fail", `Let another server take over from mds.${m.name}`, () => ({ mds: m.name }), update);
-    body.replaceChildren(
-      ...f.filesystems.map((fs) => card(fs.name,
-        el("p", { class: "soft" }, `max_mds ${fs.max_mds}; metadata in ${fs.metadata_pool}, data in ${fs.data_pools.join(", ")}`),
-        fs.damaged.length ? el("p", { class: "err" }, `damaged ranks: ${fs.damaged.join(", ")}`) : null,
-        fs.failed.length ? el("p", { class: "err" }, `failed ranks: ${fs.failed.join(", ")}`) : null,
-        table(fs.servers.map((m) => server(m, fail(m)))))),
-      ...(f.filesystems.length ? [] : [el("p", {}, "There is no file system: ceph fs volume create NAME")]),
-      card("Standbys", f.standbys.length ? table(f.standbys.map((m) => server(m, null))) : el("p", {}, "none")));
-  };
-  return update;
-}
 
 function monitors(main) {
   const body = el("div", { class: "cards" });

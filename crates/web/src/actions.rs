@@ -1,6 +1,7 @@
-//! What an administrator can do on the page: each action is one command of the monitors, shown before it
-//! runs.
+//! What an administrator can do on the page: each action is one command of the monitors or of a metadata
+//! server, shown before it runs.
 
+use crate::files::address_of;
 use crate::monitors::{Monitors, Refused};
 use crate::value::text;
 use serde_json::{Map, Value, json};
@@ -24,8 +25,10 @@ const FLAGS: &[(&str, &str)] = &[
 /// A command to be run, and what it will do.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Plan {
-    /// As the monitors get it.
+    /// As the monitors get it, or a metadata server.
     pub command: Value,
+    /// The metadata server that gets it, by name; `None` for the monitors.
+    pub server: Option<String>,
     /// As somebody would type it.
     pub text: String,
     /// What it does, one or two sentences.
@@ -115,6 +118,22 @@ const ACTIONS: &[Action] = &[
         },
     },
     Action {
+        name: "client-evict",
+        title: "Evict a client",
+        args: &["mds", "client"],
+        plan: |a| {
+            let (server, id) = (word(a[0])?, client_id(a[1])?);
+            let effect = "Its sessions with all ranks end, and OSDs refuse its address for an hour: what \
+                          it has not written back is lost, its locks and capabilities are free. `nacre \
+                          mount` comes back by itself with another address; Linux' mount fails until it is \
+                          mounted again, unless it was with recover_session=clean.";
+            let filter = format!("id={id}");
+            let command = json!({ "prefix": "client evict", "filters": [filter] });
+            let tell = ["tell", &format!("mds.{server}"), "client", "evict", &filter];
+            Ok(Plan { server: Some(server.to_owned()), ..plan(command, &tell, effect.to_owned()) })
+        },
+    },
+    Action {
         name: "health-mute",
         title: "Mute a health code",
         args: &["code", "ttl"],
@@ -151,7 +170,7 @@ const ACTIONS: &[Action] = &[
 ];
 
 fn plan(command: Value, words: &[&str], effect: String) -> Plan {
-    Plan { command, text: format!("ceph {}", words.join(" ")), effect }
+    Plan { command, server: None, text: format!("ceph {}", words.join(" ")), effect }
 }
 
 /// A name that needs no quotes in a shell.
@@ -173,6 +192,11 @@ fn flag(name: &str) -> Result<(&'static str, &'static str), String> {
 fn osd_id(text: &str) -> Result<u32, String> {
     let id = text.strip_prefix("osd.").unwrap_or(text).parse();
     id.map_err(|_| format!("`{}` is no OSD: give its number", text.chars().take(40).collect::<String>()))
+}
+
+fn client_id(text: &str) -> Result<u64, String> {
+    let id = text.strip_prefix("client.").unwrap_or(text).parse();
+    id.map_err(|_| format!("`{}` is no client: give its number", text.chars().take(40).collect::<String>()))
 }
 
 fn osd(id: &str, verb: &str, effect: &str) -> Result<Plan, String> {
@@ -202,11 +226,22 @@ pub(crate) fn plan_of(name: &str, args: &Value) -> Result<Plan, String> {
     (action.plan)(&args)
 }
 
+fn tell(monitors: &dyn Monitors, server: &str, command: &Value) -> Result<Vec<u8>, Refused> {
+    let none = || Refused { code: -2, text: format!("mds.{server} holds no rank any more") };
+    let fsmap = monitors.ask(json!({ "prefix": "fs dump" }))?;
+    let addr = address_of(&fsmap, server).ok_or_else(none)?;
+    let answer = monitors.tell(&[(addr, command.clone())]).into_iter().next();
+    answer.unwrap_or_else(|| Err(none()))
+}
+
 /// Runs a plan for a user. The cluster log has who did what before it is done.
 pub(crate) fn run(monitors: &dyn Monitors, plan: &Plan, user: &str) -> Result<String, Refused> {
     let line = format!("dashboard: {user} runs `{}`", plan.text);
     monitors.command(&json!({ "prefix": "log", "logtext": [line] }))?;
-    let output = monitors.command(&plan.command)?;
+    let output = match &plan.server {
+        None => monitors.command(&plan.command)?,
+        Some(server) => tell(monitors, server, &plan.command)?,
+    };
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
@@ -216,10 +251,16 @@ mod tests {
 
     #[test]
     fn every_action_says_its_command_and_what_it_does() {
-        let args = json!({ "osd": "3", "flag": "noout", "mds": "a", "code": "OSD_DOWN", "ttl": "1h" });
+        let args = json!({
+            "osd": "3", "flag": "noout", "mds": "a", "client": "4123", "code": "OSD_DOWN", "ttl": "1h",
+        });
         for action in ACTIONS {
             let plan = plan_of(action.name, &args).expect(action.name);
             assert!(plan.text.starts_with("ceph ") && plan.effect.len() > 20, "{plan:?}");
+            if let Some(server) = &plan.server {
+                assert!(plan.text.starts_with(&format!("ceph tell mds.{server} ")), "{plan:?}");
+                continue;
+            }
             let (cmd, _) = decl::Args::parse(&plan.command.to_string()).expect("the monitors know it");
             let typed = plan.text.trim_start_matches("ceph ");
             assert!(typed.starts_with(&cmd.prefix()), "{typed}");
@@ -233,6 +274,7 @@ mod tests {
             ("osd-out", json!({})),
             ("flag-set", json!({ "flag": "pause" })),
             ("mds-fail", json!({ "mds": "a b" })),
+            ("client-evict", json!({ "mds": "a", "client": "*" })),
             ("health-mute", json!({ "code": "OSD_DOWN", "ttl": "" })),
             ("reboot", json!({})),
         ] {

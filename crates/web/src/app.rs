@@ -2,6 +2,7 @@
 
 use crate::cached::Cached;
 use crate::facts::Facts;
+use crate::files::{self, Files};
 use crate::login::{Keys, Limit, Users};
 use crate::monitors::Monitors;
 use crate::tables::Tables;
@@ -20,6 +21,8 @@ pub(crate) struct App {
     pub monitors: Arc<dyn Monitors>,
     /// What it says.
     pub facts: Arc<Cached<Facts>>,
+    /// What metadata servers say, which are asked only for this.
+    pub files: Cached<Files>,
     /// The users.
     pub users: Cached<Users>,
     /// Sessions.
@@ -43,8 +46,9 @@ impl App {
         facts: Arc<Cached<Facts>>,
         is_secure: bool,
     ) -> Result<Self, ring::error::Unspecified> {
-        let asked = Arc::clone(&monitors);
+        let (asked, of_files) = (Arc::clone(&monitors), Arc::clone(&monitors));
         Ok(Self {
+            files: Cached::new(files::TTL, move |_| Files::read(&*of_files)),
             users: Cached::new(USERS_TTL, move |_| Users::read(&*asked)),
             monitors,
             facts,

@@ -1,6 +1,7 @@
 //! What the cluster's commands say, read together.
 
 use crate::monitors::{Monitors, Refused};
+use crate::usage::Usage;
 use crate::value::{int, num, rows, text};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -79,6 +80,8 @@ pub(crate) struct Facts {
     pub maps: Arc<Maps>,
     /// The charts, oldest first.
     pub samples: VecDeque<Sample>,
+    /// How much of hosts is used.
+    pub usage: Usage,
 }
 
 fn by_name(list: &Value) -> BTreeMap<String, Value> {
@@ -136,7 +139,9 @@ impl Facts {
             status,
             maps,
             samples: before.map(|b| b.samples.clone()).unwrap_or_default(),
+            usage: Usage::default(),
         };
+        facts.usage = Usage::next(before.map(|b| &b.usage), facts.at, &facts.summary, &facts.hosts_of_osds());
         facts.samples.push_back(facts.sample());
         if facts.samples.len() > SAMPLES {
             facts.samples.pop_front();
@@ -166,6 +171,15 @@ impl Facts {
     /// What an OSD reported, by OSD.
     pub fn osd_reports(&self) -> BTreeMap<i64, &Value> {
         rows(&self.summary["osds"]).iter().map(|osd| (int(&osd["osd"]), osd)).collect()
+    }
+
+    /// The names of the buckets that hold each OSD directly.
+    pub fn hosts_of_osds(&self) -> BTreeMap<i64, &str> {
+        let nodes = rows(&self.maps.tree["nodes"]).iter();
+        let buckets = nodes.filter(|node| text(&node["type"]) == "host");
+        buckets
+            .flat_map(|host| rows(&host["children"]).iter().map(move |osd| (int(osd), text(&host["name"]))))
+            .collect()
     }
 
     /// The flags of the OSD map.

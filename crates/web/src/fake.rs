@@ -3,6 +3,7 @@
 use crate::monitors::{Monitors, Refused};
 use serde_json::{Value, json};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The password of all users.
 pub(crate) const PASSWORD: &str = "correct horse";
@@ -11,6 +12,8 @@ pub(crate) const PASSWORD: &str = "correct horse";
 pub(crate) struct Fake {
     pub hosts: u32,
     pub osds: u32,
+    /// Clients of its file system.
+    pub clients: u32,
     /// The users' names and roles.
     pub users: Vec<(&'static str, &'static str)>,
     /// What `health detail` says.
@@ -18,6 +21,10 @@ pub(crate) struct Fake {
     /// Commands that were not for reading.
     pub ran: Mutex<Vec<Value>>,
     password: String,
+    /// Answers of its metadata server.
+    pub told: AtomicU64,
+    /// Questions for the load of OSDs.
+    asked: AtomicU64,
 }
 
 impl Fake {
@@ -27,9 +34,12 @@ impl Fake {
         Self {
             hosts,
             osds,
+            clients: 3,
             users: vec![("kim", "administrator"), ("jo", "read-only")],
             health: json!({ "status": "HEALTH_OK", "checks": {}, "mutes": [] }),
             ran: Mutex::default(),
+            told: AtomicU64::default(),
+            asked: AtomicU64::default(),
             password: auth::hash_password(PASSWORD, &mut rng),
         }
     }
@@ -64,11 +74,16 @@ impl Fake {
     }
 
     fn summary(&self) -> Value {
-        let osd = |id| {
+        // Each answer is of two seconds later, and everything grows by another number.
+        let n = 1 + self.asked.fetch_add(1, Ordering::Relaxed);
+        let osd = |id: u32| {
+            let grown = (1..=8_u64).map(|i| i * n * 10_000_019 * u64::from(id + 1));
+            let used: Vec<u64> =
+                [2000 * n, u64::from(id)].into_iter().chain(grown).chain([1300, 2700]).collect();
             json!({
                 "osd": id, "num_pgs": 96, "total_bytes": 1000, "used_bytes": 250,
                 "commit_latency_ms": id % 50,
-                "slow_ops": u8::from(id == 2),
+                "slow_ops": u8::from(id == 2), "used": used,
             })
         };
         let pool = json!({
@@ -77,7 +92,22 @@ impl Fake {
             "num_object_copies": 300, "num_objects_recovered": 5, "recovering_bytes_per_sec": 4096,
             "num_bytes_recovered": 5000, "num_objects_repaired": 1,
         });
-        json!({ "pools": [pool], "osds": (0..self.osds).map(osd).collect::<Vec<_>>() })
+        let used_fields = [
+            "at_ms",
+            "pid",
+            "process_cpu_ms",
+            "net_in_bytes",
+            "net_out_bytes",
+            "disk_read_bytes",
+            "disk_written_bytes",
+            "ops",
+            "client_read_bytes",
+            "client_written_bytes",
+            "host_busy_millicores",
+            "host_idle_millicores",
+        ];
+        let osds: Vec<Value> = (0..self.osds).map(osd).collect();
+        json!({ "pools": [pool], "osds": osds, "used_fields": used_fields })
     }
 
     fn fs_dump() -> Value {
@@ -89,6 +119,35 @@ impl Fake {
             "info": { "gid_7": info },
         });
         json!({ "filesystems": [{ "id": 1, "mdsmap": map }], "standbys": [standby] })
+    }
+
+    /// What its metadata server says of clients and directories; how much they do differs each time.
+    fn dump_top(&self, command: &Value) -> Value {
+        let runs = self.told.fetch_add(1, Ordering::Relaxed);
+        let shown = |name: &str, all: u32| (command[name].as_u64().unwrap_or(0)).min(all.into());
+        let metadata = json!({
+            "hostname": "a-host-with-a-long-name.example", "kernel_version": "6.8.0-31-generic",
+            "root": "/volumes/_nogroup/csi-vol-0f5c5b1e/6c8ab8a7-4f3c-4d5e", "mount_point": "/mnt",
+        });
+        let session = |n: u64| {
+            json!({
+                "id": 4000 + n, "state": "open", "num_caps": 10 * n + runs,
+                "request_load_avg": n as f64 + 0.1, "entity": "client.csi-cephfs-node",
+                "addrs": [format!("v2:10.0.0.{}:0/3141592653", n % 250)],
+                "client_metadata": metadata,
+            })
+        };
+        let path = |n: u64| format!("/volumes/_nogroup/csi-vol-{n}/6c8ab8a7-4f3c-4d5e-b1a2");
+        let large = |n: u64| json!({ "path": path(n), "rbytes": n << 30, "rfiles": n, "rsubdirs": 1 });
+        let busy =
+            |n: u64| json!({ "path": path(n), "pop_auth_subtree": n as f64 + 0.5, "pop_me": n + runs });
+        json!({
+            "num_sessions": self.clients,
+            "sessions": (0..shown("sessions", self.clients)).map(session).collect::<Vec<_>>(),
+            "dirs_by_size": (0..shown("dirs", 1000)).map(large).collect::<Vec<_>>(),
+            "dirs_by_load": (0..shown("dirs", 1000)).map(busy).collect::<Vec<_>>(),
+            "seen_all_dirs": false,
+        })
     }
 
     fn answer(&self, prefix: &str) -> Option<Value> {
@@ -158,5 +217,19 @@ impl Monitors for Fake {
             }
             _ => Ok(Vec::new()),
         }
+    }
+
+    fn tell(&self, commands: &[(String, Value)]) -> Vec<Result<Vec<u8>, Refused>> {
+        let answer = |(addr, command): &(String, Value)| {
+            assert_eq!(addr, "10.0.0.1:6900/1");
+            match command["prefix"].as_str() {
+                Some("dump top") => Ok(self.dump_top(command).to_string().into_bytes()),
+                _ => {
+                    self.ran.lock().expect("nobody panicked").push(command.clone());
+                    Ok(Vec::new())
+                }
+            }
+        };
+        commands.iter().map(answer).collect()
     }
 }

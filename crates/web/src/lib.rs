@@ -23,6 +23,7 @@ mod exporter;
 mod facts;
 #[cfg(test)]
 mod fake;
+mod files;
 mod guard;
 mod listen;
 mod login;
@@ -34,6 +35,7 @@ mod routes;
 mod server;
 mod tables;
 mod tls;
+mod usage;
 mod value;
 
 pub use exporter::{ExportedHost, ExporterPlace};

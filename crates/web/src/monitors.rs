@@ -17,23 +17,31 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// Runs commands. Its methods block, and are called on threads that may.
+/// Runs commands, of monitors and of metadata servers. Its methods block, and are called on threads that may.
 pub trait Monitors: Send + Sync + 'static {
     /// Runs a command, one JSON object with `prefix`, and returns its output.
     fn command(&self, command: &Value) -> Result<Vec<u8>, Refused>;
 
+    /// Runs commands at metadata servers, all at once: each with the server's address, `IP:PORT/NONCE`.
+    /// Returns their outputs in the same order; a server that hangs answers with an error within seconds.
+    fn tell(&self, commands: &[(String, Value)]) -> Vec<Result<Vec<u8>, Refused>>;
+
     /// Runs a command and reads its output as JSON.
     fn ask(&self, mut command: Value) -> Result<Value, Refused> {
         command["format"] = "json".into();
-        let output = self.command(&command)?;
-        serde_json::from_slice(&output).map_err(|error| Refused {
-            code: -5,
-            text: format!(
-                "`{}` answers what is no JSON: {error}",
-                command["prefix"].as_str().unwrap_or_default()
-            ),
-        })
+        parsed(&command, &self.command(&command)?)
     }
+}
+
+/// The output of a command as JSON.
+pub(crate) fn parsed(command: &Value, output: &[u8]) -> Result<Value, Refused> {
+    serde_json::from_slice(output).map_err(|error| Refused {
+        code: -5,
+        text: format!(
+            "`{}` answers what is no JSON: {error}",
+            command["prefix"].as_str().unwrap_or_default()
+        ),
+    })
 }
 
 /// The monitor in this process.

@@ -21,6 +21,8 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/api.js", "text/javascript; charset=utf-8", include_str!("../assets/api.js")),
     ("/chart.js", "text/javascript; charset=utf-8", include_str!("../assets/chart.js")),
     ("/dom.js", "text/javascript; charset=utf-8", include_str!("../assets/dom.js")),
+    ("/filesystems.js", "text/javascript; charset=utf-8", include_str!("../assets/filesystems.js")),
+    ("/hosts.js", "text/javascript; charset=utf-8", include_str!("../assets/hosts.js")),
     ("/views.js", "text/javascript; charset=utf-8", include_str!("../assets/views.js")),
     ("/actions.js", "text/javascript; charset=utf-8", include_str!("../assets/actions.js")),
 ];

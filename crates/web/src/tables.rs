@@ -1,6 +1,5 @@
 //! Lists of which a page asks only for what has changed since it asked last.
 
-use crate::facts::Facts;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -59,6 +58,7 @@ pub(crate) struct Tables {
     hosts: Table,
     osds: Table,
     pools: Table,
+    clients: Table,
 }
 
 /// Which list.
@@ -70,24 +70,28 @@ pub(crate) enum List {
     Osds,
     /// By number.
     Pools,
+    /// By file system and number.
+    Clients,
 }
 
 impl Tables {
-    /// What has changed in a list since a version. Versions are times, so they grow over restarts too.
+    /// What has changed in a list since a version; `rows` are those of the time `at`, its version. Versions
+    /// are times, so they grow over restarts too.
     pub fn since(
         &mut self,
         list: List,
-        facts: &Facts,
+        at: u64,
         since: u64,
-        rows: fn(&Facts) -> Vec<(String, Value)>,
+        rows: impl FnOnce() -> Vec<(String, Value)>,
     ) -> Value {
         let table = match list {
             List::Hosts => &mut self.hosts,
             List::Osds => &mut self.osds,
             List::Pools => &mut self.pools,
+            List::Clients => &mut self.clients,
         };
-        if facts.at > table.version {
-            table.update(facts.at, rows(facts));
+        if at > table.version {
+            table.update(at, rows());
         }
         table.since(since)
     }

@@ -320,7 +320,7 @@ impl Daemon {
             disks,
             admin_socket,
             limits: self.limits(),
-            gets_load: self.name.ty == EntityType::MDS,
+            gets_load: self.name.ty != EntityType::MON,
         }
     }
 

@@ -143,6 +143,7 @@ impl Daemon {
             key,
             name,
             hostname: self.hostname(),
+            tells: true,
             ..client::Options::of_mons(self.mon_addrs()?)
         };
         web::Server::start(own, Arc::new(Remote::new(options))).context("cannot start a thread")

@@ -36,13 +36,36 @@ impl Cache {
 
     /// The cached directories in one that are in the same subtree.
     pub fn dirs_in(&self, dir: Ino) -> impl Iterator<Item = Ino> {
+        self.dirs_of(self.slots_in(dir))
+    }
+
+    /// Those of them that are found among the next `looks` entries, which are counted down.
+    pub fn dirs_in_up_to(&self, dir: Ino, looks: &mut usize) -> impl Iterator<Item = Ino> {
+        self.dirs_of(self.slots_in(dir).take(*looks).inspect(move |_| *looks -= 1))
+    }
+
+    fn dirs_of<'a>(
+        &'a self,
+        slots: impl Iterator<Item = (&'a DentryKey, &'a Slot)>,
+    ) -> impl Iterator<Item = Ino> {
         let is_dir = |ino: &InodeKey| self.inodes.get(ino).is_some_and(|inode| inode.data.is_dir());
-        self.inside(dir).filter(is_dir).map(|ino| ino.ino)
+        self.inodes_of(slots).filter(is_dir).map(|ino| ino.ino)
     }
 
     /// The inodes with their names in a directory, as they are now, that are in the same subtree.
     fn inside(&self, dir: Ino) -> impl Iterator<Item = InodeKey> {
-        let slots = self.frags_of(dir).flat_map(|(_, d)| &d.slots).filter(|(_, slot)| slot.is_primary());
+        self.inodes_of(self.slots_in(dir))
+    }
+
+    fn slots_in(&self, dir: Ino) -> impl Iterator<Item = (&DentryKey, &Slot)> {
+        self.frags_of(dir).flat_map(|(_, d)| &d.slots)
+    }
+
+    fn inodes_of<'a>(
+        &'a self,
+        slots: impl Iterator<Item = (&'a DentryKey, &'a Slot)>,
+    ) -> impl Iterator<Item = InodeKey> {
+        let slots = slots.filter(|(_, slot)| slot.is_primary());
         let inside = slots.filter_map(|(key, slot)| slot.link(key).inode()).filter(|ino| ino.is_head());
         inside.filter(|ino| self.subtrees.hold(ino.ino).is_none())
     }

@@ -22,6 +22,10 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dirfrag split path:str frag:str bits:int", "split a fragment into 2^bits parts"),
     ("dump inode number:int", "a cached inode: its path, who holds what of it, and what is being revoked"),
     ("dump loads", "how much is done in which directories, and what each rank has to do"),
+    (
+        "dump top sessions:int? dirs:int?",
+        "the clients that ask most (100), and the directories with most load and most bytes (20 each)",
+    ),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     (
         "export dir path:str rank:int frag:str?",
@@ -133,6 +137,11 @@ impl Mds {
             Some("damage ls") => text(self.rank.as_ref().map(Rank::damage_list).unwrap_or_default().into()),
             Some("get subtrees") => text(self.rank.as_ref().map(Rank::subtree_list).unwrap_or_default()),
             Some("dump loads") => text(self.rank.as_ref().map(Rank::load_list).unwrap_or_default()),
+            Some("dump top") => {
+                let number = |name: &str, usual| json[name].as_u64().map_or(usual, |n| n as usize);
+                let (sessions, dirs) = (number("sessions", 100), number("dirs", 20));
+                text(self.rank.as_ref().map(|rank| rank.top(sessions, dirs)).unwrap_or_default())
+            }
             Some("dump inode") => self.dump_inode(json),
             Some("export dir") => self.export_dir(json),
             Some("replicate dir") => self.replicate_dir(json),

@@ -13,7 +13,7 @@ use wire::Errno;
 impl Rank {
     /// Sessions for people.
     pub fn session_list(&self) -> Vec<serde_json::Value> {
-        self.sessions.describe()
+        self.sessions.describe(self.env.now())
     }
 
     /// Running operations, with what each waits for.

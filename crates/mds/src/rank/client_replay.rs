@@ -218,7 +218,7 @@ impl ClientReplay {
                 && let Some((tid, request)) = one.requests.pop_front()
             {
                 let promise = Promise::of(&request);
-                if !sessions.begin_request(*client, tid, request.oldest_client_tid) {
+                if !sessions.begin_request(env.now(), *client, tid, request.oldest_client_tid) {
                     self.promises.remove(&promise);
                     continue;
                 }

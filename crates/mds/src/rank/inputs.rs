@@ -235,7 +235,7 @@ impl Rank {
             let detail = format!("{client} has no session and asks for {}", request.op);
             return env.log(Level::Info, "request_without_session_seen", detail);
         }
-        if !sessions.begin_request(client, tid, request.oldest_client_tid) {
+        if !sessions.begin_request(env.now(), client, tid, request.oldest_client_tid) {
             return;
         }
         request.releases.iter().for_each(|r| self.announce_if_new(Ino(r.ino).head()));

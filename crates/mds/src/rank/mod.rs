@@ -37,6 +37,7 @@ mod snaps;
 mod start;
 mod stat;
 mod strays;
+mod top;
 mod trimming;
 mod write_back;
 

@@ -83,15 +83,20 @@ impl Popularity {
 
     /// The loads of this rank's directories, each with what is below it in the same subtree.
     pub fn loads(&self, cache: &Cache) -> Loads {
-        let mut loads = Loads::default();
-        for (dir, count) in &self.dirs {
-            let is_one = !dir.is_shard() || cache.subtrees.hold(*dir).is_some();
-            if is_one && matches!(cache.authority(*dir), Ok(Auth::Here)) {
-                loads.add(cache, *dir, count / OF_ONE_A_SECOND);
-            }
-        }
+        let mut loads = Loads::of(cache, self.dirs.iter().map(|(dir, count)| (*dir, *count)));
         loads.changes = self.changes.iter().map(|(dir, count)| (*dir, count / OF_ONE_A_SECOND)).collect();
         loads
+    }
+
+    /// The same, made of the busiest directories only, if there are more than `most`; without what changes
+    /// something.
+    pub fn loads_of_busiest(&self, cache: &Cache, most: usize) -> Loads {
+        let mut dirs: Vec<(Ino, f64)> = self.dirs.iter().map(|(dir, count)| (*dir, *count)).collect();
+        if dirs.len() > most {
+            dirs.select_nth_unstable_by(most, |(_, a), (_, b)| b.total_cmp(a));
+            dirs.truncate(most);
+        }
+        Loads::of(cache, dirs)
     }
 }
 
@@ -113,6 +118,18 @@ pub(super) struct Loads {
 }
 
 impl Loads {
+    /// The loads that these counts of directories make.
+    fn of(cache: &Cache, counts: impl IntoIterator<Item = (Ino, f64)>) -> Self {
+        let mut loads = Self::default();
+        for (dir, count) in counts {
+            let is_one = !dir.is_shard() || cache.subtrees.hold(dir).is_some();
+            if is_one && matches!(cache.authority(dir), Ok(Auth::Here)) {
+                loads.add(cache, dir, count / OF_ONE_A_SECOND);
+            }
+        }
+        loads
+    }
+
     fn add(&mut self, cache: &Cache, dir: Ino, load: f64) {
         *self.alone.entry(dir).or_default() += load;
         let mut at = dir;

@@ -44,7 +44,7 @@ impl MdsLiveness {
         let heard = Heard {
             conn: Some(conn),
             health: m.health.clone(),
-            load: Load { busy: m.busy, idle: m.idle, memory: None },
+            load: Load { busy: m.busy, idle: m.idle, ..Load::default() },
             ..Heard::unheard(now)
         };
         self.by_gid.insert(m.gid, heard);

@@ -3,6 +3,7 @@
 mod steps;
 
 use maps::{Epoch, PgId};
+use node::Load;
 use std::collections::BTreeSet;
 use stdx::Instant;
 
@@ -20,9 +21,35 @@ pub struct Reports {
     asked_up_thru: Epoch,
     /// It was asked since the last report.
     asked_lately: bool,
+    /// How busy this OSD and its host were at some time.
+    load: Option<(Instant, Load)>,
 }
 
 impl Reports {
+    /// How busy this OSD and its host are, to be told with the next report.
+    pub fn note_load(&mut self, now: Instant, load: Load) {
+        self.load = Some((now, load));
+    }
+
+    /// What was used, but for clients' requests.
+    pub fn used(&self) -> peer::OsdUsage {
+        let Some((at, Load { idle, host_busy, total, .. })) = self.load else {
+            return peer::OsdUsage::default();
+        };
+        peer::OsdUsage {
+            at_ms: at.0 / 1_000_000,
+            pid: total.pid,
+            process_cpu_ms: total.process_cpu_ms,
+            net_in: total.net_bytes.0,
+            net_out: total.net_bytes.1,
+            disk_read: total.disk_bytes.0,
+            disk_written: total.disk_bytes.1,
+            host_busy,
+            host_idle: idle,
+            ..peer::OsdUsage::default()
+        }
+    }
+
     /// Time of the next report.
     pub fn next_at(&self) -> Instant {
         self.next_at

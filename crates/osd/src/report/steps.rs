@@ -226,6 +226,7 @@ impl Osd {
             disk_errors: self.core.store().device_errors(),
             disk_errors_lately: errors_lately,
             ping_times: self.heartbeats.ping_times(),
+            used: self.core.perf().add_clients(self.reports.used()),
             oldest_slow_s: slow.iter().max().map_or(0, |age| u32::try_from(*age).unwrap_or(u32::MAX)),
         };
         self.mon.send(peer::Body::from(body));

@@ -5,6 +5,7 @@ use super::kept::Kept;
 use super::ring::Ring;
 use super::{DiskBackend, DiskDone, DiskPool};
 use node::{DiskInfo, DiskOp};
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub struct FileDisk {
     pool: DiskPool,
     /// What may answer reads.
     kept: Option<Arc<Kept>>,
+    /// Bytes read and written.
+    bytes: Cell<(u64, u64)>,
 }
 
 enum Engine {
@@ -32,7 +35,7 @@ impl FileDisk {
             ring.inspect_err(|error| tracing::info!(%path, %error, "no io_uring: disk calls on threads")).ok()
         });
         let engine = ring.map_or(Engine::Threads, |ring| Engine::Ring(Box::new(ring)));
-        Self { device, engine, pool, kept: None }
+        Self { device, engine, pool, kept: None, bytes: Cell::default() }
     }
 
     /// Keeps at most so many bytes of what is read, in memory that the kernel may take back; nothing if the
@@ -115,6 +118,12 @@ impl DiskBackend for FileDisk {
             },
             None => done,
         };
+        let (read, written) = self.bytes.get();
+        match &op {
+            DiskOp::Read { len, .. } => self.bytes.set((read + *len as u64, written)),
+            DiskOp::Write { data, .. } => self.bytes.set((read, written + data.len() as u64)),
+            DiskOp::Flush { .. } | DiskOp::Discard { .. } => {}
+        }
         let by_ring = !matches!(op, DiskOp::Discard { .. }) || self.device.discards != Discards::Block;
         match &self.engine {
             Engine::Ring(ring) if by_ring => ring.start(op, done),
@@ -133,6 +142,10 @@ impl DiskBackend for FileDisk {
                 });
             }
         }
+    }
+
+    fn bytes(&self) -> (u64, u64) {
+        self.bytes.get()
     }
 
     fn submit(&self) {

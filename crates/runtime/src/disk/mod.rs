@@ -41,6 +41,9 @@ pub trait DiskBackend: Send {
     /// Calls `done` of the completed operations.
     fn reap(&self);
 
+    /// Bytes that were asked for from the device, but for those that came from memory, and given to it.
+    fn bytes(&self) -> (u64, u64);
+
     /// A descriptor that becomes readable, once, when there is something to [`Self::reap`]; `None` if other
     /// threads call `done`.
     fn completions(&self) -> std::io::Result<Option<OwnedFd>>;

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(super) addrs: RefCell<AddrVec>,
     pub(super) limits: Limits,
     pub(super) metrics: Metrics,
+    /// Bytes that sockets have received and sent.
+    pub(super) bytes: Cell<(u64, u64)>,
     pub(super) denials: RefCell<LineLimit>,
     pub(super) sink: Sink,
     pub(super) client_budget: Budgets,
@@ -83,6 +85,12 @@ pub(super) fn to_raw(mut msg: Msg) -> RawMsg {
 impl Shared {
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.tasks.borrow_mut().spawn_local(task);
+    }
+
+    /// A socket has received and sent so many bytes more.
+    pub(super) fn add_bytes(&self, received: usize, sent: usize) {
+        let (all_received, all_sent) = self.bytes.get();
+        self.bytes.set((all_received + received as u64, all_sent + sent as u64));
     }
 
     /// True if the node knows the connection and has not closed it.

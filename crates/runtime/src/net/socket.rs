@@ -151,6 +151,7 @@ impl<'a> Pump<'a> {
                 Want::Read(memory) => match self.read_some(memory) {
                     Ok((n, is_empty)) => {
                         conn.filled(n, clock::now());
+                        self.shared.add_bytes(n, 0);
                         bytes += n;
                         drained = is_empty;
                     }
@@ -245,6 +246,7 @@ impl<'a> Pump<'a> {
     }
 
     fn written(&mut self, mut n: usize) {
+        self.shared.add_bytes(0, n);
         self.out_bytes -= n;
         while n > 0 {
             let first = self.out.front_mut().expect("the socket takes no more than it was given");

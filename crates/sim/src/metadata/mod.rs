@@ -438,7 +438,7 @@ impl Clients {
             let used = cluster.world.take_used(*host);
             counted.used.insert(*host, used);
             let busy = u32::try_from(used.as_millis()).unwrap_or(u32::MAX).min(1000);
-            cluster.world.load(*host, Load { busy, idle: 1000, memory: None });
+            cluster.world.load(*host, Load { busy, idle: 1000, ..Load::default() });
         }
         Ok(counted)
     }

@@ -143,7 +143,7 @@ pub static MDS_LOAD_CHANGED: Fault = Fault {
     inject: |nemesis, _, cluster| {
         let busy = *nemesis.rng.pick(&[100, 900]);
         let idle = *nemesis.rng.pick(&[100, 900]);
-        let load = node::Load { busy, idle, memory: None };
+        let load = node::Load { busy, idle, ..node::Load::default() };
         cluster.mdss().into_iter().for_each(|host| cluster.world.load(host, load));
         Some(())
     },

@@ -341,6 +341,7 @@ impl StandIn {
             disk_errors: 0,
             disk_errors_lately: 0,
             ping_times: Vec::new(),
+            used: peer::OsdUsage::default(),
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }

@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::facts::Facts;
 use crate::guard::answer;
 use crate::tables::List;
+use crate::usage::{HostUsage, rounded};
 use crate::value::{fields, int, num, rows, text};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
@@ -23,7 +24,7 @@ async fn list(
         Err(response) => return response,
     };
     let mut tables = app.tables.lock().unwrap_or_else(PoisonError::into_inner);
-    answer(&tables.since(list, &facts, number(query, "since"), rows))
+    answer(&tables.since(list, facts.at, number(query, "since"), || rows(&facts)))
 }
 
 pub(super) async fn osds(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
@@ -32,6 +33,17 @@ pub(super) async fn osds(State(app): State<Arc<App>>, RawQuery(query): RawQuery)
 
 pub(super) async fn hosts(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
     list(&app, query.as_deref(), List::Hosts, host_rows).await
+}
+
+/// The charts of one host, or of all together.
+pub(super) async fn usage(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
+    let facts = match facts(&app).await {
+        Ok(facts) => facts,
+        Err(response) => return response,
+    };
+    let query = query.unwrap_or_default();
+    let host = query.split('&').find_map(|pair| pair.strip_prefix("host="));
+    answer(&facts.usage.chart(host.filter(|host| !host.is_empty())))
 }
 
 pub(super) async fn pools(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
@@ -43,16 +55,8 @@ fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole * 1000.0).round() / 10.0 } else { 0.0 }
 }
 
-/// The names of the buckets that hold each OSD directly.
-fn hosts_of_osds(facts: &Facts) -> BTreeMap<i64, &str> {
-    let buckets = rows(&facts.maps.tree["nodes"]).iter().filter(|node| text(&node["type"]) == "host");
-    buckets
-        .flat_map(|host| rows(&host["children"]).iter().map(move |osd| (int(osd), text(&host["name"]))))
-        .collect()
-}
-
 fn osd_rows(facts: &Facts) -> Vec<(String, Value)> {
-    let (reports, hosts, classes) = (facts.osd_reports(), hosts_of_osds(facts), facts.classes());
+    let (reports, hosts, classes) = (facts.osd_reports(), facts.hosts_of_osds(), facts.classes());
     let one = |osd: &Value| {
         let id = int(&osd["osd"]);
         let none = Value::Null;
@@ -81,7 +85,7 @@ struct Host {
 fn host_rows(facts: &Facts) -> Vec<(String, Value)> {
     let maps = &facts.maps;
     let mut hosts: BTreeMap<&str, Host> = BTreeMap::new();
-    for (osd, host) in hosts_of_osds(facts) {
+    for (osd, host) in facts.hosts_of_osds() {
         hosts.entry(host).or_default().osds.push(osd);
     }
     for (kind, all) in
@@ -101,6 +105,8 @@ fn host_rows(facts: &Facts) -> Vec<(String, Value)> {
         let none = Value::Null;
         let said = said.unwrap_or(&none);
         let memory = text(&said["mem_total_kb"]).parse::<u64>().unwrap_or(0);
+        let used = facts.usage.of_host(name);
+        let pair = |of: fn(&HostUsage) -> [f64; 2]| used.map(|used| of(used).map(rounded));
         let row = json!({
             "name": name, "osds": host.osds.len(),
             "osds_up": host.osds.iter().filter(|osd| up.contains(osd)).count(),
@@ -108,6 +114,8 @@ fn host_rows(facts: &Facts) -> Vec<(String, Value)> {
             "used_percent": percent(sum("used_bytes"), sum("total_bytes")), "pgs": sum("num_pgs"),
             "cpu": text(&said["cpu"]), "memory_bytes": memory.saturating_mul(1024),
             "system": text(&said["distro_description"]),
+            "cores": pair(|used| used.cores), "net_bytes_per_s": pair(|used| used.net),
+            "disk_bytes_per_s": pair(|used| used.disk), "client_bytes_per_s": pair(|used| used.client),
         });
         (name.to_owned(), row)
     };

@@ -1,6 +1,7 @@
 //! `/api/…`: JSON for the page and for programs. `/api/openapi.json` describes it.
 
 mod auth;
+mod files;
 mod lists;
 mod request;
 mod run;
@@ -23,9 +24,12 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/health", get(single::health))
         .route("/pgs", get(single::pgs))
         .route("/filesystems", get(single::filesystems))
+        .route("/clients", get(files::clients))
+        .route("/directories", get(files::directories))
         .route("/monitors", get(single::monitors))
         .route("/log", get(single::log))
         .route("/hosts", get(lists::hosts))
+        .route("/hosts/usage", get(lists::usage))
         .route("/osds", get(lists::osds))
         .route("/pools", get(lists::pools))
         .route("/actions", get(run::list).post(run::run))

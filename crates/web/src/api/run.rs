@@ -46,6 +46,7 @@ pub(super) async fn run(
     let (monitors, user) = (Arc::clone(&app.monitors), session.user.name);
     let done = tokio::task::spawn_blocking(move || run_plan(&*monitors, &plan, &user)).await;
     app.facts.forget().await;
+    app.files.forget().await;
     match done {
         Ok(Ok(output)) => answer(&json!({ "command": shown["command"], "output": output })),
         Ok(Err(refused)) => error(StatusCode::BAD_GATEWAY, &refused.to_string()),

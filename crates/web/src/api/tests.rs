@@ -177,7 +177,7 @@ async fn every_path_that_is_described_answers_and_shows_no_secret() {
     let cookie = page.log_in("kim").await;
     let (_, described) = page.get("/api/openapi.json", &cookie).await;
     let paths: Vec<String> = described["paths"].as_object().expect("paths").keys().cloned().collect();
-    assert_eq!(paths.len(), 14, "{paths:?}");
+    assert_eq!(paths.len(), 17, "{paths:?}");
     for path in &paths {
         let operations = &described["paths"][path];
         if operations.get("get").is_some() {
@@ -240,4 +240,88 @@ async fn a_large_cluster_costs_little_once_it_is_known() {
     assert!(changed.to_string().len() < 100, "nothing has changed: {changed}");
     let (_, summary) = page.get("/api/summary", &cookie).await;
     assert!(summary.to_string().len() < 20_000);
+}
+
+#[tokio::test]
+async fn a_crowd_of_clients_is_shown_in_part() {
+    let mut fake = Fake::new(100, 1000);
+    fake.clients = 10_000;
+    let page = Page::of(fake);
+    let cookie = page.log_in("jo").await;
+    let (_, all) = page.get("/api/clients", &cookie).await;
+    let rows = all["rows"].as_object().expect("rows");
+    assert_eq!((rows.len(), &all["filesystems"][0]["more"]), (100, &json!(9900)));
+    let first = &rows["1/4099"];
+    assert_eq!(
+        (&first["name"], &first["kind"]),
+        (&json!("client.csi-cephfs-node"), &json!("Linux 6.8.0-31-generic"))
+    );
+    let (_, directories) = page.get("/api/directories", &cookie).await;
+    let fs = &directories["filesystems"][0];
+    assert_eq!((fs["by_size"].as_array().map(Vec::len), &fs["seen_all"]), (Some(20), &json!(false)));
+    assert_eq!(
+        page.fake.told.load(std::sync::atomic::Ordering::Relaxed),
+        1,
+        "servers were asked once for both"
+    );
+    // The page asks every 5 s. Here each row has changed.
+    let updates = all.to_string().len() + directories.to_string().len();
+    assert!(updates < 5 * 50_000, "{updates} bytes");
+    let (_, changed) = page.get(&format!("/api/clients?since={}", all["version"]), &cookie).await;
+    assert!(changed.to_string().len() < 200, "nothing has changed: {changed}");
+}
+
+#[tokio::test]
+async fn servers_are_asked_only_when_somebody_looks_at_file_systems() {
+    let page = Page::of(Fake::new(1, 3));
+    let cookie = page.log_in("jo").await;
+    for path in ["summary", "health", "hosts", "osds", "pools", "filesystems"] {
+        page.get(&format!("/api/{path}"), &cookie).await;
+    }
+    assert_eq!(page.fake.told.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_client_is_evicted_by_its_server() {
+    let page = Page::of(Fake::new(1, 3));
+    let cookie = page.log_in("kim").await;
+    let mut act =
+        json!({ "name": "client-evict", "args": { "mds": "a", "client": "4001" }, "dry_run": true });
+    let (_, _, body) = page.post("/api/actions", &cookie, act.clone()).await;
+    let shown: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(shown["command"], "ceph tell mds.a client evict id=4001");
+    act = json!({ "name": act["name"], "args": act["args"], "command": shown["command"] });
+    let (status, _, answer) = page.post("/api/actions", &cookie, act.clone()).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let ran = page.fake.ran.lock().expect("nobody panicked").clone();
+    assert_eq!(ran.last(), Some(&json!({ "prefix": "client evict", "filters": ["id=4001"] })));
+    assert_eq!(ran[0]["logtext"], json!(["dashboard: kim runs `ceph tell mds.a client evict id=4001`"]));
+    act["args"]["mds"] = "b".into();
+    act["command"] = "ceph tell mds.b client evict id=4001".into();
+    let (status, _, answer) = page.post("/api/actions", &cookie, act).await;
+    assert_eq!(status, StatusCode::BAD_GATEWAY, "a standby: {answer}");
+}
+
+#[tokio::test]
+async fn hosts_are_charted_beside_what_clients_get() {
+    let page = Page::of(Fake::new(100, 1000));
+    let cookie = page.log_in("kim").await;
+    page.get("/api/hosts", &cookie).await;
+    // An action makes what was read old: the next one asks reads again.
+    let act = json!({ "name": "osd-out", "args": { "osd": "2" }, "command": "ceph osd out 2" });
+    assert_eq!(page.post("/api/actions", &cookie, act).await.0, StatusCode::OK);
+    let (_, all) = page.get("/api/hosts", &cookie).await;
+    let (_, usage) = page.get("/api/hosts/usage?host=host7", &cookie).await;
+    let column = |name: &str| {
+        let fields = usage["sample_fields"].as_array().expect("names");
+        let at = fields.iter().position(|field| field == name).expect("a column");
+        usage["samples"][1][at].as_f64().expect("a number")
+    };
+    assert!((column("cores_used"), column("cores")) == (1.3, 4.0) && column("ops") > 0.0, "{usage}");
+    assert!(column("net_in_bytes") > 0.0 && column("client_written_bytes") > 0.0, "{usage}");
+    assert_eq!(usage["hosts"].as_array().map(Vec::len), Some(100));
+    // The page asks for both every 5 s. Here each row has changed.
+    let full = json!([usage["samples"][1]]).to_string().len() * 120;
+    let updates = all.to_string().len() + usage.to_string().len() + full;
+    assert!(updates < 5 * 50_000, "{updates} bytes");
 }

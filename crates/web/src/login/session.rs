@@ -93,6 +93,10 @@ mod tests {
             let user = json!({ "roles": ["administrator"], "password": self.0 });
             Ok(json!({ "users": { "kim": user } }).to_string().into_bytes())
         }
+
+        fn tell(&self, _: &[(String, Value)]) -> Vec<Result<Vec<u8>, Refused>> {
+            Vec::new()
+        }
     }
 
     fn users(password: &'static str) -> Users {

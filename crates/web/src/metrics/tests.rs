@@ -137,6 +137,10 @@ fn a_monitor_that_says_nothing_is_no_failure() {
         fn command(&self, _: &serde_json::Value) -> Result<Vec<u8>, crate::Refused> {
             Ok(b"{}".to_vec())
         }
+
+        fn tell(&self, _: &[(String, serde_json::Value)]) -> Vec<Result<Vec<u8>, crate::Refused>> {
+            Vec::new()
+        }
     }
     let facts = Facts::read(&Silent, None).expect("facts");
     assert!(parse(&of(&facts)).contains_key("ceph_health_status"));

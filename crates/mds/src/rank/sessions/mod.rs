@@ -8,6 +8,7 @@ mod barrier;
 mod lifecycle;
 mod numbers;
 mod outbox;
+mod rate;
 mod replies;
 mod session;
 
@@ -140,11 +141,12 @@ impl Sessions {
 
     /// A request begins, whose client has the answers to all below `oldest_tid`; false if it is under way
     /// already.
-    pub fn begin_request(&mut self, client: ClientId, tid: u64, oldest_tid: u64) -> bool {
+    pub fn begin_request(&mut self, now: Instant, client: ClientId, tid: u64, oldest_tid: u64) -> bool {
         let Some(s) = self.map.get_mut(&client) else { return false };
         if !s.running.insert(tid) {
             return false;
         }
+        s.requests.note(now);
         s.record.completed = s.record.completed.split_off(&oldest_tid);
         true
     }
@@ -412,8 +414,8 @@ impl Sessions {
     }
 
     /// Sessions for people.
-    pub fn describe(&self) -> Vec<serde_json::Value> {
-        self.map.iter().map(|(client, s)| s.describe(*client)).collect()
+    pub fn describe(&self, now: Instant) -> Vec<serde_json::Value> {
+        self.map.iter().map(|(client, s)| s.describe(now, *client)).collect()
     }
 
     /// Asserts what holds between inputs.

@@ -1,6 +1,7 @@
 //! One client's session: its stored record, the inodes that it holds capabilities on, and the messages to it.
 
 use super::outbox::Outbox;
+use super::rate::Rate;
 use crate::config::RankConfig;
 use crate::ops::AsyncWork;
 use crate::types::{ClientId, Lsn};
@@ -9,13 +10,18 @@ use fsfmt::tables::SessionRecord;
 use fsfmt::{Ino, InoRange, InodeKey};
 use maps::Epoch;
 use msgs::{CLIENT_TIMEOUT, session_metadata};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::Instant;
 use wire::AddrVec;
 
 /// Clients with this feature take delegated inode numbers from answers to creates.
 pub const DELEG_INO: u64 = 1 << 13;
+
+/// What an outline of a session tells of what its client says of itself.
+const OUTLINED: [&str; 5] = ["hostname", "mount_point", "root", "kernel_version", "ceph_version"];
+/// The characters that it tells of each: paths may be long, and come from outside.
+const MOST_TOLD: usize = 128;
 
 /// The states of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +61,8 @@ pub struct Session {
     pub(super) was_reported: bool,
     /// Requests under way, by tid.
     pub(super) running: BTreeSet<u64>,
+    /// How many of its requests begin.
+    pub(super) requests: Rate,
     /// Messages to be sent.
     pub(super) outbox: Outbox,
     /// The first of the inode numbers that it has reserved last, and the event that reserved them.
@@ -89,6 +97,7 @@ impl Session {
             inodes: BTreeSet::new(),
             was_reported: false,
             running: BTreeSet::new(),
+            requests: Rate::default(),
             outbox: Outbox::default(),
             reserved_from: Ino(0),
             reserved_by: 0,
@@ -162,17 +171,35 @@ impl Session {
         self.record.flushed.contains(&tid)
     }
 
+    /// The requests of its client, a second.
+    pub fn requests_per_s(&self, now: Instant) -> f64 {
+        self.requests.per_second(now)
+    }
+
     /// The session for people.
-    pub(super) fn describe(&self, client: ClientId) -> serde_json::Value {
+    pub(super) fn describe(&self, now: Instant, client: ClientId) -> serde_json::Value {
+        let mut all = self.outline(now, client);
+        all["client_metadata"] = serde_json::json!(self.record.metadata);
+        all["requests_in_flight"] = self.running.len().into();
+        all["messages_queued"] = self.outbox.len().into();
+        all
+    }
+
+    /// The session in a few hundred bytes, whatever its client says of itself.
+    pub fn outline(&self, now: Instant, client: ClientId) -> serde_json::Value {
+        let told = |key: &&str| {
+            let text = self.record.metadata.get(*key)?;
+            Some(((*key).to_owned(), text.chars().take(MOST_TOLD).collect::<String>()))
+        };
+        let metadata: BTreeMap<String, String> = OUTLINED.iter().filter_map(told).collect();
         serde_json::json!({
             "id": client.0,
             "state": format!("{:?}", self.state).to_lowercase(),
             "num_caps": self.inodes.len(),
+            "request_load_avg": (self.requests_per_s(now) * 10.0).round() / 10.0,
             "entity": self.record.name,
-            "addrs": self.record.addrs.0.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "client_metadata": self.record.metadata,
-            "requests_in_flight": self.running.len(),
-            "messages_queued": self.outbox.len(),
+            "addrs": self.record.addrs.0.iter().take(2).map(ToString::to_string).collect::<Vec<_>>(),
+            "client_metadata": metadata,
         })
     }
 }

@@ -52,10 +52,46 @@ pub fn summary(view: &View<'_>, args: &Args) -> Outcome {
             "osd": id.0, "num_pgs": on.get(id).copied().unwrap_or(0), "total_bytes": stat.store.total,
             "used_bytes": used, "commit_latency_ms": stat.commit_latency_ms,
             "slow_ops": stat.slow_ops.0, "oldest_slow_op_s": stat.slow_ops.1, "repaired": stat.repaired,
+            "used": usage(&stat.used),
         })
     };
     let osds: Vec<Value> = view.pgs.osds().iter().map(osd).collect();
-    structured(args, &json!({ "pools": pools, "osds": osds }))
+    structured(args, &json!({ "pools": pools, "osds": osds, "used_fields": USED }))
+}
+
+/// The columns of [`usage`]: there may be a thousand OSDs, so names come once.
+const USED: [&str; 12] = [
+    "at_ms",
+    "pid",
+    "process_cpu_ms",
+    "net_in_bytes",
+    "net_out_bytes",
+    "disk_read_bytes",
+    "disk_written_bytes",
+    "ops",
+    "client_read_bytes",
+    "client_written_bytes",
+    "host_busy_millicores",
+    "host_idle_millicores",
+];
+
+/// What an OSD has used; null if it does not tell.
+fn usage(u: &peer::OsdUsage) -> Option<[u64; USED.len()]> {
+    let told = [
+        u.at_ms,
+        u.pid.into(),
+        u.process_cpu_ms,
+        u.net_in,
+        u.net_out,
+        u.disk_read,
+        u.disk_written,
+        u.ops,
+        u.client_read,
+        u.client_written,
+        u.host_busy.into(),
+        u.host_idle.into(),
+    ];
+    (u.at_ms > 0).then_some(told)
 }
 
 fn pool_json(view: &View<'_>, id: i64, sum: &PoolPgs) -> Value {
