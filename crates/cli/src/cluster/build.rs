@@ -1,7 +1,11 @@
 //! What the daemons of this binary say of the build that they are.
 
 use peer::level::{Build, Levels};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// The key of [`program`] in a daemon's metadata.
+pub(crate) const PROGRAM: &str = "program";
 
 /// This build. One with debug assertions, as tests use it, passes for another if a file beside the program
 /// says so: `nacre.build` beside `nacre`, as [`parse`] reads it. So the second version that an upgrade
@@ -9,6 +13,14 @@ use std::path::Path;
 pub(crate) fn build() -> Build {
     let program = std::env::current_exe().ok().filter(|_| cfg!(debug_assertions));
     program.and_then(|program| imitated(&program)).unwrap_or_default()
+}
+
+/// What tells the running program from another build of the same version: its size and the time of its last
+/// change, which packages set.
+pub(crate) fn program() -> Option<String> {
+    // Also that of one that has been replaced since it was started.
+    let found = std::fs::metadata("/proc/self/exe").ok()?;
+    Some(format!("{}-{}.{:09}", found.size(), found.mtime(), found.mtime_nsec()))
 }
 
 fn imitated(program: &Path) -> Option<Build> {

@@ -374,7 +374,8 @@ impl Daemon {
             ("ceph_version", format!("nacre version {version}")),
             ("ceph_version_short", version),
         ];
-        out.extend(pairs.map(|(k, v)| (k.to_owned(), v)));
+        let program = super::program().map(|program| (super::PROGRAM, program));
+        out.extend(pairs.into_iter().chain(program).map(|(k, v)| (k.to_owned(), v)));
         out
     }
 }

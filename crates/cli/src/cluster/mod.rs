@@ -17,7 +17,7 @@ mod setup;
 mod supervise;
 
 pub(crate) use bootstrap::{FS_NAME, import_keys, is_served, make_file_system};
-pub(crate) use build::build;
+pub(crate) use build::{PROGRAM, build, program};
 pub(crate) use client::{ClientArgs, PATIENCE, ask, ask_with};
 pub(crate) use daemon::{Daemon, Daemons, InUse, local_ip_towards};
 pub(crate) use export::export;

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &UpgradeArgs) -> Result<()> {
         return Ok(());
     }
     let manner = Manner { may_interrupt: args.may_interrupt, patience: Duration::from_secs(args.timeout) };
-    upgrade(&cluster, (&paths, &host), &planned, &manner)?;
+    upgrade(&cluster, (&paths, &host), &planned, &build, &manner)?;
     let versions = query(&cluster, "versions")?["overall"].as_object().map_or(0, serde_json::Map::len);
     show(args, &host, &planned, Some(versions))
 }

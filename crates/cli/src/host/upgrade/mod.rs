@@ -11,6 +11,8 @@ use super::{Host, HostPaths};
 use crate::cmd::terminal;
 use anyhow::Result;
 use mark::Mark;
+use peer::level::Build;
+use plan::Runs;
 use step::{Condition, Step};
 
 /// Replaces the daemons that the plan names. An upgrade that was cut short goes on when it is given again:
@@ -19,13 +21,14 @@ pub(crate) fn upgrade(
     cluster: &client::Cluster,
     (paths, host): (&HostPaths, &Host),
     planned: &[Planned],
+    build: &Build,
     manner: &Manner,
 ) -> Result<()> {
     if planned.is_empty() && !Mark::is_left(cluster, &host.hostname) {
         return Ok(());
     }
     let mark = Mark::set(cluster, &host.hostname)?;
-    let done = replace_all(cluster, paths, planned, manner);
+    let done = replace_all(cluster, paths, (planned, &Runs::this(build)), manner);
     // Also after a failure: nobody else takes the flag away.
     let cleared = mark.clear(cluster);
     done.and(cleared)
@@ -34,14 +37,14 @@ pub(crate) fn upgrade(
 fn replace_all(
     cluster: &client::Cluster,
     paths: &HostPaths,
-    planned: &[Planned],
+    (planned, this): (&[Planned], &Runs),
     manner: &Manner,
 ) -> Result<()> {
     let before = Condition::of(cluster)?;
     let bar = terminal::progress("replaced");
     bar.set_length(planned.len() as u64);
     for Planned { name, from, to } in planned {
-        let step = Step { cluster, paths, name, to, manner, before: &before };
+        let step = Step { cluster, paths, name, to: this, manner, before: &before };
         step.run()?;
         bar.suspend(|| complain!("nacre: {name}: {from} is replaced by {to}"));
         bar.inc(1);

@@ -1,7 +1,7 @@
 //! One daemon's replacement: wait until it may stop, end it, wait until its successor is there and the
 //! cluster is as healthy as before. `nacre run` starts what has ended, with the program that is installed.
 
-use super::plan::version_of;
+use super::plan::{Runs, runs};
 use crate::host::HostPaths;
 use crate::host::query::{list, query, unclean};
 use crate::host::retire::process_of;
@@ -60,8 +60,8 @@ pub(super) struct Step<'a> {
     pub(super) cluster: &'a client::Cluster,
     pub(super) paths: &'a HostPaths,
     pub(super) name: &'a EntityName,
-    /// The version that it is to run.
-    pub(super) to: &'a str,
+    /// What it is to run.
+    pub(super) to: &'a Runs,
     pub(super) manner: &'a Manner,
     /// From before the upgrade.
     pub(super) before: &'a Condition,
@@ -99,10 +99,10 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Waits until it is there again, of the right version.
+    /// Waits until it is there again, as the right program.
     fn await_successor(&self) -> Result<()> {
         let is_back = || {
-            matches!(version_of(self.cluster, self.name), Ok(Some(version)) if version == self.to)
+            matches!(runs(self.cluster, self.name), Ok(Some(found)) if found == *self.to)
                 && is_up(self.cluster, self.name).unwrap_or(false)
         };
         wait_while(
@@ -111,9 +111,11 @@ impl Step<'_> {
             || Ok((!is_back()).then_some(())),
             |()| {
                 format!(
-                    "{} has not come back as version {} within {:?}: see its log, and whether `nacre run` \
+                    "{} has not come back as {} within {:?}: see its log, and whether `nacre run` \
                      runs on this host and is the same program as this one",
-                    self.name, self.to, self.manner.patience
+                    self.name,
+                    self.to.version(),
+                    self.manner.patience
                 )
             },
         )
