@@ -103,6 +103,12 @@ fn three(hosts: &Hosts, dir: &Path) -> ([Member; 3], String, ClientHost) {
     three_of(hosts, dir, |_| {})
 }
 
+/// Leaves a report of a crash on a host that can't be filed: what it says is lost.
+fn leave_bad_report(member: &Member) {
+    let place = member.conf().ancestors().nth(3).expect("a root").join("var/lib/ceph/crash/2026_lost");
+    std::fs::create_dir_all(&place).and_then(|()| std::fs::write(place.join("done"), "")).expect("writes");
+}
+
 /// The same, with hosts that are made ready before.
 fn three_of(hosts: &Hosts, dir: &Path, prepare: impl Fn(&Member)) -> ([Member; 3], String, ClientHost) {
     let mut members = [0, 1, 2].map(|host| Member::new(hosts, host, dir));
@@ -125,7 +131,7 @@ fn any_of_three_hosts_dies_and_programs_go_on() {
     }
     let Some(hosts) = Hosts::for_test(3) else { return };
     let dir = tempfile::Builder::new().prefix("nacre-hosts-").tempdir().expect("a directory");
-    let (mut members, token, mut client) = three(&hosts, dir.path());
+    let (mut members, token, mut client) = three_of(&hosts, dir.path(), leave_bad_report);
     assert_eq!(listed(&members[0]), ["h1 up", "h2 up", "h3 up"]);
     client.wait_for("min_size 2", &["osd", "pool", "ls", "detail"], |pools| {
         let pools = pools.as_array().expect("a list");

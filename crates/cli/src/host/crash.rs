@@ -60,20 +60,24 @@ pub(super) fn note(paths: &HostPaths, host: &Host, name: &EntityName, cause: &st
         .with_context(|| format!("cannot write the report {}", place.display()))
 }
 
-/// Files all reports that were not filed yet. Filing one twice is harmless.
-pub(super) fn file_all(paths: &HostPaths, cluster: &client::Cluster) -> Result<()> {
+/// Files all reports that were not filed yet. Filing one twice is harmless. One that can't be filed keeps no
+/// other one from it.
+pub(super) fn file_all(paths: &HostPaths, cluster: &client::Cluster) {
     let dir = dir(paths);
-    let Ok(entries) = std::fs::read_dir(&dir) else { return Ok(()) };
-    let filed = dir.join("posted");
+    let Ok(entries) = std::fs::read_dir(&dir) else { return };
     for place in entries.flatten().map(|entry| entry.path()).filter(|place| place.join("done").is_file()) {
-        let Some(id) = place.file_name() else { continue };
-        let report = read(&place)?;
-        ask_with(cluster, &json!({ "prefix": "crash post" }), Bufs::from(report))?;
-        std::fs::create_dir_all(&filed)
-            .and_then(|()| std::fs::rename(&place, filed.join(id)))
-            .with_context(|| format!("cannot move the report {}", place.display()))?;
+        if let Err(error) = file(&place, &dir.join("posted"), cluster) {
+            tracing::debug!("{error:#}");
+        }
     }
-    Ok(())
+}
+
+fn file(place: &Path, filed: &Path, cluster: &client::Cluster) -> Result<()> {
+    let Some(id) = place.file_name() else { return Ok(()) };
+    ask_with(cluster, &json!({ "prefix": "crash post" }), Bufs::from(read(place)?))?;
+    std::fs::create_dir_all(filed)
+        .and_then(|()| std::fs::rename(place, filed.join(id)))
+        .with_context(|| format!("cannot move the report {}", place.display()))
 }
 
 fn read(place: &Path) -> Result<Vec<u8>> {
