@@ -16,7 +16,8 @@ use wire::{EntityName, EntityType};
 const LOOK: Duration = Duration::from_millis(500);
 /// The time before a daemon that has ended is started again: first, and at most.
 const BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// A daemon that ran for so long before it ended begins with the first time again.
+/// A daemon that ran for so long before it ended begins with the first time again, as does one that ended in
+/// order: `nacre upgrade` asked it to, and its successor is not to wait for what came before.
 const STEADY: Duration = Duration::from_secs(60);
 /// The size of a sparse file for a daemon without a device: monitors have one of their own size.
 const OSD_SIZE: u64 = 16 << 30;
@@ -95,13 +96,14 @@ impl Supervisor<'_> {
     fn ended(&mut self, name: &EntityName) {
         // One that was stopped on purpose is not in the list any more.
         let Some(daemon) = self.daemons.get_mut(name) else { return };
-        let now = Instant::now();
-        if let State::Running { since, .. } = daemon.state
-            && now.duration_since(since) >= STEADY
+        let (now, status) = (Instant::now(), self.processes.status(name));
+        let in_order = status.is_some_and(|status| status.success());
+        if let State::Running { since, ready } = daemon.state
+            && (now.duration_since(since) >= STEADY || ready && in_order)
         {
             daemon.backoff = BACKOFF[0];
         }
-        let cause = self.processes.status(name).and_then(crash::cause);
+        let cause = status.and_then(crash::cause);
         let how = cause.as_deref().unwrap_or("see above");
         complain!("nacre: {name} has ended ({how}); it is started again in {:?}", daemon.backoff);
         if let Some(cause) = cause
