@@ -62,15 +62,19 @@ impl<S: Storage> Mon<S> {
         if self.log.is_blank()
             && let Some(joined) = &self.config.joined
         {
-            let why = format!(
-                "the store {} is empty, but {joined} says that mon.{name} was in a cluster: it takes the cluster's state from the \
-                 other monitors. Where none has it any more, remove that file and a new, empty cluster begins",
-                self.config.store_path
-            );
+            let (store, end) = (&self.config.store_path, "remove that file and a new, empty cluster begins");
             if self.config.monmap.ranks.iter().all(|other| *other == name) {
+                let why = format!(
+                    "the store {store} is empty, but {joined} says that mon.{name} was in a cluster. Where no \
+                     monitor has its state any more, {end}"
+                );
                 return self.stop(why, out);
             }
-            out.push(Output::Event(node::Event::new(node::Level::Warn, "waits_for_others", why)));
+            let what = format!(
+                "the store {store} is new or was emptied: mon.{name} takes the cluster's state from the other \
+                 monitors, of which {joined} tells. Where none has it any more, {end}"
+            );
+            out.push(Output::Event(node::Event::new(node::Level::Info, "waits_for_others", what)));
         }
         let store = ident.map(|found| found.store).filter(|store| *store != 0);
         let drawn = match stdx::mutants::is_active("mon_takes_a_new_store_for_its_old_one") {
