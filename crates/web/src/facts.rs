@@ -146,6 +146,9 @@ impl Facts {
         if facts.samples.len() > SAMPLES {
             facts.samples.pop_front();
         }
+        if let Some(before) = before {
+            crate::steady::keep_up(&mut facts.df, &before.df);
+        }
         facts.took = began.elapsed();
         Ok(facts)
     }

@@ -33,6 +33,7 @@ mod pages;
 mod port;
 mod routes;
 mod server;
+mod steady;
 mod tables;
 mod tls;
 mod usage;

@@ -131,7 +131,7 @@ pub(super) fn pools(facts: &Facts, out: &mut Exposition) {
         family.add(&labels, 1.0);
     }
     for name in DF {
-        let kind = if ["rd", "rd_bytes", "wr", "wr_bytes"].contains(&name) { "counter" } else { "gauge" };
+        let kind = if crate::steady::COUNTERS.contains(&name) { "counter" } else { "gauge" };
         let (metric, help) = (format!("ceph_pool_{name}"), format!("DF pool {name}"));
         let mut family = out.family(&metric, kind, &help);
         for pool in rows(&facts.df["pools"]) {
