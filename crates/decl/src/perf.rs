@@ -88,6 +88,7 @@ impl Counter {
 #[derive(Debug)]
 pub struct Group {
     name: &'static str,
+    labels: Map<String, Value>,
     counters: Vec<Counter>,
 }
 
@@ -95,6 +96,12 @@ impl Group {
     fn add(&mut self, name: &'static str, amount: Amount, unit: Unit, help: &'static str) -> &mut Self {
         assert!(self.counters.iter().all(|other| other.name != name), "{name} comes twice");
         self.counters.push(Counter { name, help, amount, unit });
+        self
+    }
+
+    /// What its counters are about.
+    pub fn label(&mut self, name: &str, value: String) -> &mut Self {
+        self.labels.insert(name.to_owned(), value.into());
         self
     }
 
@@ -149,17 +156,25 @@ impl Groups {
     /// Begins a group; each name comes once.
     pub fn group(&mut self, name: &'static str) -> &mut Group {
         assert!(self.0.iter().all(|other| other.name != name), "{name} comes twice");
-        self.0.push(Group { name, counters: Vec::new() });
+        self.0.push(Group { name, labels: Map::new(), counters: Vec::new() });
         self.0.last_mut().expect("just added")
+    }
+
+    /// Goes on with a group, or begins it.
+    pub fn more(&mut self, name: &'static str) -> &mut Group {
+        match self.0.iter().position(|group| group.name == name) {
+            Some(index) => &mut self.0[index],
+            None => self.group(name),
+        }
     }
 
     fn map(&self, of: impl Fn(&Group) -> Value) -> Map<String, Value> {
         self.0.iter().map(|group| (group.name.to_owned(), of(group))).collect()
     }
 
-    /// The same with labels, of which there are none yet.
+    /// The same with labels.
     fn labelled(&self, of: impl Fn(&Counter) -> Value) -> Map<String, Value> {
-        self.map(|group| json!([{ "labels": {}, "counters": group.map(&of) }]))
+        self.map(|group| json!([{ "labels": group.labels, "counters": group.map(&of) }]))
     }
 
     /// The answer to one of [`COMMANDS`]; `None` if it is none of them.
@@ -185,11 +200,14 @@ mod tests {
         took.add(Duration::from_millis(500));
         took.add(Duration::from_millis(1000));
         groups.group("osd").count("op", 7, "Operations").mean("op_latency", took, "Their time");
-        groups.group("mds").gauge_bytes("rss", 4096, "Memory");
+        groups.group("mds").label("rank", "0".to_owned());
+        groups.more("mds").gauge_bytes("rss", 4096, "Memory");
         let told = |prefix: &str| Value::Object(groups.command(prefix).expect("a command"));
         let osd = json!({ "op": 7, "op_latency": { "avgcount": 2, "sum": 1.5, "avgtime": 0.75 } });
         assert_eq!(told("perf dump"), json!({ "osd": osd, "mds": { "rss": 4096 } }));
         assert_eq!(told("counter dump")["osd"], json!([{ "labels": {}, "counters": osd }]));
+        let labelled = json!([{ "labels": { "rank": "0" }, "counters": { "rss": 4096 } }]);
+        assert_eq!(told("counter dump")["mds"], labelled);
         let schema = told("counter schema");
         assert_eq!(schema["osd"][0]["counters"]["op"]["type"], 10);
         assert_eq!(schema["osd"][0]["counters"]["op_latency"]["type"], 5);

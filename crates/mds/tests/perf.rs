@@ -50,6 +50,7 @@ fn subtrees_that_move_are_counted_on_both_sides() {
     assert_eq!((&left["mds"]["exported"], &came["mds"]["imported"]), (&1.into(), &1.into()));
     assert!(left["mds"]["exported_inodes"].as_u64() >= Some(2), "{left}");
     assert!(came["mds"]["imported_inodes"].as_u64() >= Some(2), "{came}");
+    assert!(came["mds_server"]["handle_peer_request"].as_u64() >= Some(1), "{came}");
     assert_eq!(r.forwarded(0, getattr("d/f", 0)), (1, 1));
     assert_eq!(counters(&r.worlds[0].rank)["mds"]["forward"], 1);
 }

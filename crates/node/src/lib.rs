@@ -134,12 +134,23 @@ pub struct Load {
     pub busy: u32,
     /// Used by nobody on the host.
     pub idle: u32,
-    /// The host's memory, if it tells.
-    pub memory: Option<Memory>,
     /// Used by anybody on the host.
     pub host_busy: u32,
+    /// The host's memory, if it tells.
+    pub memory: Option<Memory>,
+    /// The memory of this process, if the host tells.
+    pub resident: Option<Resident>,
     /// What was used from the start on.
     pub total: Used,
+}
+
+/// Memory that a process has, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Resident {
+    /// All of it.
+    pub all: u64,
+    /// What of it is in no file.
+    pub anonymous: u64,
 }
 
 /// What a node has used since it began. Of processor time only its process is known: nodes share threads.

@@ -40,7 +40,8 @@ impl Gauge {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let process_cpu_ms = spent(ClockId::ProcessCPUTime).as_millis() as u64;
         let total = Used { pid: std::process::id(), process_cpu_ms, ..Used::default() };
-        Some(Load { memory: crate::memory::now(), total, ..between(&last, &reading, cores) })
+        let (memory, resident) = (crate::memory::now(), crate::memory::resident());
+        Some(Load { memory, resident, total, ..between(&last, &reading, cores) })
     }
 }
 

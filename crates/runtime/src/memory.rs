@@ -1,6 +1,6 @@
 //! The memory of the host, and what is returned to it.
 
-use node::Memory;
+use node::{Memory, Resident};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -40,13 +40,26 @@ pub(crate) fn now() -> Option<Memory> {
     }))
 }
 
+/// The memory of this process.
+pub(crate) fn resident() -> Option<Resident> {
+    of_status(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Bytes in a line of a file of `/proc` that tells of memory.
+fn bytes_in(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// The host's memory by `/proc/meminfo`.
 fn of_meminfo(text: &str) -> Option<Memory> {
-    let bytes = |name| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-    };
-    Some(Memory { total: bytes("MemTotal")?, available: bytes("MemAvailable").unwrap_or(0) })
+    let (total, available) = (bytes_in(text, "MemTotal")?, bytes_in(text, "MemAvailable"));
+    Some(Memory { total, available: available.unwrap_or(0) })
+}
+
+/// A process's memory by its `status`.
+fn of_status(text: &str) -> Option<Resident> {
+    Some(Resident { all: bytes_in(text, "VmRSS")?, anonymous: bytes_in(text, "RssAnon")? })
 }
 
 /// How a version of control groups shows a group's memory.
@@ -111,6 +124,14 @@ fn of_group(version: &Version, group: &Path, read: impl Fn(&Path, &str) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_memory_of_a_process_is_read() {
+        let text = "VmPeak:\t 9 kB\nVmRSS:\t   3072 kB\nRssAnon:\t   2048 kB\nRssFile:\t 1024 kB\n";
+        assert_eq!(of_status(text), Some(Resident { all: 3 << 20, anonymous: 2 << 20 }));
+        assert_eq!(of_status("Name: a"), None);
+        assert!(resident().is_some_and(|found| found.all >= found.anonymous && found.anonymous > 0));
+    }
 
     #[test]
     fn a_host_tells_what_it_has_and_what_is_left() {

@@ -6,6 +6,7 @@ use crate::config::MdsOptions;
 use crate::rank::{Rank, ScrubOptions, Stage};
 use decl::perf::Groups;
 use fsfmt::Ino;
+use maps::MdsRank;
 use node::ConnId;
 use std::collections::BTreeMap;
 use wire::Errno;
@@ -176,6 +177,16 @@ impl Mds {
         let mut out = Groups::default();
         if let Some(rank) = &self.rank {
             rank.put_perf(&mut out);
+            let number = self.map.mds_info.get(&self.gid()).map_or(MdsRank::NONE, |info| info.rank);
+            out.group("mds_rank_perf")
+                .label("rank", number.0.to_string())
+                .gauge("cpu_usage", u64::from(self.load.busy / 10), "Percent of a processor that it uses")
+                .gauge("open_requests", rank.op_list().len() as u64, "Requests that are not answered yet");
+        }
+        if let Some(resident) = self.load.resident {
+            out.more("mds_mem")
+                .gauge("rss", resident.all >> 10, "Kilobytes of memory that the process has")
+                .gauge("heap", resident.anonymous >> 10, "Kilobytes of it that are in no file");
         }
         let engine = self.cluster.engine();
         let (reads, writes) = engine.begun();
@@ -258,7 +269,7 @@ impl Mds {
         };
         let path = json["path"].as_str().unwrap_or_default();
         let to = json["rank"].as_i64().and_then(|rank| i32::try_from(rank).ok()).unwrap_or(-1);
-        let code = match rank.export_dir(path, json["frag"].as_str(), maps::MdsRank(to)) {
+        let code = match rank.export_dir(path, json["frag"].as_str(), MdsRank(to)) {
             Ok(()) => 0,
             Err((errno, why)) => return (errno.to_result_code(), why),
         };

@@ -217,6 +217,7 @@ impl Rank {
             // It is repeated.
             return;
         }
+        self.ops.note_rank();
         match body {
             peer::Body::MdsHandOver(m) => self.take_subtree(from, &m),
             peer::Body::MdsHandAhead(m) => self.take_ahead(from, &m),

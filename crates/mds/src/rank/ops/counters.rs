@@ -9,6 +9,7 @@ use msgs::{ClientRequest, MdsOp};
 pub(in crate::rank) struct Counters {
     requests: u64,
     forwards: u64,
+    of_ranks: u64,
     creates: Count,
     unlinks: Count,
     mkdirs: Count,
@@ -42,6 +43,11 @@ impl Counters {
         self.forwards += 1;
     }
 
+    /// Another rank asks for something, or answers.
+    pub fn count_rank(&mut self) {
+        self.of_ranks += 1;
+    }
+
     /// Requests since the start.
     pub fn requests(self) -> u64 {
         self.requests
@@ -52,10 +58,11 @@ impl Counters {
         self.forwards
     }
 
-    /// Lists the counters; Ceph has the first one too.
+    /// Lists the counters; Ceph has the first two as well.
     pub fn put_perf(self, group: &mut Group) {
         group
             .count("handle_client_request", self.requests, "Requests of clients")
+            .count("handle_peer_request", self.of_ranks, "Messages of other ranks")
             .count("req_create", self.creates.all, "Requests to create a file")
             .count("req_create_async", self.creates.asynchronous, "Those for which nobody waits")
             .count("req_unlink", self.unlinks.all, "Requests to unlink")

@@ -207,6 +207,11 @@ impl Ops {
         self.ops.is_empty()
     }
 
+    /// Counts a message of another rank.
+    pub fn note_rank(&mut self) {
+        self.counters.count_rank();
+    }
+
     /// Counts of requests.
     pub fn counters(&self) -> Counters {
         self.counters
