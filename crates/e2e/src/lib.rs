@@ -24,6 +24,7 @@ mod run;
 mod small_host;
 mod thrash;
 mod thrash_files;
+mod upgrade;
 mod workload;
 
 pub use browser::Browser;
@@ -40,3 +41,4 @@ pub use run::{Ran, has, nacre, nacre_bin, run, xtask_bin};
 pub use small_host::SmallHost;
 pub use thrash::{Done, Plan, thrash};
 pub use thrash_files::{FilesDone, FilesPlan, thrash_files};
+pub use upgrade::{UpgradeDone, UpgradePlan, upgrade};

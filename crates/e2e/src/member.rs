@@ -39,11 +39,16 @@ impl Member {
     /// Installs the program on this host, as a package would: what runs goes on with the former one. It
     /// passes for another build if one is named, by version and levels (`crates/cli/src/cluster/build.rs`).
     pub fn install(&self, build: Option<&str>) {
+        self.install_program(nacre_bin(), build);
+    }
+
+    /// The same for another program.
+    pub fn install_program(&self, from: &Path, build: Option<&str>) {
         let program = self.installed();
         std::fs::create_dir_all(program.parent().expect("a directory")).expect("makes directories");
         let (new, named) = (program.with_extension("new"), program.with_extension("build"));
-        if std::fs::hard_link(nacre_bin(), &new).is_err() {
-            std::fs::copy(nacre_bin(), &new).expect("copies");
+        if std::fs::hard_link(from, &new).is_err() {
+            std::fs::copy(from, &new).expect("copies");
         }
         // They may not be there yet. Two links to one file would not replace one another.
         let _ = (std::fs::remove_file(&named), std::fs::remove_file(&program));
@@ -53,7 +58,8 @@ impl Member {
         std::fs::rename(&new, &program).expect("renames");
     }
 
-    fn installed(&self) -> PathBuf {
+    /// Where the program is once it is installed.
+    pub fn installed(&self) -> PathBuf {
         self.root.join("usr/bin/nacre")
     }
 
@@ -217,11 +223,22 @@ pub struct ClientHost {
 impl ClientHost {
     /// Mounts the file system at a new directory below `dir`, by the files of a member.
     pub fn mount(hosts: &Hosts, member: &Member, dir: &Path) -> Self {
+        Self::mount_by(nacre_bin(), hosts, member, &dir.join("mnt"))
+    }
+
+    /// The same with another program, at a new directory. Beside it is the log.
+    pub fn mount_by(program: &Path, hosts: &Hosts, member: &Member, point: &Path) -> Self {
         use std::io::BufRead;
-        let (net, conf, point) = (hosts.net().name, member.conf(), dir.join("mnt"));
+        let (net, conf, point) = (hosts.net().name, member.conf(), point.to_owned());
         std::fs::create_dir_all(&point).expect("a mount point");
-        let mut command = command_in(Some(&net), nacre_bin());
-        command.arg("mount").arg("--conf").arg(&conf).arg(&point).arg("--log").arg(dir.join("mount.log"));
+        let mut command = command_in(Some(&net), program);
+        command
+            .arg("mount")
+            .arg("--conf")
+            .arg(&conf)
+            .arg(&point)
+            .arg("--log")
+            .arg(point.with_extension("log"));
         let mut mount = command.stdout(Stdio::piped()).spawn().expect("starts");
         let mut line = String::new();
         let stdout = mount.stdout.take().expect("piped");

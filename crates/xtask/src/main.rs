@@ -98,6 +98,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Take a cluster of another build's program to this one, back and up again, host by host, while clients
+    /// verify what they write and daemons are killed.
+    Upgrade {
+        /// Passed on (`FORMER`, `--minutes N`, `--seed S`, `--pause SECONDS`).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 fn main() -> Result<()> {
@@ -124,6 +131,7 @@ fn main() -> Result<()> {
         Task::Guest { args } => guest(&args),
         Task::Golden { name } => golden(&name),
         Task::Thrash { args } => thrash(&args),
+        Task::Upgrade { args } => upgrade(&args),
     }
 }
 
@@ -282,6 +290,12 @@ fn thrash(args: &[String]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "thrash", "--"]);
     command.args(args);
     step("thrasher", command)
+}
+
+fn upgrade(args: &[String]) -> Result<()> {
+    let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "upgrade", "--"]);
+    command.args(args);
+    step("upgrade", command)
 }
 
 /// Runs one command; the error of a failure names the command line that repeats it.
