@@ -82,11 +82,13 @@ struct Run<'a> {
     rng: Rng,
     began: Instant,
     hosts: &'a Hosts,
-    members: [Member; 3],
-    builds: [Build; 3],
-    client: ClientHost,
+    /// By this build and by the former one. They end first: nobody would answer a worker in a mount whose
+    /// cluster is gone.
+    mounts: [ClientHost; 2],
     /// Those on mounts and those through librados, until they end.
     workers: Vec<Workload>,
+    members: [Member; 3],
+    builds: [Build; 3],
     done: UpgradeDone,
 }
 
@@ -97,14 +99,16 @@ pub fn upgrade(plan: UpgradePlan) -> Result<UpgradeDone, String> {
     let members = [0, 1, 2].map(|host| Member::new(&hosts, host, dir.path()));
     let members = start(members, &plan.former);
     let mount = |program, name| ClientHost::mount_by(program, &hosts, &members[0], &dir.path().join(name));
-    let (client, other) = (mount(nacre_bin(), "this"), mount(&plan.former, "former"));
-    client.wait_until_up(3, 3, false);
+    let mounts = [mount(nacre_bin(), "this"), mount(&plan.former, "former")];
+    mounts[0].wait_until_up(3, 3, false);
     members[0].client("ceph", &["fs", "set", "cephfs", "max_mds", &RANKS.to_string()]).ok();
     members[0].client("ceph", &["osd", "pool", "create", "checked", "16"]).ok();
     members[0].client("ceph", &["osd", "pool", "application", "enable", "checked", "test"]).ok();
     let workers = vec![
         workload("checked_files.py", &hosts, &members[0], |command| {
-            command.args([plan.seed, RANKS].map(|n| n.to_string())).args([client.point(), other.point()]);
+            command
+                .args([plan.seed, RANKS].map(|n| n.to_string()))
+                .args(mounts.each_ref().map(ClientHost::point));
         }),
         workload("checked_writes.py", &hosts, &members[0], |command| {
             command.arg(members[0].conf()).args(["checked", &plan.seed.to_string(), "3"]);
@@ -112,10 +116,9 @@ pub fn upgrade(plan: UpgradePlan) -> Result<UpgradeDone, String> {
     ];
     let (rng, began, builds) = (Rng::from_seed(plan.seed), Instant::now(), [Build::Former; 3]);
     let done = UpgradeDone::default();
-    let mut run = Run { plan, rng, began, hosts: &hosts, members, builds, client, workers, done };
+    let mut run = Run { plan, rng, began, hosts: &hosts, mounts, workers, members, builds, done };
     let result = run.all();
     result.map_err(|why| format!("{why}\n{}", run.scene()))?;
-    drop(other);
     Ok(run.done)
 }
 
@@ -269,7 +272,7 @@ impl Run<'_> {
     }
 
     fn builds_of_ranks(&self) -> Vec<Build> {
-        let status = self.client.ceph(&["status"]);
+        let status = self.mounts[0].ceph(&["status"]);
         let ranks = status["fsmap"]["by_rank"].as_array().map_or(&[][..], Vec::as_slice);
         let active = ranks.iter().filter(|rank| rank["status"] == "up:active");
         let host = |name: &str| name.strip_prefix('h').and_then(|n| n.parse::<usize>().ok());
@@ -278,7 +281,7 @@ impl Run<'_> {
 
     /// True if any one daemon may die.
     fn is_well(&self) -> bool {
-        let status = self.client.ceph(&["status"]);
+        let status = self.mounts[0].ceph(&["status"]);
         let states = status["pgmap"]["pgs_by_state"].as_array().map_or(&[][..], Vec::as_slice);
         let clean =
             |state: &Value| state["state_name"].as_str().is_some_and(|name| name.starts_with("active+clean"));
@@ -358,7 +361,9 @@ impl Run<'_> {
     /// The state of the cluster, to find the cause of a failure.
     fn scene(&self) -> String {
         let mut out = format!("seed {}, {:?}\n", self.plan.seed, self.builds);
-        for args in [&["-s"][..], &["health", "detail"], &["fs", "status"], &["versions"]] {
+        let ops = ["mds.h1", "mds.h2", "mds.h3"].map(|name| ["tell", name, "ops"]);
+        let asked = [&["-s"][..], &["health", "detail"], &["fs", "status"], &["versions"]];
+        for args in asked.into_iter().chain(ops.iter().map(|args| &args[..])) {
             let mut command = command_in(Some(&self.hosts.net().name), "ceph");
             let ran = run(command.arg("-c").arg(self.members[0].conf()).args(args));
             out.push_str(&format!("{}\n{}{}\n", ran.line, ran.stdout, ran.stderr));
