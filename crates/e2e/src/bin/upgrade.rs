@@ -1,5 +1,5 @@
-//! `cargo xtask upgrade`: a cluster goes from a former build to this one, back and forth, while clients verify
-//! what they write and daemons are killed.
+//! `cargo xtask upgrade`: a cluster goes from a former build to this one, back and forth, while clients
+//! verify what they write and daemons are killed.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
