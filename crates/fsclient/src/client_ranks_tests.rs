@@ -1,6 +1,8 @@
 //! The client of several ranks: forwards, the learnt partition, sessions of their own.
 
-use super::tests::{DIR, DIR_CAPS, INO, Rig, answers, asked_mds, dir_stat, released, requests, stat};
+use super::tests::{
+    DIR, DIR_CAPS, INO, Rig, answers, asked_mds, cap_messages, dir_stat, released, requests, stat,
+};
 use super::*;
 use crate::api::SetAttr;
 use crate::key::InodeKey;
@@ -233,6 +235,31 @@ fn a_capability_is_followed_over_a_rank_that_died_before_it_told() {
         assert_eq!((cap.id(), cap.auth_rank()), (70, OTHER), "gone: {is_gone}: {out:?}");
         assert!(released(&out).is_empty(), "gone: {is_gone}: with it its file locks would be");
         assert_eq!(rig.buffered(), (10, None));
+    }
+}
+
+/// What a client asks for while a capability moves may come too late for the one rank, which drops it.
+#[test]
+fn what_the_former_rank_was_asked_for_is_asked_of_the_next() {
+    for tells_by in [cap_op::IMPORT, cap_op::GRANT] {
+        let mut rig = Rig::with_two_ranks();
+        let (conn, _) = rig.forwarded_lookup(b"a");
+        rig.write(0, 10);
+        let next = CapPeer { mds: OTHER.0, cap_id: 70, mseq: 1, ..CapPeer::default() };
+        let export = ClientCaps { op: cap_op::EXPORT, ino: INO, cap_id: 9, ..ClientCaps::default() };
+        rig.says(rig.conn, 0, ClientCaps { body: CapBody::Peer(next), ..export });
+        let caps = rig.inode().caps().held();
+        let former = CapPeer { mds: 0, cap_id: 9, ..CapPeer::default() };
+        let told =
+            ClientCaps { op: tells_by, ino: INO, cap_id: 70, seq: 5, migrate_seq: 1, ..Default::default() };
+        let told = ClientCaps { former, caps, wanted: Caps(cap::FILE_SHARED), ..told };
+        let asked = cap_messages(&rig.says(conn, 0, told.clone()));
+        assert!(asked.iter().any(|m| m.wanted.has(cap::FILE_WR)), "{asked:?}");
+        // It knows.
+        let wanted = rig.inode().wanted();
+        let told = ClientCaps { wanted, seq: 6, ..told };
+        let asked = cap_messages(&rig.says(conn, 0, told));
+        assert!(asked.is_empty(), "{asked:?}");
     }
 }
 

@@ -312,7 +312,9 @@ impl Capability {
         let lost = cap.issued & !msg.caps;
         (cap.seq, cap.mseq) = (msg.seq, msg.migrate_seq);
         // The IMPORT may have been lost with the session that it was for.
-        cap.is_moving = false;
+        if std::mem::take(&mut cap.is_moving) {
+            cap.wanted = msg.wanted;
+        }
         cap.owes_answer = msg.op == cap_op::REVOKE && lost == Caps::NONE;
         (lost, self.set_issued(msg.caps))
     }
@@ -349,7 +351,8 @@ impl Capability {
         if is_told || is_untold {
             (cap.id, cap.auth_rank, cap.realm) = (msg.cap_id, rank, msg.realm);
             (cap.issue_seq, cap.is_moving) = (msg.seq, false);
-            self.requested_max_size = 0;
+            // What the other rank was asked for too late, it has dropped.
+            (cap.wanted, self.requested_max_size) = (msg.wanted, 0);
         }
         is_told || is_untold
     }
