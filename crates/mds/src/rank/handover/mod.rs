@@ -29,6 +29,7 @@ mod heartbeat;
 mod held;
 mod import;
 mod kept;
+mod pace;
 mod parts;
 mod replicas;
 mod seek;
@@ -39,7 +40,7 @@ mod tell;
 mod together;
 
 pub(super) use content::{Ahead, Content, Sent};
-pub(super) use tell::Pace;
+pub(super) use pace::Pace;
 
 use super::Rank;
 use super::effect::Stage;
@@ -52,6 +53,7 @@ use crate::types::{IoId, Need, RankPeer};
 use fsfmt::{Counted, Ino, InodeKey, border_key, names, subtree_key};
 use maps::MdsRank;
 use node::Level;
+use pace::LOOK_INTERVAL;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Instant, Now};
@@ -59,8 +61,6 @@ use wire::{DecodeError, Reader};
 
 /// Time after which another rank is asked again.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Time between two looks at what a migration waits for.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// The time for which a subtree stays that operations needed here, whatever its pin says.
 const STAY: Duration = Duration::from_secs(5);
 
