@@ -100,15 +100,20 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub fn wait(&mut self, expression: &str) {
+        let is_true = self.becomes_true(expression, PATIENCE);
+        assert!(is_true, "never {expression}: {}", self.eval("document.body.innerText"));
+    }
+
+    /// Waits for so long at most until an expression is true, and returns whether it is.
+    pub fn becomes_true(&mut self, expression: &str, within: Duration) -> bool {
         let began = Instant::now();
         while self.eval(&format!("!!({expression})")) != true {
-            assert!(
-                began.elapsed() < PATIENCE,
-                "never {expression}: {}",
-                self.eval("document.body.innerText")
-            );
+            if began.elapsed() >= within {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(50));
         }
+        true
     }
 
     /// Opens an address.
