@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{Duration, Instant};
 use stdx::Rng;
 
@@ -188,12 +189,12 @@ impl Run<'_> {
         if !knows.stderr.contains("unrecognized subcommand") {
             let patience = PATIENCE.as_secs().to_string();
             let mut child = self.members[host].begin(&["upgrade", "--yes", "--timeout", &patience]);
-            let status = loop {
-                self.let_work()?;
-                if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
-                    break status;
-                }
-            };
+            let ended = self.until_ended(&mut child);
+            if ended.is_err() {
+                drop(child.kill());
+            }
+            let status = child.wait().map_err(|e| e.to_string())?;
+            ended?;
             if !status.success() {
                 return Err(format!("h{}: `nacre upgrade` to {build:?} ended with {status}", host + 1));
             }
@@ -216,6 +217,13 @@ impl Run<'_> {
         self.wait_until_well()?;
         let (host, took) = (host + 1, began.elapsed().as_secs_f64());
         self.tell(format!("h{host} runs {build:?}, after {took:.0} s, {left} daemons by hand"));
+        Ok(())
+    }
+
+    fn until_ended(&mut self, child: &mut Child) -> Result<(), String> {
+        while child.try_wait().map_err(|e| e.to_string())?.is_none() {
+            self.let_work()?;
+        }
         Ok(())
     }
 
