@@ -92,22 +92,8 @@ impl Fake {
             "num_object_copies": 300, "num_objects_recovered": 5, "recovering_bytes_per_sec": 4096,
             "num_bytes_recovered": 5000, "num_objects_repaired": 1,
         });
-        let used_fields = [
-            "at_ms",
-            "pid",
-            "process_cpu_ms",
-            "net_in_bytes",
-            "net_out_bytes",
-            "disk_read_bytes",
-            "disk_written_bytes",
-            "ops",
-            "client_read_bytes",
-            "client_written_bytes",
-            "host_busy_millicores",
-            "host_idle_millicores",
-        ];
         let osds: Vec<Value> = (0..self.osds).map(osd).collect();
-        json!({ "pools": [pool], "osds": osds, "used_fields": used_fields })
+        json!({ "pools": [pool], "osds": osds, "used_fields": crate::usage::reported() })
     }
 
     fn fs_dump() -> Value {

@@ -52,6 +52,9 @@ const TOTALS: [&str; 8] = [
     "client_written_bytes",
 ];
 
+/// What is told of an OSD's host.
+const HOST: [&str; 2] = ["host_busy_millicores", "host_idle_millicores"];
+
 /// What a host does in a second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct HostUsage {
@@ -120,8 +123,7 @@ impl Reported {
     /// Takes a report of an OSD, as `pg summary` has it.
     fn take(before: Option<&Self>, now: u64, of: impl Fn(&str) -> f64) -> Self {
         let (at_ms, pid, totals) = (of("at_ms"), of("pid") as i64, TOTALS.map(&of));
-        let host = [of("host_busy_millicores"), of("host_idle_millicores")];
-        let new = Self { seen: now, at_ms, pid, totals, rates: [0.0; TOTALS.len()], host };
+        let new = Self { seen: now, at_ms, pid, totals, rates: [0.0; TOTALS.len()], host: HOST.map(&of) };
         let Some(before) = before.filter(|b| b.pid == pid && b.at_ms <= at_ms) else { return new };
         if before.at_ms == at_ms {
             let is_silent = now.saturating_sub(before.seen) > SILENT_FOR;
@@ -213,24 +215,15 @@ fn of_host(osds: &[&Reported]) -> HostUsage {
     }
 }
 
+/// The columns of an OSD's report in `pg summary`, as monitors have them.
+#[cfg(test)]
+pub(crate) fn reported() -> Vec<&'static str> {
+    [&["at_ms", "pid"][..], &TOTALS, &HOST].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const FIELDS: [&str; 12] = [
-        "at_ms",
-        "pid",
-        "process_cpu_ms",
-        "net_in_bytes",
-        "net_out_bytes",
-        "disk_read_bytes",
-        "disk_written_bytes",
-        "ops",
-        "client_read_bytes",
-        "client_written_bytes",
-        "host_busy_millicores",
-        "host_idle_millicores",
-    ];
 
     /// Reports of OSDs: number, time in seconds, process, and how often it did what it does.
     fn summary(osds: &[(i64, u64, u64, u64)]) -> Value {
@@ -239,7 +232,7 @@ mod tests {
             let used = [[at * 1000, *pid].as_slice(), &totals, &[1500, 2500]].concat();
             json!({ "osd": id, "used": used })
         };
-        json!({ "used_fields": FIELDS, "osds": osds.iter().map(osd).collect::<Vec<_>>() })
+        json!({ "used_fields": reported(), "osds": osds.iter().map(osd).collect::<Vec<_>>() })
     }
 
     fn follow(reports: &[(u64, Value)]) -> Usage {
